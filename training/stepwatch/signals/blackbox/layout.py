@@ -1,0 +1,207 @@
+"""Byte layout of a ring file.
+
+Identity is little-endian and covered by a CRC. The live fields lie on cache lines of their own and
+are written in native byte order as whole machine words: a packed little-endian store of `struct`
+goes byte by byte and could be read half-done.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+
+from ..records import BODIES, COMMON, DTYPES, RING_KINDS, SCHEMA_VERSION, Kind
+
+MAGIC = b"SWRING01"
+HEADER_SIZE = 4096
+SLOT_SIZE = 128
+DEFAULT_CAPACITY = 4096
+"""Slots per ring: 512 KiB; at four records a step and one step a second, 17 minutes."""
+MAX_CAPACITY = 1 << 20
+
+_IDENTITY = struct.Struct("<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s 256s")
+IDENTITY_CRC_AT = 1016
+LIVE_AT = 1024
+HEARTBEAT_AT = 1040
+HOOK_ERRORS_AT = 1048
+COLLECTIVE_AT = 1088
+HEAD_AT = 1152
+CLOSED_AT = 1160
+
+MESH_AXES = ("pp", "dp_replicate", "dp_shard", "tp")
+
+
+class Identity(NamedTuple):
+    """Who writes a ring.
+
+    `mesh_index` and `mesh_size` follow `MESH_AXES`. `process_start` is the kernel's start time of
+    the process in clock ticks, so that a reused pid is not taken for the rank. The clock pair is in
+    nanoseconds.
+    """
+
+    job: str
+    attempt: int
+    rank: int
+    world: int
+    node: str
+    pid: int
+    ring_id: int
+    capacity: int = DEFAULT_CAPACITY
+    mesh_index: tuple[int, int, int, int] = (0, 0, 0, 0)
+    mesh_size: tuple[int, int, int, int] = (1, 1, 1, 1)
+    monotonic_ns: int = 0
+    wall_ns: int = 0
+    device: int = -1
+    process_start: int = 0
+    job_class: str = "experiment"
+    worker_socket: str = ""
+
+    @property
+    def stage(self) -> int:
+        """Pipeline stage of the rank."""
+        return self.mesh_index[0]
+
+
+class LiveLine(NamedTuple):
+    """What a rank does now: 16 bytes, one store per change. `since_ns` is monotonic."""
+
+    since_ns: int
+    step: int
+    microbatch: int
+    phase: int
+
+
+class CollectiveLine(NamedTuple):
+    """The newest collective of a rank: when and what it entered, and whether it is still inside."""
+
+    since_ns: int
+    entered: int
+    group: int
+    op: int
+    inside: bool
+
+
+def pack_identity(identity: Identity) -> bytes:
+    """Identity as the first `IDENTITY_CRC_AT` + 4 bytes of a ring."""
+    raw = _IDENTITY.pack(
+        MAGIC,
+        SCHEMA_VERSION,
+        SLOT_SIZE,
+        identity.capacity,
+        identity.attempt,
+        identity.ring_id,
+        identity.rank,
+        identity.world,
+        identity.pid,
+        0,
+        *identity.mesh_index,
+        *identity.mesh_size,
+        identity.monotonic_ns,
+        identity.wall_ns,
+        identity.device,
+        0,
+        identity.process_start,
+        identity.job.encode(),
+        identity.node.encode(),
+        identity.job_class.encode(),
+        identity.worker_socket.encode(),
+    ).ljust(IDENTITY_CRC_AT, b"\0")
+    return raw + zlib.crc32(raw).to_bytes(4, "little")
+
+
+def unpack_identity(header: bytes) -> Identity:
+    """Read an identity back.
+
+    Raises:
+        ValueError: wrong magic, version, sizes or checksum; the message says which.
+    """
+    raw = header[:IDENTITY_CRC_AT]
+    if len(header) < HEADER_SIZE or raw[:8] != MAGIC:
+        raise ValueError("not a stepwatch ring")
+    if zlib.crc32(raw) != int.from_bytes(header[IDENTITY_CRC_AT : IDENTITY_CRC_AT + 4], "little"):
+        raise ValueError("its header does not match its checksum")
+    fields = _IDENTITY.unpack_from(raw)
+    version, slot_size, capacity, attempt, ring_id, rank, world, pid, _ = fields[1:10]
+    if version != SCHEMA_VERSION or slot_size != SLOT_SIZE:
+        raise ValueError(f"written with schema {version}, this stepwatch reads {SCHEMA_VERSION}")
+    if not 1 <= capacity <= MAX_CAPACITY:
+        raise ValueError(f"capacity {capacity} is out of range")
+    texts = [value.rstrip(b"\0").decode("utf-8", "replace") for value in fields[23:27]]
+    return Identity(
+        job=texts[0],
+        attempt=attempt,
+        rank=rank,
+        world=world,
+        node=texts[1],
+        pid=pid,
+        ring_id=ring_id,
+        capacity=capacity,
+        mesh_index=fields[10:14],
+        mesh_size=fields[14:18],
+        monotonic_ns=fields[18],
+        wall_ns=fields[19],
+        device=fields[20],
+        process_start=fields[22],
+        job_class=texts[2],
+        worker_socket=texts[3],
+    )
+
+
+def pack_live(live: LiveLine) -> tuple[int, int]:
+    """Live line as two 64-bit words; fields that overflow are cut to their width."""
+    word = (live.step & 0xFFFFFFFF) | (live.microbatch & 0xFFFF) << 32 | (live.phase & 0xFF) << 48
+    return live.since_ns, word
+
+
+def unpack_live(since_ns: int, word: int) -> LiveLine:
+    """Inverse of `pack_live`."""
+    return LiveLine(since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFFFF, word >> 48 & 0xFF)
+
+
+def unpack_collective(since_ns: int, word: int) -> CollectiveLine:
+    """Collective line from its two words: entered (32 bits), group (16), op (8), inside (8)."""
+    return CollectiveLine(
+        since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFFFF, word >> 48 & 0xFF, bool(word >> 56)
+    )
+
+
+_CODES = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i2": "h", "<i4": "i", "<i8": "q", "<f4": "f"}
+
+
+def _slot_struct(kind: Kind) -> struct.Struct:
+    codes = "".join(
+        _CODES.get(code) or f"{code.removeprefix('S')}s" for _, code in BODIES[kind]
+    )
+    packed = struct.Struct("<QHHIQ" + codes)
+    padding = SLOT_SIZE - 4 - packed.size
+    if padding < 0:
+        raise AssertionError(f"{kind.name} needs {packed.size} bytes of {SLOT_SIZE - 4}")
+    return struct.Struct(f"<QHHIQ{codes}{padding}x")
+
+
+SLOT_STRUCTS: dict[Kind, struct.Struct] = {kind: _slot_struct(kind) for kind in RING_KINDS}
+"""Packs (seq, kind, 0, step, time_ns, *body) into all of a slot but its last four bytes, the CRC."""
+
+SLOT_DTYPES: dict[Kind, np.dtype[np.void]] = {
+    kind: np.dtype(
+        {
+            "names": ["seq", "step", "time_ns", *(name for name, _ in BODIES[kind])],
+            "formats": ["<u8", "<u4", "<u8", *(code for _, code in BODIES[kind])],
+            "offsets": [
+                0,
+                12,
+                16,
+                *(
+                    24 + int((DTYPES[kind].fields or {})[name][1]) - np.dtype(COMMON).itemsize
+                    for name, _ in BODIES[kind]
+                ),
+            ],
+            "itemsize": SLOT_SIZE,
+        }
+    )
+    for kind in RING_KINDS
+}
+"""The same slot as numpy reads it."""

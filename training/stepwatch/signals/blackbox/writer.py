@@ -1,0 +1,104 @@
+"""The rank's side of the black box: no system call, no lock, no allocation that grows."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from pathlib import Path
+
+from ..errors import RingError
+from ..records import Kind
+from . import layout
+from .layout import Identity
+
+
+class RingWriter:
+    """Writes records and live lines of one rank.
+
+    The file appears under its final name only when it is complete. All of its blocks are allocated
+    before it is mapped: a store into a hole of a full filesystem would kill the trainer (SIGBUS).
+
+    Raises:
+        RingError: the directory or file cannot be created, or the filesystem is full.
+    """
+
+    def __init__(self, path: Path, identity: Identity) -> None:
+        self.path = path
+        self.identity = identity
+        size = layout.HEADER_SIZE + identity.capacity * layout.SLOT_SIZE
+        try:
+            self._map = _create(path, size, layout.pack_identity(identity))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise RingError(
+                f"cannot create the ring {path}: {reason}; set STEPWATCH_RING_DIR to a "
+                "writable directory with free space"
+            ) from error
+        self._words = memoryview(self._map).cast("Q")
+        self._seq = 0
+        self._capacity = identity.capacity
+
+    def write(self, kind: Kind, step: int, time_ns: int, *body: int | float | bytes) -> None:
+        """Append one record; `body` holds the fields of `records.BODIES[kind]` in order."""
+        seq = self._seq + 1
+        slot = layout.SLOT_STRUCTS[kind].pack(seq, kind, 0, step, time_ns, *body)
+        at = layout.HEADER_SIZE + self._seq % self._capacity * layout.SLOT_SIZE
+        self._map[at : at + layout.SLOT_SIZE] = slot + zlib.crc32(slot).to_bytes(4, "little")
+        self._seq = seq
+        self._words[layout.HEAD_AT // 8] = seq
+
+    def set_live(self, since_ns: int, word: int) -> None:
+        """Replace the live line; `word` is the second value of `layout.pack_live`."""
+        words = self._words
+        words[layout.LIVE_AT // 8] = since_ns
+        words[layout.LIVE_AT // 8 + 1] = word
+
+    def set_collective(self, since_ns: int, word: int) -> None:
+        """Replace the collective line; `word` is laid out as `layout.unpack_collective` reads it."""
+        words = self._words
+        words[layout.COLLECTIVE_AT // 8] = since_ns
+        words[layout.COLLECTIVE_AT // 8 + 1] = word
+
+    def set_heartbeat(self, monotonic_ns: int) -> None:
+        """Say that the hooks' side thread got the interpreter at this moment."""
+        self._words[layout.HEARTBEAT_AT // 8] = monotonic_ns
+
+    def set_hook_errors(self, count: int) -> None:
+        """Publish how many hook errors were swallowed so far."""
+        self._words[layout.HOOK_ERRORS_AT // 8] = count
+
+    def set_identity(self, identity: Identity) -> None:
+        """Replace the identity, for example once the mesh is known."""
+        self.identity = identity
+        raw = layout.pack_identity(identity)
+        self._map[: len(raw)] = raw
+
+    @property
+    def written(self) -> int:
+        """Records written so far."""
+        return self._seq
+
+    def close(self) -> None:
+        """Mark the ring as finished on purpose and unmap it; the file stays for readers."""
+        self._words[layout.CLOSED_AT // 8] = 1
+        self._words.release()
+        self._map.close()
+
+
+def _create(path: Path, size: int, identity: bytes) -> mmap.mmap:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(temporary, flags, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, size)
+        mapped = mmap.mmap(handle, size)
+        mapped[: len(identity)] = identity
+        os.rename(temporary, path)
+        return mapped
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)

@@ -1,0 +1,53 @@
+"""The two clocks of a node and the pair that joins them.
+
+Durations and ages are taken on the monotonic clock, which all processes of one Linux node share
+and which never jumps. Wall time is computed from it through a `ClockPair` taken by the writer of a
+segment, so that a wall-clock step moves nothing that was already measured.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple, Protocol
+
+NANOSECONDS = 1_000_000_000
+
+
+class Clock(Protocol):
+    """Reads both clocks; passed as an argument so that tests can turn the hands."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds on the node's monotonic clock."""
+        ...
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+        ...
+
+
+class SystemClock:
+    """The node's own clocks (CLOCK_MONOTONIC and CLOCK_REALTIME)."""
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds on the node's monotonic clock."""
+        return time.monotonic_ns()
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+        return time.time_ns()
+
+
+class ClockPair(NamedTuple):
+    """One moment read on both clocks, in nanoseconds."""
+
+    monotonic_ns: int
+    wall_ns: int
+
+    @classmethod
+    def now(cls, clock: Clock) -> ClockPair:
+        """Read both clocks; the pair is off by the time between two calls, under a microsecond."""
+        return cls(clock.monotonic_ns(), clock.wall_ns())
+
+    def to_wall_ns(self, monotonic_ns: int) -> int:
+        """Wall time, in nanoseconds, of a moment given on the monotonic clock."""
+        return self.wall_ns + (monotonic_ns - self.monotonic_ns)

@@ -1,0 +1,45 @@
+"""Exceptions of stepwatch.
+
+    StepwatchError            anything stepwatch refuses; its message says what to do
+    ├── UsageError            wrong option or argument (command line exits with 2)
+    ├── ConfigurationError    an environment variable, file or directory cannot be used
+    ├── RingError             a black-box ring cannot be opened or read
+    ├── SegmentError          a segment is truncated, hostile or of an unknown version
+    ├── DataError             training data is missing, empty or changed since its manifest
+    ├── CheckpointError       a checkpoint cannot be written, verified or loaded
+    └── StoreError            the collector's store cannot be opened or written
+"""
+
+from __future__ import annotations
+
+
+class StepwatchError(Exception):
+    """Anything stepwatch refuses; the message is one line that says what to do."""
+
+
+class UsageError(StepwatchError):
+    """A wrong option or argument."""
+
+
+class ConfigurationError(StepwatchError):
+    """An environment variable, a file or a directory that cannot be used."""
+
+
+class RingError(StepwatchError):
+    """A black-box ring that cannot be opened or read."""
+
+
+class SegmentError(StepwatchError):
+    """A segment that is truncated, hostile or of an unknown version."""
+
+
+class DataError(StepwatchError):
+    """Training data that is missing, empty or changed since its manifest was written."""
+
+
+class CheckpointError(StepwatchError):
+    """A checkpoint that cannot be written, verified or loaded."""
+
+
+class StoreError(StepwatchError):
+    """A collector store that cannot be opened or written."""

@@ -1,0 +1,210 @@
+"""Every metric, label, alert and file name that two parts of stepwatch must agree on.
+
+Exporters, dashboards, alert rules and runbooks take names from here and spell none themselves;
+`stepwatch check` holds the generated files against this module.
+
+The label for a job is `job_name`: Prometheus owns `job` for the scrape target and would rename ours
+to `exported_job`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class MetricKind(Enum):
+    """Prometheus metric type."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    """One exported metric: its name as it stands in PromQL, type, help text and label names."""
+
+    name: str
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def series_names(self) -> tuple[str, ...]:
+        """Names that a query may use: the name itself, or the three of a histogram."""
+        if self.kind is MetricKind.HISTOGRAM:
+            return tuple(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
+        return (self.name,)
+
+
+JOB = "job_name"
+ATTEMPT = "attempt"
+JOB_CLASS = "job_class"
+WORLD = "world_size"
+PHASE = "phase"
+SLOT = "slot"
+KIND = "kind"
+RANK = "rank"
+NODE = "node"
+SLO = "slo"
+SLI = "sli"
+STATE = "state"
+OUTCOME = "outcome"
+VERDICT = "verdict"
+CAUSE = "cause"
+
+_G, _C, _H = MetricKind.GAUGE, MetricKind.COUNTER, MetricKind.HISTOGRAM
+
+# Exported by the collector, per job.
+JOB_INFO = Metric(
+    "stepwatch_job_info", _G, "Always 1; joins labels to a job.", (JOB, ATTEMPT, JOB_CLASS, WORLD)
+)
+JOB_RUNNING = Metric(
+    "stepwatch_job_running", _G, "1 while the newest attempt is expected to make progress.", (JOB,)
+)
+JOB_STEP = Metric("stepwatch_job_step", _G, "Newest step that every rank completed.", (JOB,))
+JOB_TOKENS = Metric("stepwatch_job_tokens_total", _C, "Tokens trained on, over all ranks.", (JOB,))
+JOB_LOSS = Metric("stepwatch_job_loss", _G, "Loss at the newest completed step.", (JOB,))
+STEP_DURATION = Metric(
+    "stepwatch_step_duration_seconds", _H, "Step time of the slowest rank, per step.", (JOB,)
+)
+PHASE_SECONDS = Metric(
+    "stepwatch_phase_seconds_total", _C, "Self time in a phase, summed over ranks.", (JOB, PHASE)
+)
+COLLECTIVE_EXPOSED_SECONDS = Metric(
+    "stepwatch_collective_exposed_seconds_total",
+    _C,
+    "Time blocked in collectives, not overlapped with work, summed over ranks.",
+    (JOB,),
+)
+PIPELINE_WAIT_SECONDS = Metric(
+    "stepwatch_pipeline_wait_seconds_total",
+    _C,
+    "Time a pipeline stage waited for its neighbours, summed over ranks.",
+    (JOB,),
+)
+SECONDS_WITHOUT_PROGRESS = Metric(
+    "stepwatch_job_seconds_without_progress",
+    _G,
+    "Seconds since a rank of the job last changed its step or phase.",
+    (JOB,),
+)
+LAST_RECORD = Metric(
+    "stepwatch_job_last_record_timestamp_seconds",
+    _G,
+    "Unix time of the newest record received for the job.",
+    (JOB,),
+)
+TELEMETRY_COVERAGE = Metric(
+    "stepwatch_job_telemetry_coverage_ratio",
+    _G,
+    "Observed over expected step records in the newest SLI window.",
+    (JOB,),
+)
+STRAGGLER_RANK = Metric(
+    "stepwatch_straggler_rank", _G, "Rank in this straggler slot.", (JOB, SLOT, PHASE, CAUSE)
+)
+STRAGGLER_SLOWDOWN = Metric(
+    "stepwatch_straggler_slowdown_ratio",
+    _G,
+    "Own time of the rank in this slot over that of its peers.",
+    (JOB, SLOT, PHASE, CAUSE),
+)
+INCIDENT_OPEN = Metric("stepwatch_incident_open", _G, "Open incidents.", (JOB, KIND))
+CHECKPOINTS = Metric(
+    "stepwatch_checkpoints_total", _C, "Checkpoints by how they ended.", (JOB, OUTCOME)
+)
+CHECKPOINT_VERIFIED_STEP = Metric(
+    "stepwatch_checkpoint_verified_step", _G, "Step of the newest verified checkpoint.", (JOB,)
+)
+SLI_GOOD = Metric(
+    "stepwatch_sli_good_device_seconds", _G, "Good device-seconds since the job began.", (JOB, SLI)
+)
+SLI_TOTAL = Metric(
+    "stepwatch_sli_device_seconds", _G, "Counted device-seconds since the job began.", (JOB, SLI)
+)
+SLO_BUDGET_REMAINING = Metric(
+    "stepwatch_slo_budget_remaining_ratio",
+    _G,
+    "Unspent share of the error budget; absent while it is unknown.",
+    (JOB, SLO),
+)
+SLO_STATE = Metric(
+    "stepwatch_slo_state", _G, "1 for the state the SLO is in, 0 for the others.", (JOB, SLO, STATE)
+)
+
+# Exported by the collector, about itself.
+COLLECTOR_SEGMENTS = Metric(
+    "stepwatch_collector_segments_total", _C, "Segments received, by verdict.", (VERDICT,)
+)
+COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs held in live state.")
+COLLECTOR_JOBS_CAPPED = Metric(
+    "stepwatch_collector_jobs_capped", _G, "Jobs left out of the metrics by the series cap."
+)
+COLLECTOR_EVALUATION_SECONDS = Metric(
+    "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
+)
+COLLECTOR_EVALUATION_FAILURES = Metric(
+    "stepwatch_collector_evaluation_failures_total", _C, "Evaluations that ended in an error."
+)
+
+# Exported by the agent, about its node and itself.
+NODE_CPU_BUSY = Metric("stepwatch_node_cpu_busy_ratio", _G, "Busy share of all CPUs.", (NODE,))
+NODE_CPU_STEAL = Metric(
+    "stepwatch_node_cpu_steal_ratio", _G, "Share of CPU time taken by the hypervisor.", (NODE,)
+)
+NODE_PRESSURE = Metric(
+    "stepwatch_node_pressure_ratio",
+    _G,
+    "Share of the last 10 s in which some task stalled on the resource (PSI).",
+    (NODE, "resource"),
+)
+NODE_MEMORY_AVAILABLE = Metric(
+    "stepwatch_node_memory_available_bytes", _G, "Memory available without swapping.", (NODE,)
+)
+NODE_RANKS = Metric("stepwatch_node_ranks", _G, "Ranks with a live ring on this node.", (NODE, JOB))
+NODE_RANK_STEP_MIN = Metric(
+    "stepwatch_node_rank_step_min", _G, "Lowest current step of this node's ranks.", (NODE, JOB)
+)
+AGENT_RECORDS = Metric("stepwatch_agent_records_total", _C, "Records read from rings.", (NODE,))
+AGENT_OVERRUNS = Metric(
+    "stepwatch_agent_overruns_total", _C, "Records overwritten before they were read.", (NODE,)
+)
+AGENT_SPOOL_BYTES = Metric("stepwatch_agent_spool_bytes", _G, "Bytes waiting in the spool.", (NODE,))
+AGENT_SPOOL_SEGMENTS = Metric(
+    "stepwatch_agent_spool_segments", _G, "Segments waiting in the spool.", (NODE,)
+)
+AGENT_SPOOL_DROPPED = Metric(
+    "stepwatch_agent_spool_dropped_total", _C, "Segments dropped from a full spool.", (NODE,)
+)
+AGENT_SEND_FAILURES = Metric(
+    "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not take.", (NODE,)
+)
+PROBE_UP = Metric(
+    "stepwatch_agent_probe_up", _G, "1 while the probe's source can be read.", (NODE, "probe")
+)
+
+METRICS: tuple[Metric, ...] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Metric)
+)
+"""Every metric that stepwatch exports."""
+
+ALERT_STRAGGLER = "TrainingStraggler"
+ALERT_HANG = "TrainingHang"
+ALERT_TELEMETRY_LOST = "TrainingTelemetryLost"
+
+
+class FindingKind(Enum):
+    """What a detector can say; the value is the `kind` of findings, incidents and metrics."""
+
+    STRAGGLER = "straggler"
+    HANG = "hang"
+    TELEMETRY_LOST = "telemetry-lost"
+
+
+ALERT_OF: dict[FindingKind, str] = {
+    FindingKind.STRAGGLER: ALERT_STRAGGLER,
+    FindingKind.HANG: ALERT_HANG,
+    FindingKind.TELEMETRY_LOST: ALERT_TELEMETRY_LOST,
+}
+"""The alert, and so the runbook, of each kind of finding."""

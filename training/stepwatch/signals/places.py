@@ -1,0 +1,71 @@
+"""Environment variables, default places and the rules for names that become path components."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from .errors import ConfigurationError
+
+ENV_DISABLE = "STEPWATCH_DISABLE"
+"""Any value but empty or `0` turns every hook into a no-op."""
+ENV_JOB = "STEPWATCH_JOB"
+ENV_JOB_CLASS = "STEPWATCH_JOB_CLASS"
+ENV_ATTEMPT_BASE = "STEPWATCH_ATTEMPT_BASE"
+"""Attempt number of the first incarnation under this launcher; restarts count on from it."""
+ENV_RING_DIR = "STEPWATCH_RING_DIR"
+ENV_NODE = "STEPWATCH_NODE"
+ENV_TOKEN_FILE = "STEPWATCH_TOKEN_FILE"
+"""File whose first line is the bearer token that agents and readers present."""
+ENV_FAULTS = "STEPWATCH_FAULTS"
+
+DEFAULT_RING_DIR = Path("/dev/shm/stepwatch")
+DEFAULT_COLLECTOR = "http://127.0.0.1:8480"
+DEFAULT_COLLECTOR_PORT = 8480
+DEFAULT_AGENT_PORT = 8481
+
+NAME_LIMIT = 63
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+def checked_name(name: str, what: str) -> str:
+    """Return `name` if it may be a path component and a label value.
+
+    Raises:
+        ConfigurationError: it is empty, too long, or holds other than letters, digits and `._-`.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{what} {name[:80]!r} must be 1-{NAME_LIMIT} letters, digits, '.', '_' or '-', "
+            "starting with a letter or digit"
+        )
+    return name
+
+
+def ring_dir() -> Path:
+    """Directory under which all rings of this node lie."""
+    return Path(os.environ.get(ENV_RING_DIR) or DEFAULT_RING_DIR)
+
+
+def node_name() -> str:
+    """Name of this node: `STEPWATCH_NODE`, else the host name's first label."""
+    raw = os.environ.get(ENV_NODE) or os.uname().nodename.split(".")[0]
+    return re.sub(r"[^A-Za-z0-9._-]", "-", raw)[:NAME_LIMIT].lstrip("._-") or "node"
+
+
+def read_token(path: str | None) -> str | None:
+    """Read a bearer token from a file; None where no file is named.
+
+    Raises:
+        ConfigurationError: the file cannot be read or is empty.
+    """
+    if not path:
+        return None
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read the token file {path}: {error}") from error
+    if not lines or not lines[0].strip():
+        raise ConfigurationError(f"the token file {path} is empty; put one token on its first line")
+    return lines[0].strip()

@@ -1,0 +1,209 @@
+"""Record types: the fixed-size facts that ranks write and segments carry.
+
+Every record starts with the fields of `COMMON`; the rest depends on its kind. Durations and
+moments are nanoseconds on the node's monotonic clock. A value that is not known is NaN where the
+field is a float and the field's own sentinel elsewhere; it is never zero by default.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+import numpy as np
+
+SCHEMA_VERSION = 1
+"""Version of all dtypes below; a reader refuses a version it does not know."""
+
+UNKNOWN_RANK = -1
+"""Rank of a record that belongs to the node rather than to a rank."""
+
+
+class Phase(IntEnum):
+    """What a rank is doing, as the trainer names it."""
+
+    OTHER = 0
+    DATA = 1
+    FORWARD = 2
+    BACKWARD = 3
+    OPTIMIZER = 4
+    CHECKPOINT = 5
+    EVAL = 6
+
+
+PHASE_NAMES = tuple(phase.name.lower() for phase in Phase)
+PHASE_BY_NAME = {name: Phase(index) for index, name in enumerate(PHASE_NAMES)}
+
+
+class Kind(IntEnum):
+    """What a record is about; the number is part of the wire format."""
+
+    STEP = 1
+    COLLECTIVE = 2
+    CHECKPOINT = 3
+    LIFECYCLE = 4
+    GROUP = 5
+    RANK_STATE = 6
+    HOST = 7
+    GAP = 8
+    CURSOR = 9
+
+
+class StepFlag(IntFlag):
+    """What was unusual, and healthy, about a step."""
+
+    FIRST = 1
+    """First step of the attempt: compilation, allocation and caches."""
+    AFTER_PAUSE = 2
+    """A checkpoint or an evaluation ran since the previous step."""
+    UNFINISHED = 4
+    """The step was left by an exception."""
+
+
+class Op(IntEnum):
+    """Collective operations, named as torch.distributed names them."""
+
+    OTHER = 0
+    ALL_REDUCE = 1
+    ALL_GATHER = 2
+    REDUCE_SCATTER = 3
+    BROADCAST = 4
+    ALL_TO_ALL = 5
+    BARRIER = 6
+    SEND = 7
+    RECV = 8
+
+
+OP_NAMES = tuple(op.name.lower() for op in Op)
+
+
+class CheckpointEvent(IntEnum):
+    """Life of one checkpoint."""
+
+    BEGIN = 1
+    WRITTEN = 2
+    VERIFIED = 3
+    FAILED = 4
+    REJECTED = 5
+    """Found bad while looking for one to resume from."""
+
+
+class LifecycleEvent(IntEnum):
+    """Life of one rank within one attempt."""
+
+    START = 1
+    FIRST_STEP = 2
+    RESUME = 3
+    """`value` is the step resumed from."""
+    PREEMPTION = 4
+    FINISH = 5
+    FAILURE = 6
+
+
+class ProcessState(IntEnum):
+    """State of a rank's process as `/proc` tells it; `GONE` when there is no such process."""
+
+    UNKNOWN = 0
+    RUNNING = 1
+    SLEEPING = 2
+    UNINTERRUPTIBLE = 3
+    STOPPED = 4
+    ZOMBIE = 5
+    GONE = 6
+
+
+COMMON: list[tuple[str, str]] = [
+    ("rank", "<i4"),
+    ("seq", "<u8"),
+    ("time_ns", "<u8"),
+    ("step", "<u4"),
+]
+"""Fields of every record: who, its number in that rank's ring, when it ended, in which step."""
+
+_PHASE_FIELDS = [(f"{name}_ns", "<u8") for name in PHASE_NAMES]
+
+BODIES: dict[Kind, list[tuple[str, str]]] = {
+    # The period from the end of the previous step to the end of this one. The phase fields hold
+    # self time: without nested phases, without exposed collectives, without pipeline waits.
+    Kind.STEP: [
+        ("duration_ns", "<u8"),
+        *_PHASE_FIELDS,
+        ("collective_ns", "<u8"),
+        ("pipeline_wait_ns", "<u8"),
+        ("tokens", "<u4"),
+        ("microbatches", "<u2"),
+        ("flags", "<u2"),
+        ("loss", "<f4"),
+        ("grad_norm", "<f4"),
+    ],
+    # All collectives of one operation in one group within one step.
+    Kind.COLLECTIVE: [
+        ("group", "<u2"),
+        ("op", "<u2"),
+        ("count", "<u4"),
+        ("bytes", "<u8"),
+        ("exposed_ns", "<u8"),
+        ("longest_ns", "<u8"),
+        ("first_arrival_ns", "<u8"),
+    ],
+    Kind.CHECKPOINT: [
+        ("event", "<u2"),
+        ("stall_ns", "<u8"),
+        ("durable_ns", "<u8"),
+        ("bytes", "<u8"),
+        ("text", "S48"),
+    ],
+    Kind.LIFECYCLE: [("event", "<u2"), ("value", "<i8"), ("text", "S56")],
+    # What a group number of a COLLECTIVE record stands for.
+    Kind.GROUP: [("group", "<u2"), ("size", "<u4"), ("index", "<u4"), ("text", "S48")],
+    # The agent's view of one rank: its live line and its process.
+    Kind.RANK_STATE: [
+        ("phase", "<u2"),
+        ("microbatch", "<u2"),
+        ("since_ns", "<u8"),
+        ("heartbeat_ns", "<u8"),
+        ("collectives_entered", "<u4"),
+        ("collective_group", "<u2"),
+        ("collective_op", "<u2"),
+        ("in_collective", "<u2"),
+        ("process_state", "<u2"),
+        ("cpu_seconds", "<f4"),
+        ("run_queue_seconds", "<f4"),
+        ("resident_bytes", "<u8"),
+        ("overruns", "<u4"),
+        ("torn", "<u4"),
+        ("hook_errors", "<u4"),
+        ("stage", "<i2"),
+        ("world", "<u4"),
+    ],
+    # One reading of the host probe; NaN where the kernel does not tell.
+    Kind.HOST: [
+        ("cpu_busy_ratio", "<f4"),
+        ("cpu_steal_ratio", "<f4"),
+        ("cpu_pressure_ratio", "<f4"),
+        ("memory_pressure_ratio", "<f4"),
+        ("io_pressure_ratio", "<f4"),
+        ("load_per_cpu", "<f4"),
+        ("memory_available_bytes", "<u8"),
+        ("memory_total_bytes", "<u8"),
+        ("major_faults_per_second", "<f4"),
+    ],
+    # Records known to be lost: overwritten in the ring or dropped from a full spool.
+    Kind.GAP: [("first_seq", "<u8"), ("last_seq", "<u8"), ("text", "S32")],
+    # How far a segment reads each ring, so that a restarted agent goes on exactly there.
+    Kind.CURSOR: [("ring_id", "<u8"), ("next_seq", "<u8")],
+}
+
+DTYPES: dict[Kind, np.dtype[np.void]] = {
+    kind: np.dtype([*COMMON, *body]) for kind, body in BODIES.items()
+}
+"""Structured dtype of each kind, little-endian and packed."""
+
+RING_KINDS = frozenset({Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT, Kind.LIFECYCLE, Kind.GROUP})
+"""Kinds that ranks write; the agent writes the others."""
+
+UNKNOWN_FLOAT = float("nan")
+
+
+def text_bytes(text: str, size: int) -> bytes:
+    """Encode `text` as at most `size` bytes of UTF-8, cut at a character boundary."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode("utf-8")
