@@ -1,4 +1,4 @@
-"""Vocabulary that every part of stepwatch shares: records, names, wire format, clock, health, errors.
+"""Vocabulary that all parts share: records, names, wire format, clock, health, errors.
 
-Depends on numpy only (the wire format also needs zstandard, which agent and collector install).
+It needs numpy; the wire format also needs zstandard, which agent and collector install.
 """

@@ -1,13 +1,13 @@
 """Exceptions of stepwatch.
 
-    StepwatchError            anything stepwatch refuses; its message says what to do
-    ├── UsageError            wrong option or argument (command line exits with 2)
-    ├── ConfigurationError    an environment variable, file or directory cannot be used
-    ├── RingError             a black-box ring cannot be opened or read
-    ├── SegmentError          a segment is truncated, hostile or of an unknown version
-    ├── DataError             training data is missing, empty or changed since its manifest
-    ├── CheckpointError       a checkpoint cannot be written, verified or loaded
-    └── StoreError            the collector's store cannot be opened or written
+StepwatchError            anything stepwatch refuses; its message says what to do
+├── UsageError            wrong option or argument (command line exits with 2)
+├── ConfigurationError    an environment variable, file or directory cannot be used
+├── RingError             a black-box ring cannot be opened or read
+├── SegmentError          a segment is truncated, hostile or of an unknown version
+├── DataError             training data is missing, empty or changed since its manifest
+├── CheckpointError       a checkpoint cannot be written, verified or loaded
+└── StoreError            the collector's store cannot be opened or written
 """
 
 from __future__ import annotations

@@ -170,7 +170,9 @@ AGENT_RECORDS = Metric("stepwatch_agent_records_total", _C, "Records read from r
 AGENT_OVERRUNS = Metric(
     "stepwatch_agent_overruns_total", _C, "Records overwritten before they were read.", (NODE,)
 )
-AGENT_SPOOL_BYTES = Metric("stepwatch_agent_spool_bytes", _G, "Bytes waiting in the spool.", (NODE,))
+AGENT_SPOOL_BYTES = Metric(
+    "stepwatch_agent_spool_bytes", _G, "Bytes waiting in the spool.", (NODE,)
+)
 AGENT_SPOOL_SEGMENTS = Metric(
     "stepwatch_agent_spool_segments", _G, "Segments waiting in the spool.", (NODE,)
 )

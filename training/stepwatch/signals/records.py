@@ -137,7 +137,7 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
     ],
     # All collectives of one operation in one group within one step.
     Kind.COLLECTIVE: [
-        ("group", "<u2"),
+        ("group", "<u4"),
         ("op", "<u2"),
         ("count", "<u4"),
         ("bytes", "<u8"),
@@ -154,14 +154,16 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
     ],
     Kind.LIFECYCLE: [("event", "<u2"), ("value", "<i8"), ("text", "S56")],
     # What a group number of a COLLECTIVE record stands for.
-    Kind.GROUP: [("group", "<u2"), ("size", "<u4"), ("index", "<u4"), ("text", "S48")],
+    Kind.GROUP: [("group", "<u4"), ("size", "<u4"), ("index", "<u4"), ("text", "S48")],
     # The agent's view of one rank: its live line and its process.
     Kind.RANK_STATE: [
         ("phase", "<u2"),
+        ("waiting", "<u2"),
         ("microbatch", "<u2"),
         ("since_ns", "<u8"),
         ("heartbeat_ns", "<u8"),
         ("collectives_entered", "<u4"),
+        ("collective_since_ns", "<u8"),
         ("collective_group", "<u2"),
         ("collective_op", "<u2"),
         ("in_collective", "<u2"),

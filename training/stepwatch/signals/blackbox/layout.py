@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..records import BODIES, COMMON, DTYPES, RING_KINDS, SCHEMA_VERSION, Kind
+from stepwatch.signals.records import BODIES, RING_KINDS, SCHEMA_VERSION, Kind
 
 MAGIC = b"SWRING01"
 HEADER_SIZE = 4096
@@ -66,16 +66,23 @@ class Identity(NamedTuple):
 
 
 class LiveLine(NamedTuple):
-    """What a rank does now: 16 bytes, one store per change. `since_ns` is monotonic."""
+    """What a rank does now: 16 bytes, one store per change. `since_ns` is monotonic.
+
+    `waiting` is set while a pipeline stage waits for its neighbours.
+    """
 
     since_ns: int
     step: int
     microbatch: int
     phase: int
+    waiting: bool = False
 
 
 class CollectiveLine(NamedTuple):
-    """The newest collective of a rank: when and what it entered, and whether it is still inside."""
+    """The newest collective of a rank: when and what it entered, and whether it is still inside.
+
+    `group` holds the low 16 bits of the group's number.
+    """
 
     since_ns: int
     entered: int
@@ -153,12 +160,14 @@ def unpack_identity(header: bytes) -> Identity:
 def pack_live(live: LiveLine) -> tuple[int, int]:
     """Live line as two 64-bit words; fields that overflow are cut to their width."""
     word = (live.step & 0xFFFFFFFF) | (live.microbatch & 0xFFFF) << 32 | (live.phase & 0xFF) << 48
-    return live.since_ns, word
+    return live.since_ns, word | live.waiting << 56
 
 
 def unpack_live(since_ns: int, word: int) -> LiveLine:
     """Inverse of `pack_live`."""
-    return LiveLine(since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFFFF, word >> 48 & 0xFF)
+    return LiveLine(
+        since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFFFF, word >> 48 & 0xFF, bool(word >> 56)
+    )
 
 
 def unpack_collective(since_ns: int, word: int) -> CollectiveLine:
@@ -172,9 +181,7 @@ _CODES = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i2": "h", "<i4": "i", "<i8": "q"
 
 
 def _slot_struct(kind: Kind) -> struct.Struct:
-    codes = "".join(
-        _CODES.get(code) or f"{code.removeprefix('S')}s" for _, code in BODIES[kind]
-    )
+    codes = "".join(_CODES.get(code) or f"{code.removeprefix('S')}s" for _, code in BODIES[kind])
     packed = struct.Struct("<QHHIQ" + codes)
     padding = SLOT_SIZE - 4 - packed.size
     if padding < 0:
@@ -183,25 +190,16 @@ def _slot_struct(kind: Kind) -> struct.Struct:
 
 
 SLOT_STRUCTS: dict[Kind, struct.Struct] = {kind: _slot_struct(kind) for kind in RING_KINDS}
-"""Packs (seq, kind, 0, step, time_ns, *body) into all of a slot but its last four bytes, the CRC."""
+"""Packs (seq, kind, 0, step, time_ns, *body) into a slot without its last four bytes, the CRC."""
 
-SLOT_DTYPES: dict[Kind, np.dtype[np.void]] = {
-    kind: np.dtype(
-        {
-            "names": ["seq", "step", "time_ns", *(name for name, _ in BODIES[kind])],
-            "formats": ["<u8", "<u4", "<u8", *(code for _, code in BODIES[kind])],
-            "offsets": [
-                0,
-                12,
-                16,
-                *(
-                    24 + int((DTYPES[kind].fields or {})[name][1]) - np.dtype(COMMON).itemsize
-                    for name, _ in BODIES[kind]
-                ),
-            ],
-            "itemsize": SLOT_SIZE,
-        }
-    )
-    for kind in RING_KINDS
-}
-"""The same slot as numpy reads it."""
+_SLOT_HEAD = [("seq", "<u8"), ("kind", "<u2"), ("reserved", "<u2"), ("step", "<u4")]
+
+
+def _slot_dtype(kind: Kind) -> np.dtype[np.void]:
+    fields = [*_SLOT_HEAD, ("time_ns", "<u8"), *BODIES[kind]]
+    used = np.dtype(fields).itemsize
+    return np.dtype([*fields, ("rest", f"V{SLOT_SIZE - used}")])
+
+
+SLOT_DTYPES: dict[Kind, np.dtype[np.void]] = {kind: _slot_dtype(kind) for kind in RING_KINDS}
+"""The same slot as numpy reads it; `rest` ends with the CRC."""

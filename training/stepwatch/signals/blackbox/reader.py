@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import RingError
-from ..records import DTYPES, RING_KINDS, Kind
+from stepwatch.signals.errors import RingError
+from stepwatch.signals.records import BODIES, COMMON, DTYPES, RING_KINDS, Kind
+
 from . import layout
 from .layout import CollectiveLine, Identity, LiveLine
 
@@ -59,10 +62,8 @@ class RingReader:
 
     def refresh_identity(self) -> Identity:
         """Read the identity again; the old one stands while the writer is replacing it."""
-        try:
+        with contextlib.suppress(ValueError):
             self.identity = layout.unpack_identity(self._map[: layout.HEADER_SIZE])
-        except ValueError:
-            pass
         return self.identity
 
     def is_replaced(self) -> bool:
@@ -144,7 +145,7 @@ class RingReader:
         return int.from_bytes(pair[:8], _NATIVE), int.from_bytes(pair[8:], _NATIVE)
 
 
-_NATIVE = "little" if np.little_endian else "big"
+_NATIVE = sys.byteorder
 _KNOWN_KINDS = frozenset(int(kind) for kind in RING_KINDS)
 
 
@@ -158,7 +159,7 @@ def _is_whole(slot: bytes) -> bool:
 def _rows(kind: Kind, rank: int, raw: list[bytes]) -> Rows:
     slots = np.frombuffer(b"".join(raw), dtype=layout.SLOT_DTYPES[kind])
     rows = np.zeros(len(slots), dtype=DTYPES[kind])
-    for name in slots.dtype.names or ():
+    for name, _ in (*COMMON[1:], *BODIES[kind]):
         rows[name] = slots[name]
     rows["rank"] = rank
     return rows

@@ -7,10 +7,13 @@ import os
 import zlib
 from pathlib import Path
 
-from ..errors import RingError
-from ..records import Kind
+from stepwatch.signals.errors import RingError
+
 from . import layout
 from .layout import Identity
+
+_PACK = {int(kind): slot.pack for kind, slot in layout.SLOT_STRUCTS.items()}
+_HEADER, _SLOT, _HEAD = layout.HEADER_SIZE, layout.SLOT_SIZE, layout.HEAD_AT // 8
 
 
 class RingWriter:
@@ -35,38 +38,27 @@ class RingWriter:
                 f"cannot create the ring {path}: {reason}; set STEPWATCH_RING_DIR to a "
                 "writable directory with free space"
             ) from error
-        self._words = memoryview(self._map).cast("Q")
+        self.words = memoryview(self._map).cast("Q")
+        """The ring as native 64-bit words; the timeline stores live lines through it."""
         self._seq = 0
         self._capacity = identity.capacity
 
-    def write(self, kind: Kind, step: int, time_ns: int, *body: int | float | bytes) -> None:
+    def write(self, kind: int, step: int, time_ns: int, *body: int | float | bytes) -> None:
         """Append one record; `body` holds the fields of `records.BODIES[kind]` in order."""
         seq = self._seq + 1
-        slot = layout.SLOT_STRUCTS[kind].pack(seq, kind, 0, step, time_ns, *body)
-        at = layout.HEADER_SIZE + self._seq % self._capacity * layout.SLOT_SIZE
-        self._map[at : at + layout.SLOT_SIZE] = slot + zlib.crc32(slot).to_bytes(4, "little")
+        slot = _PACK[kind](seq, kind, 0, step, time_ns, *body)
+        at = _HEADER + self._seq % self._capacity * _SLOT
+        self._map[at : at + _SLOT] = slot + zlib.crc32(slot).to_bytes(4, "little")
         self._seq = seq
-        self._words[layout.HEAD_AT // 8] = seq
-
-    def set_live(self, since_ns: int, word: int) -> None:
-        """Replace the live line; `word` is the second value of `layout.pack_live`."""
-        words = self._words
-        words[layout.LIVE_AT // 8] = since_ns
-        words[layout.LIVE_AT // 8 + 1] = word
-
-    def set_collective(self, since_ns: int, word: int) -> None:
-        """Replace the collective line; `word` is laid out as `layout.unpack_collective` reads it."""
-        words = self._words
-        words[layout.COLLECTIVE_AT // 8] = since_ns
-        words[layout.COLLECTIVE_AT // 8 + 1] = word
+        self.words[_HEAD] = seq
 
     def set_heartbeat(self, monotonic_ns: int) -> None:
         """Say that the hooks' side thread got the interpreter at this moment."""
-        self._words[layout.HEARTBEAT_AT // 8] = monotonic_ns
+        self.words[layout.HEARTBEAT_AT // 8] = monotonic_ns
 
     def set_hook_errors(self, count: int) -> None:
         """Publish how many hook errors were swallowed so far."""
-        self._words[layout.HOOK_ERRORS_AT // 8] = count
+        self.words[layout.HOOK_ERRORS_AT // 8] = count
 
     def set_identity(self, identity: Identity) -> None:
         """Replace the identity, for example once the mesh is known."""
@@ -81,8 +73,8 @@ class RingWriter:
 
     def close(self) -> None:
         """Mark the ring as finished on purpose and unmap it; the file stays for readers."""
-        self._words[layout.CLOSED_AT // 8] = 1
-        self._words.release()
+        self.words[layout.CLOSED_AT // 8] = 1
+        self.words.release()
         self._map.close()
 
 

@@ -1,0 +1,1 @@
+"""The `stepwatch` command: one verb per file, imported when it is called."""

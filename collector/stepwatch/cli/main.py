@@ -1,0 +1,127 @@
+"""Entry point of the `stepwatch` command.
+
+Exit codes: 0 ok, 1 found a problem, 2 wrong usage, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from stepwatch.signals.errors import StepwatchError, UsageError
+
+VERBS: dict[str, str] = {
+    "demo": "one machine, everything, one injected fault, a verdict",
+    "train": "the reference trainer",
+    "agent": "tail this node's black boxes and send them to the collector",
+    "collector": "receive, judge and show",
+    "status": "jobs, their progress and SLOs",
+    "incidents": "what is wrong, with cause and evidence",
+    "runbook": "what to do about it, with the commands filled in",
+    "blackbox": "read rings after a crash",
+    "build": "write dashboards and alert rules from the shared names",
+    "check": "fail when a metric, alert, runbook or generated file does not fit the others",
+}
+"""Verb and one-line description; the module `verbs.<verb>` does the work."""
+
+OK, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class Verb(Protocol):
+    """What a verb module offers."""
+
+    @property
+    def EXAMPLE(self) -> str:
+        """A command line that works."""
+        ...
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's options."""
+        ...
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do the work and return the exit code."""
+        ...
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose complaint is one line that says what to do."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Raise instead of printing the whole usage."""
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def load_verb(name: str) -> Verb:
+    """Import the module of a verb."""
+    module: Verb = importlib.import_module(f"stepwatch.cli.verbs.{name}")  # type: ignore[assignment]
+    return module
+
+
+def overview() -> str:
+    """Text of `stepwatch --help`."""
+    lines = [f"  {name:<10} {text}" for name, text in VERBS.items()]
+    return "\n".join(
+        [
+            "usage: stepwatch VERB [options]",
+            "",
+            "Observability and SRE companion for distributed training.",
+            "",
+            *lines,
+            "",
+            "example: stepwatch demo --fault slow-compute:rank=2,step=20",
+            "`stepwatch VERB --help` shows a verb's options and an example.",
+        ]
+    )
+
+
+def dispatch(words: Sequence[str]) -> int:
+    """Run one verb.
+
+    Raises:
+        UsageError: there is no such verb or option.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        print(overview())
+        return OK if words else USAGE
+    name = words[0]
+    if name not in VERBS:
+        raise UsageError(f"no verb {name!r}; `stepwatch --help` lists them")
+    verb = load_verb(name)
+    parser = Parser(
+        prog=f"stepwatch {name}",
+        description=VERBS[name],
+        epilog=f"example: {verb.EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    verb.add_arguments(parser)
+    return verb.run(parser.parse_args(words[1:]))
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line `words`, by default the process's own, and return the exit code."""
+    try:
+        return dispatch(sys.argv[1:] if words is None else words)
+    except UsageError as error:
+        print(f"stepwatch: {error}", file=sys.stderr)
+        return USAGE
+    except StepwatchError as error:
+        print(f"stepwatch: {error}", file=sys.stderr)
+        return PROBLEM
+    except BrokenPipeError:
+        sys.stderr.close()
+        return OK
+    except KeyboardInterrupt:
+        print("stepwatch: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except ModuleNotFoundError as error:
+        print(
+            f"stepwatch: this verb needs the package {error.name!r}; "
+            "install it with: pip install 'stepwatch[all]'",
+            file=sys.stderr,
+        )
+        return PROBLEM

@@ -1,0 +1,1 @@
+"""One module per verb: `HELP`, `EXAMPLE`, `add_arguments(parser)` and `run(arguments) -> int`."""

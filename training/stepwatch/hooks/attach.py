@@ -1,0 +1,34 @@
+"""Finds what can be watched in a model and a pipeline schedule, and on which torch path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .fsdp2 import watch_fsdp2
+from .pipeline import watch_schedule
+from .process_groups import has_group_hooks, watch_process_groups
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+
+def attach_all(watch: Watch, model: Any, schedule: Any) -> None:
+    """Attach the collectives and the pipeline.
+
+    Process-group hooks (torch >= 2.14) see every collective; older releases have FSDP2's custom
+    communication classes. One of the two is used, never both: a collective counts once.
+    """
+    if has_group_hooks():
+        watch_process_groups(watch)
+    elif model is not None:
+        for module in _modules(model):
+            watch_fsdp2(watch, module)
+    if schedule is not None:
+        watch_schedule(watch, schedule)
+
+
+def _modules(model: Any) -> Iterable[Any]:
+    roots = model if isinstance(model, list | tuple) else [model]
+    for root in roots:
+        yield from root.modules()

@@ -1,0 +1,65 @@
+"""FSDP2's all-gathers and reduce-scatters on torch 2.10-2.13, timed where FSDP2 issues them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.signals.records import Op
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+
+class TimedCommunication:
+    """Stands in for an FSDP2 communication object and times each call of it.
+
+    FSDP2 calls `allocate` for its buffers and the object itself for the collective. A call that
+    returns a work handle runs asynchronously: only its enqueue time is exposed here.
+    """
+
+    def __init__(self, watch: Watch, inner: Any, op: Op) -> None:
+        self._watch = watch
+        self._inner = inner
+        self._op = int(op)
+
+    def allocate(self, *args: Any, **kwargs: Any) -> Any:
+        """Allocate a buffer as the wrapped object does."""
+        return self._inner.allocate(*args, **kwargs)
+
+    def __call__(
+        self, output_tensor: Any, input_tensor: Any, group: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Run the collective; time blocked in it is taken off the phase around it."""
+        timeline = self._watch.timeline
+        if timeline is None:
+            return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
+        number = self._watch.groups.number(group)
+        arrived = timeline.enter_collective(number, self._op)
+        try:
+            return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
+        finally:
+            timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
+
+
+def watch_fsdp2(watch: Watch, module: Any) -> None:
+    """Time the collectives of `module` if FSDP2 manages it; other modules are left alone."""
+    if not hasattr(module, "set_custom_all_gather"):
+        return
+    for group in _parameter_groups(module):
+        if isinstance(group._all_gather_comm, TimedCommunication):
+            continue
+        group._all_gather_comm = TimedCommunication(watch, group._all_gather_comm, Op.ALL_GATHER)
+        group._reduce_scatter_comm = TimedCommunication(
+            watch, group._reduce_scatter_comm, Op.REDUCE_SCATTER
+        )
+
+
+def _parameter_groups(module: Any) -> list[Any]:
+    # The public setters refuse a module whose parameters lie on several meshes, and cannot wrap
+    # what is set already; both matter to a guest in somebody else's trainer.
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None)
+    if groups is None:
+        single = getattr(state, "_fsdp_param_group", None)
+        groups = [] if single is None else [single]
+    return list(groups)

@@ -1,0 +1,58 @@
+"""Numbers for process groups, the same on every member and across restarts."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.signals.records import Kind, text_bytes
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+
+def group_number(ranks: list[int]) -> int:
+    """Number of the group of these global ranks: a CRC-32 of the list, equal on all members."""
+    return zlib.crc32(",".join(map(str, ranks)).encode())
+
+
+def describe(ranks: list[int]) -> str:
+    """Ranks of a group as short text: `0-3` for a range, `0,2` otherwise."""
+    if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ",".join(map(str, ranks))
+
+
+class GroupNumbers:
+    """Remembers each group's number and writes one GROUP record when it is first seen."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._numbers: dict[int, int] = {}
+
+    def number(self, group: Any) -> int:
+        """Number of `group`, a ProcessGroup; None stands for the world."""
+        known = self._numbers.get(id(group))
+        return self._introduce(group) if known is None else known
+
+    def _introduce(self, group: Any) -> int:
+        ring = self._watch.ring
+        if ring is None:
+            return 0
+        ranks = _ranks(group, ring.identity.world)
+        number = group_number(ranks)
+        self._numbers[id(group)] = number
+        index = ranks.index(ring.identity.rank) if ring.identity.rank in ranks else 0
+        text = text_bytes(describe(ranks), 48)
+        step = self._watch.step_number
+        ring.write(Kind.GROUP, step, time.monotonic_ns(), number, len(ranks), index, text)
+        return number
+
+
+def _ranks(group: Any, world: int) -> list[int]:
+    import torch.distributed as dist
+
+    if group is None or not dist.is_initialized():
+        return list(range(world))
+    return sorted(dist.get_process_group_ranks(group))

@@ -1,0 +1,65 @@
+"""The boundary between hooks and trainer: nothing that fails in here gets out there."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+logger = logging.getLogger("stepwatch")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Guard:
+    """Counts what the hooks swallowed and logs each kind of it once."""
+
+    def __init__(self) -> None:
+        self.errors = 0
+        self._told: set[str] = set()
+        self.publish: Callable[[int], None] | None = None
+
+    def caught(self, where: str, error: BaseException) -> None:
+        """Count an unexpected error of a hook."""
+        self.misuse(f"{where}: {type(error).__name__}: {error}; the hook is skipped")
+
+    def misuse(self, message: str) -> None:
+        """Count a use that cannot be honoured; `message` says what to do instead."""
+        self.errors += 1
+        if self.publish is not None:
+            self.publish(self.errors)
+        if message not in self._told and len(self._told) < 64:
+            self._told.add(message)
+            logger.warning("stepwatch: %s", message)
+
+
+class _Guarded(Protocol):
+    guard: Guard
+
+
+S = TypeVar("S", bound=_Guarded)
+
+
+def guarded(
+    fallback: Any = None,
+) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
+    """Make a method return `fallback` instead of raising; the error is counted and logged once.
+
+    This holds the only broad `except` of stepwatch: whatever goes wrong in a hook, a run that costs
+    thousands of device-hours must go on.
+    """
+
+    def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+        @functools.wraps(method)
+        def call(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001
+                self.guard.caught(method.__qualname__, error)
+                return cast("R", fallback)
+
+        return cast("Callable[Concatenate[S, P], R]", call)
+
+    return decorate

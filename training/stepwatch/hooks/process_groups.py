@@ -1,0 +1,145 @@
+"""Every collective of every group on torch >= 2.14, through process-group hooks.
+
+The post hook fires when the operation is enqueued. The end comes from the work's future, whose
+callback runs on another thread; it only appends to a queue that the training thread empties.
+A work without a future (Gloo's reduce-scatter) is polled at the next step boundary.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepwatch.signals.records import Op
+
+from .guard import guarded
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+_HOOK_IDS = itertools.count(7_301)
+_MATCHES = (
+    ("reduce_scatter", Op.REDUCE_SCATTER),
+    ("all_reduce", Op.ALL_REDUCE),
+    ("allreduce", Op.ALL_REDUCE),
+    ("all_gather", Op.ALL_GATHER),
+    ("allgather", Op.ALL_GATHER),
+    ("broadcast", Op.BROADCAST),
+    ("all_to_all", Op.ALL_TO_ALL),
+    ("alltoall", Op.ALL_TO_ALL),
+    ("barrier", Op.BARRIER),
+    ("send", Op.SEND),
+    ("recv", Op.RECV),
+)
+
+
+class Call(NamedTuple):
+    """One enqueued operation; `bucket` is where its time was counted when it began."""
+
+    group: int
+    op: int
+    nbytes: int
+    arrived_ns: int
+    bucket: int
+    blocking: bool
+
+
+def has_group_hooks() -> bool:
+    """Whether this torch offers `ProcessGroup.register_pre_hook`; False without torch."""
+    try:
+        import torch.distributed as dist
+    except ImportError:
+        return False
+    return dist.is_available() and hasattr(dist.ProcessGroup, "register_pre_hook")
+
+
+def op_of(name: str) -> Op:
+    """Operation meant by a name such as `ALLREDUCE` or `_reduce_scatter_base`."""
+    lowered = name.lower()
+    return next((op for part, op in _MATCHES if part in lowered), Op.OTHER)
+
+
+def watch_process_groups(watch: Watch) -> None:
+    """Hook every group there is, and look for new ones at each step: they inherit no hooks."""
+    hooks = GroupHooks(watch)
+    hooks.adopt_groups()
+    watch.before_step = hooks.settle
+
+
+class GroupHooks:
+    """The hooks of all groups of this rank and the operations in flight."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.guard = watch.guard
+        self._watch = watch
+        self._groups = 0
+        self._started: dict[int, Call] = {}
+        self._ended: deque[tuple[Call, int]] = deque()
+        self._polled: list[tuple[Call, Any]] = []
+
+    def adopt_groups(self) -> None:
+        """Register on groups that are not hooked yet."""
+        import torch.distributed as dist
+
+        groups: list[Any] = list(dist.distributed_c10d._world.pg_map)
+        for group in groups[self._groups :]:
+            number = self._watch.groups.number(group)
+            hook_id = next(_HOOK_IDS)
+            group.register_pre_hook(hook_id, self._pre(number))
+            group.register_post_hook(hook_id, self._post)
+        self._groups = len(groups)
+
+    @guarded()
+    def settle(self) -> None:
+        """Book what has ended since the last call; adopt groups created meanwhile."""
+        import torch.distributed as dist
+
+        timeline = self._watch.timeline
+        if timeline is None:
+            return
+        if len(dist.distributed_c10d._world.pg_map) != self._groups:
+            self.adopt_groups()
+        self._poll()
+        while self._ended:
+            call, ended_ns = self._ended.popleft()
+            timeline.depart(call.group, call.op, call.nbytes, call.arrived_ns, ended_ns)
+            if call.blocking:
+                timeline.move_to_collective(call.bucket, ended_ns - call.arrived_ns)
+
+    def _pre(self, number: int) -> Any:
+        def pre(arguments: Any) -> None:
+            timeline = self._watch.timeline
+            if timeline is None:
+                return
+            op = int(op_of(arguments.name))
+            nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
+            arrived = timeline.arrive(number, op)
+            blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
+            self._started[arguments.op_id] = Call(
+                number, op, nbytes, arrived, timeline.bucket, blocking
+            )
+
+        return pre
+
+    def _post(self, arguments: Any) -> None:
+        call = self._started.pop(arguments.op_id, None)
+        if call is None or arguments.work is None:
+            return
+        try:
+            future = arguments.work.get_future()
+        except RuntimeError:  # this backend's work has none
+            self._polled.append((call, arguments.work))
+            return
+        ended = self._ended
+        future.add_done_callback(lambda _: ended.append((call, time.monotonic_ns())))
+
+    def _poll(self) -> None:
+        still = []
+        for call, work in self._polled:
+            if work.is_completed():
+                self._ended.append((call, time.monotonic_ns()))
+            else:
+                still.append((call, work))
+        self._polled = still

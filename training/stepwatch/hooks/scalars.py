@@ -1,0 +1,81 @@
+"""Scalars that a trainer records: read on the spot from host memory, late from a device.
+
+Reading a device tensor on the spot would synchronise. It is copied to pinned memory on the
+trainer's own stream instead, and read once an event says that the copy has happened.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from stepwatch.signals.records import UNKNOWN_FLOAT
+
+_LARGEST = 3.4028234e38
+"""Largest float32 (IEEE 754); records hold float32."""
+
+
+class DeviceScalar:
+    """A one-element CUDA tensor on its way to pinned host memory."""
+
+    __slots__ = ("_event", "_host")
+
+    def __init__(self, tensor: Any) -> None:
+        import torch
+
+        source = tensor.detach()
+        self._host = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+        self._host.copy_(source, non_blocking=True)
+        self._event: Any = torch.Event(source.device)
+        self._event.record(torch.cuda.current_stream(source.device))
+
+    def ready(self) -> bool:
+        """Whether the copy has happened; asks the driver, never waits."""
+        return bool(self._event.query())
+
+    def value(self) -> float:
+        """The number, as float32 holds it."""
+        return as_float32(float(self._host))
+
+
+Scalar = float | DeviceScalar
+
+
+def scalar(value: Any) -> Scalar:
+    """Take a float, an int or a one-element tensor, wherever it lives.
+
+    Raises:
+        ValueError: the tensor has several elements, or is a DTensor whose ranks hold different
+            parts: reading it would start a collective.
+    """
+    if isinstance(value, int | float):
+        return as_float32(float(value))
+    placements = getattr(value, "placements", None)
+    if placements is not None:
+        if not all(placement.is_replicate() for placement in placements):
+            raise ValueError("record value.full_tensor(): a sharded value needs a collective")
+        value = value.to_local()
+    if value.numel() != 1:
+        raise ValueError(f"record one number, not a tensor of shape {tuple(value.shape)}")
+    if value.device.type == "cuda":
+        return DeviceScalar(value)
+    return as_float32(float(value))
+
+
+def as_float32(value: float) -> float:
+    """`value` within the range of float32: beyond it, infinity; NaN stays NaN."""
+    if -_LARGEST <= value <= _LARGEST or math.isnan(value):
+        return value
+    return math.copysign(math.inf, value)
+
+
+def is_ready(scalar: Scalar) -> bool:
+    """Whether the number can be read without waiting."""
+    return isinstance(scalar, float) or scalar.ready()
+
+
+def read(scalar: Scalar) -> float:
+    """The number; NaN while it is still on its way."""
+    if isinstance(scalar, float):
+        return scalar
+    return scalar.value() if scalar.ready() else UNKNOWN_FLOAT

@@ -1,0 +1,185 @@
+"""Where the time of a step goes: a stack of buckets whose self times add up to the step.
+
+Buckets are the phases of `records.Phase`, then time blocked in collectives, then time a pipeline
+stage waits for its neighbours. Entering an inner bucket stops the outer one, so that "forward" is
+the rank's own work in forward, whatever it waited for inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stepwatch.signals.blackbox import LiveLine, RingWriter
+from stepwatch.signals.blackbox.layout import COLLECTIVE_AT, LIVE_AT, pack_live
+from stepwatch.signals.records import Kind, Op, Phase, StepFlag
+
+COLLECTIVE = len(Phase)
+PIPELINE_WAIT = COLLECTIVE + 1
+BUCKETS = COLLECTIVE + 2
+
+_LIVE = LIVE_AT // 8
+_COLLECTIVE = COLLECTIVE_AT // 8
+# High part of a live word for each bucket; a collective leaves the live line as it is.
+_LIVE_BITS = (
+    *(pack_live(LiveLine(0, 0, 0, phase))[1] for phase in Phase),
+    0,
+    pack_live(LiveLine(0, 0, 0, Phase.OTHER, waiting=True))[1],
+)
+_MICROBATCH_SHIFT = 32
+_INSIDE = 1 << 56
+
+
+class CollectiveTotals:
+    """All collectives of one operation in one group since the last step ended."""
+
+    __slots__ = ("count", "exposed_ns", "first_arrival_ns", "longest_ns", "nbytes")
+
+    def __init__(self, first_arrival_ns: int) -> None:
+        self.count = 0
+        self.nbytes = 0
+        self.exposed_ns = 0
+        self.longest_ns = 0
+        self.first_arrival_ns = first_arrival_ns
+
+
+class Timeline:
+    """Accounts for the time of one rank and keeps its live line up to date.
+
+    `clock` returns monotonic nanoseconds. Called from one thread at a time: the training thread,
+    or the autograd thread while the training thread is inside `backward`.
+    """
+
+    def __init__(self, ring: RingWriter, clock: Callable[[], int]) -> None:
+        self._ring = ring
+        self._words = ring.words
+        self._clock = clock
+        self._stack: list[int] = []
+        self._bucket = int(Phase.OTHER)
+        self._since = clock()
+        self._began = self._since
+        self._entered = 0
+        self.collectives: dict[tuple[int, int], CollectiveTotals] = {}
+        """Collectives of the running step, by (group, op)."""
+        self.totals = [0] * BUCKETS
+        self.step = 0
+        self.microbatches = 0
+        self.flags = int(StepFlag.FIRST)
+
+    def begin(self) -> None:
+        """Start counting the first step now; what came before was start-up, not a step."""
+        self._since = self._began = self._clock()
+        self.totals = [0] * BUCKETS
+
+    def enter(self, bucket: int) -> None:
+        """Count time to `bucket` from now on."""
+        now = self._clock()
+        outer = self._bucket
+        self.totals[outer] += now - self._since
+        self._since = now
+        self._stack.append(outer)
+        self._bucket = bucket
+        words = self._words
+        words[_LIVE] = now
+        words[_LIVE + 1] = self.step | _LIVE_BITS[bucket]
+
+    def leave(self) -> None:
+        """Go back to the bucket that `enter` left.
+
+        Raises:
+            IndexError: there is none.
+        """
+        now = self._clock()
+        outer = self._stack.pop()
+        self.totals[self._bucket] += now - self._since
+        self._since = now
+        self._bucket = outer
+        words = self._words
+        words[_LIVE] = now
+        words[_LIVE + 1] = self.step | _LIVE_BITS[outer]
+
+    def enter_microbatch(self, bucket: int, microbatch: int) -> None:
+        """Like `enter`, and show the microbatch in the live line."""
+        self.enter(bucket)
+        self._words[_LIVE + 1] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
+
+    def arrive(self, group: int, op: int) -> int:
+        """A collective begins: show it in the collective line; returns the moment."""
+        now = self._clock()
+        self._entered += 1
+        words = self._words
+        words[_COLLECTIVE] = now
+        words[_COLLECTIVE + 1] = (
+            self._entered & 0xFFFFFFFF | (group & 0xFFFF) << 32 | op << 48 | _INSIDE
+        )
+        return now
+
+    def depart(self, group: int, op: int, nbytes: int, arrived_ns: int, now: int) -> None:
+        """The collective that arrived at `arrived_ns` has ended at `now`."""
+        words = self._words
+        words[_COLLECTIVE + 1] &= _INSIDE - 1
+        totals = self.collectives.get((group, op))
+        if totals is None:
+            totals = self.collectives[group, op] = CollectiveTotals(arrived_ns)
+        spent = now - arrived_ns
+        totals.count += 1
+        totals.nbytes += nbytes
+        totals.exposed_ns += spent
+        if spent > totals.longest_ns:
+            totals.longest_ns = spent
+
+    def enter_collective(self, group: int, op: int) -> int:
+        """A blocking collective begins: stop the current bucket's clock."""
+        now = self.arrive(group, op)
+        self.totals[self._bucket] += now - self._since
+        self._since = now
+        self._stack.append(self._bucket)
+        self._bucket = COLLECTIVE
+        return now
+
+    def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
+        """A blocking collective has ended: go back to the bucket it interrupted."""
+        now = self._clock()
+        self.totals[COLLECTIVE] += now - self._since
+        self._since = now
+        self._bucket = self._stack.pop()
+        self.depart(group, op, nbytes, arrived_ns, now)
+
+    def move_to_collective(self, bucket: int, spent_ns: int) -> None:
+        """Re-book time of `bucket` that turned out to be spent blocked in a collective."""
+        self.totals[bucket] -= spent_ns
+        self.totals[COLLECTIVE] += spent_ns
+
+    @property
+    def bucket(self) -> int:
+        """The bucket that time is counted to now."""
+        return self._bucket
+
+    def end_step(self) -> tuple[int, int, list[int]]:
+        """Close the step: (end, duration, totals by bucket) in ns; the next step begins here."""
+        now = self._clock()
+        totals = self.totals
+        totals[self._bucket] += now - self._since
+        duration = now - self._began
+        self._since = self._began = now
+        self.totals = [0] * BUCKETS
+        return now, duration, totals
+
+    def write_collectives(self, now: int) -> None:
+        """Write one record for each (group, op) used since the last call."""
+        for (group, op), totals in self.collectives.items():
+            self._ring.write(
+                Kind.COLLECTIVE,
+                self.step,
+                now,
+                group,
+                op,
+                totals.count,
+                totals.nbytes,
+                totals.exposed_ns,
+                totals.longest_ns,
+                totals.first_arrival_ns,
+            )
+        self.collectives.clear()
+
+
+OPS_BY_NAME = {op.name.lower(): op for op in Op}

@@ -1,0 +1,301 @@
+"""`Watch`: the one object a trainer holds."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import RingWriter
+from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.records import (
+    PHASE_BY_NAME,
+    Kind,
+    LifecycleEvent,
+    Op,
+    Phase,
+    StepFlag,
+    text_bytes,
+)
+
+from . import context
+from .attach import attach_all
+from .checkpoints import CheckpointHandle, Fact
+from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
+from .groups import GroupNumbers
+from .guard import Guard, guarded, logger
+from .scalars import Scalar, is_ready, read
+from .timeline import OPS_BY_NAME, Timeline
+
+T = TypeVar("T")
+
+HEARTBEAT_SECONDS = 0.5
+_HELD_STEPS = 8
+# Plain integers for the path of every step: operators of IntFlag cost a microsecond each.
+_STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
+_FIRST, _AFTER_PAUSE = int(StepFlag.FIRST), int(StepFlag.AFTER_PAUSE)
+_active: weakref.ref[Watch] | None = None
+
+
+class Watch:
+    """Watches one rank: times its steps and writes what it saw to the rank's black box.
+
+    Build it with `from_env`. Every method is safe to call at any time: misuse is counted in
+    `guard.errors`, logged once with the fix, and changes nothing in the trainer.
+    """
+
+    def __init__(self, ring: RingWriter | None, guard: Guard) -> None:
+        self.guard = guard
+        self.ring = ring
+        self.step_number = 0
+        self.timeline = Timeline(ring, time.monotonic_ns) if ring else None
+        self.groups = GroupNumbers(self)
+        self.before_step: Callable[[], None] | None = None
+        self._began = False
+        self._closed = False
+        self._outcome: tuple[LifecycleEvent, str] | None = None
+        self._facts: deque[Fact] = deque()
+        self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
+        self._phases = {name: PhaseContext(self, phase) for name, phase in PHASE_BY_NAME.items()}
+        self._step = StepContext(self)
+        if ring is not None:
+            guard.publish = ring.set_hook_errors
+            self._lifecycle(LifecycleEvent.START, ring.identity.world, ring.identity.node)
+            _start_heartbeat(self)
+
+    @classmethod
+    def from_env(
+        cls,
+        job: str | None = None,
+        *,
+        mesh_index: Mapping[str, int] | None = None,
+        mesh_size: Mapping[str, int] | None = None,
+        device: int = -1,
+    ) -> Watch:
+        """Watch this process as the rank that torchrun's environment says it is.
+
+        `job` names the job unless STEPWATCH_JOB does. `mesh_index` and `mesh_size` map the axes
+        pp, dp_replicate, dp_shard and tp to this rank's coordinate and to the axis size. `device`
+        is the index of the rank's device. Whatever is wrong, the result is a `Watch` that does
+        nothing, with one log line that says why.
+        """
+        guard = Guard()
+        if context.is_disabled(os.environ):
+            return cls(None, guard)
+        previous = _active() if _active is not None else None
+        if previous is not None and not previous._closed:
+            guard.misuse("this process has a Watch already: use that one, or close() it first")
+            return cls(None, guard)
+        return cls._open(guard, job, mesh_index or {}, mesh_size or {}, device)
+
+    @classmethod
+    def _open(
+        cls, guard: Guard, job: str | None, index: context.Mesh, size: context.Mesh, device: int
+    ) -> Watch:
+        global _active
+        if not context.under_launcher(os.environ):
+            logger.info("stepwatch: not under torchrun: watching as rank 0 of 1")
+        try:
+            identity = context.read_identity(job, index, size, device, os.environ)
+            folder = places.ring_dir() / identity.job / str(identity.attempt)
+            ring = RingWriter(folder / str(identity.rank), identity)
+        except StepwatchError as error:
+            guard.misuse(f"not watching: {error}")
+            return cls(None, guard)
+        watch = cls(ring, guard)
+        _active = weakref.ref(watch)
+        atexit.register(_finish_at_exit, _active)
+        os.register_at_fork(after_in_child=watch._disable)
+        return watch
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is recorded."""
+        return self.timeline is not None
+
+    @guarded()
+    def attach(self, *, model: Any = None, optimizer: Any = None, schedule: Any = None) -> None:
+        """Watch the collectives of `model` (FSDP2 modules) and the stages of a pipeline `schedule`.
+
+        `model` is a module or a list of them. Call it after sharding and before the first step.
+        `optimizer` is accepted for symmetry: its time is what `phase("optimizer")` covers.
+        """
+        if self.timeline is not None:
+            attach_all(self, model, schedule)
+
+    def batches(self, loader: Iterable[T]) -> Iterator[T]:
+        """Iterate over `loader`, counting the time inside its `next` as data wait."""
+        return Batches(self, iter(loader))
+
+    def step(self, tokens: int = 0) -> StepContext:
+        """Context manager around one step; `tokens` is what this rank trains on in it."""
+        self._step.tokens = tokens
+        return self._step
+
+    def phase(self, name: str) -> PhaseContext:
+        """Context manager around a phase, inside or outside a step (an evaluation, say)."""
+        phase = self._phases.get(name)
+        if phase is None:
+            known = ", ".join(PHASE_BY_NAME)
+            self.guard.misuse(f"phase {name!r} is not one of {known}; counted as other")
+            return self._phases["other"]
+        return phase
+
+    def collective(self, op: str, group: Any = None, nbytes: int = 0) -> CollectiveContext:
+        """Context manager around a blocking collective that the trainer issues itself.
+
+        `op` is a name of `records.Op`, `group` a process group (None: the world), `nbytes` its
+        input size in bytes.
+        """
+        return CollectiveContext(self, int(OPS_BY_NAME.get(op, Op.OTHER)), group, nbytes)
+
+    def checkpoint(self, step: int) -> CheckpointHandle:
+        """Context manager around the part of a save that stalls the loop; keep it to verify."""
+        return CheckpointHandle(
+            step, self._facts, self._write_facts, self.timeline, time.monotonic_ns
+        )
+
+    @guarded()
+    def start_at(self, step: int) -> None:
+        """Number the next step `step`; call it after a resume, before the first step."""
+        self.step_number = step
+        if self.timeline is not None:
+            self.timeline.step = step
+
+    @guarded()
+    def resumed(self, *, from_step: int, steps_lost: int) -> None:
+        """The attempt goes on from the checkpoint of `from_step`; `steps_lost` must be redone."""
+        self._lifecycle(LifecycleEvent.RESUME, from_step, f"steps_lost={steps_lost}")
+
+    @guarded()
+    def preempted(self) -> None:
+        """Somebody asked the rank to stop (SIGTERM, a spot notice)."""
+        self._lifecycle(LifecycleEvent.PREEMPTION, self.step_number, "")
+
+    @guarded()
+    def finish(self) -> None:
+        """The job reached its end; without this call `close` says so only on a clean exit."""
+        self._outcome = (LifecycleEvent.FINISH, "")
+
+    @guarded()
+    def close(self) -> None:
+        """Write what is held back and end the record of this rank."""
+        if self.timeline is None or self._closed or self.ring is None:
+            return
+        self._closed = True
+        self._write_facts()
+        self._write_held(everything=True)
+        event, text = self._outcome or (LifecycleEvent.FINISH, "")
+        self._lifecycle(event, self.step_number, text)
+        self._disable()
+        self.ring.close()
+
+    def _disable(self) -> None:
+        self.timeline = None
+        self._closed = True
+
+    def begin(self) -> Timeline | None:
+        """Start the clock of the first step, once; None while nothing is recorded."""
+        if self.timeline is None:
+            if self._closed and self.ring is not None:
+                self.guard.publish = None
+                self.guard.misuse("Watch used after close(): build a new one with from_env")
+            return None
+        if not self._began:
+            self._began = True
+            self.timeline.step = self.step_number
+            self.timeline.begin()
+        return self.timeline
+
+    def _lifecycle(self, event: LifecycleEvent, value: int, text: str) -> None:
+        if self.ring is not None and not self._is_child():
+            self.ring.write(
+                Kind.LIFECYCLE,
+                self.step_number,
+                time.monotonic_ns(),
+                event,
+                value,
+                text_bytes(text, 56),
+            )
+
+    def _is_child(self) -> bool:
+        return self.ring is not None and self.ring.identity.pid != os.getpid()
+
+    @guarded()
+    def _write_facts(self) -> None:
+        ring = self.ring
+        while self._facts and ring is not None:
+            fact = self._facts.popleft()
+            ring.write(Kind.CHECKPOINT, fact[0], time.monotonic_ns(), *fact[1:])
+
+    @guarded()
+    def end_step(self, tokens: int, loss: Scalar, grad_norm: Scalar, flags: int) -> None:
+        """Write the record of the step that ends now; `flags` are bits of `StepFlag`."""
+        timeline = self.timeline
+        if timeline is None:
+            return
+        now, duration, totals = timeline.end_step()
+        if timeline.collectives:
+            timeline.write_collectives(now)
+        flags |= timeline.flags
+        if totals[_CHECKPOINT] or totals[_EVAL]:
+            flags |= _AFTER_PAUSE
+        microbatches = timeline.microbatches & 0xFFFF
+        record = (self.step_number, now, duration, *totals, tokens, microbatches, flags)
+        if self._held or not (type(loss) is float and type(grad_norm) is float):
+            self._held.append((record, loss, grad_norm))
+            self._write_held(everything=False)
+        elif self.ring is not None:
+            self.ring.write(_STEP, *record, loss, grad_norm)
+        if self._facts:
+            self._write_facts()
+        if flags & _FIRST:
+            self._lifecycle(LifecycleEvent.FIRST_STEP, self.step_number, "")
+        timeline.flags = timeline.microbatches = 0
+        self.step_number += 1
+        timeline.step = self.step_number
+
+    def _write_held(self, *, everything: bool) -> None:
+        held, ring = self._held, self.ring
+        while held and ring is not None:
+            record, loss, grad_norm = held[0]
+            late = not (is_ready(loss) and is_ready(grad_norm))
+            if late and not everything and len(held) <= _HELD_STEPS:
+                return
+            held.popleft()
+            ring.write(Kind.STEP, *record, read(loss), read(grad_norm))
+
+
+def _start_heartbeat(watch: Watch) -> None:
+    reference = weakref.ref(watch)
+
+    def beat() -> None:
+        while True:
+            alive = reference()
+            if alive is None or alive._closed or alive.ring is None:
+                return
+            try:
+                alive.ring.set_heartbeat(time.monotonic_ns())
+            except ValueError:  # closed between the check and the store
+                return
+            del alive
+            time.sleep(HEARTBEAT_SECONDS)
+
+    threading.Thread(target=beat, name="stepwatch-heartbeat", daemon=True).start()
+
+
+def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
+    watch = reference()
+    if watch is None:
+        return
+    failure = getattr(sys, "last_value", None)
+    if watch._outcome is None and failure is not None:
+        watch._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {failure}")
+    watch.close()
