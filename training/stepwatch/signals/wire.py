@@ -169,10 +169,7 @@ def _decode_header(header: bytes) -> tuple[SegmentKey, ClockPair, list[tuple[Kin
     if version != SCHEMA_VERSION:
         raise SegmentError(f"schema version {version}; this stepwatch reads {SCHEMA_VERSION}")
     names_end = _FIXED.size + job_size + node_size
-    if (
-        len(header) != names_end + table_count * _TABLE.size
-        or max(job_size, node_size) > NAME_LIMIT
-    ):
+    if len(header) != names_end + table_count * _TABLE.size:
         raise SegmentError("its header has the wrong size")
     job = _name(header[_FIXED.size : _FIXED.size + job_size], "job name")
     node = _name(header[_FIXED.size + job_size : names_end], "node name")
