@@ -168,6 +168,8 @@ def _decode_header(header: bytes) -> tuple[SegmentKey, ClockPair, list[tuple[Kin
     )
     if version != SCHEMA_VERSION:
         raise SegmentError(f"schema version {version}; this stepwatch reads {SCHEMA_VERSION}")
+    if max(spool, sequence, monotonic, wall) >= 1 << 63:
+        raise SegmentError("a number in its header is out of range")
     names_end = _FIXED.size + job_size + node_size
     if len(header) != names_end + table_count * _TABLE.size:
         raise SegmentError("its header has the wrong size")
