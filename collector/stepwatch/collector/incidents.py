@@ -46,6 +46,7 @@ class Incident:
     last_seen_at: float
     resolved_at: float | None
     detected_after_seconds: float
+    slowdown_ratio: float | None
     throughput_lost_ratio: float | None
     device_seconds_lost: float
     alert: str
@@ -55,7 +56,8 @@ class Incident:
 
     def document(self) -> dict[str, Any]:
         """The incident as JSON holds it: a number that is not finite becomes null."""
-        return _finite(asdict(self))
+        document: dict[str, Any] = _finite(asdict(self))
+        return document
 
 
 def incident_from(document: dict[str, Any]) -> Incident:
@@ -136,6 +138,7 @@ def _opened(key: str, finding: Finding, moment: Moment) -> Incident:
         last_seen_at=moment.now,
         resolved_at=None,
         detected_after_seconds=moment.now - began,
+        slowdown_ratio=finding.ratio,
         throughput_lost_ratio=finding.lost_ratio,
         device_seconds_lost=0.0,
         alert=ALERT_OF[finding.kind],
@@ -165,6 +168,7 @@ def _seen_again(incident: Incident, finding: Finding, moment: Moment) -> Inciden
         cause=finding.cause,
         summary=finding.summary,
         last_seen_at=moment.now,
+        slowdown_ratio=finding.ratio,
         throughput_lost_ratio=finding.lost_ratio,
         device_seconds_lost=incident.device_seconds_lost + _lost(finding, moment, elapsed),
         evidence=[item._asdict() for item in finding.evidence],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ from stepwatch.signals.wire import Rows, Segment
 MAX_WORLD = 131_072
 MAX_ATTEMPTS = 64
 MAX_EVENTS = 10_000
+USAGE_READINGS = 8
+"""Readings kept per rank; agents take one a second."""
+_USAGE_FIELDS = ("time_ns", "cpu_seconds", "run_queue_seconds")
 
 
 class Lifecycle(NamedTuple):
@@ -52,12 +56,21 @@ class RankView(NamedTuple):
     row: np.void
 
 
+class Usage(NamedTuple):
+    """One reading of a rank's cumulated CPU and run-queue seconds, at a monotonic moment in ns."""
+
+    time_ns: float
+    cpu_seconds: float
+    run_queue_seconds: float
+
+
 class Attempt:
     """One attempt of a job."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.world = 0
+        self.job_class = ""
         self.began_s = 0.0
         self.newest_s = 0.0
         self.received_s = 0.0
@@ -71,6 +84,7 @@ class Attempt:
         self.ended: dict[int, LifecycleEvent] = {}
         self.resumed_from: int | None = None
         self.lost_records = 0
+        self.usage: dict[int, deque[Usage]] = {}
         self.rank_seconds: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
 
     def apply(self, segment: Segment, received_s: float) -> None:
@@ -123,9 +137,12 @@ class Attempt:
     def _take_states(self, rows: Rows | None, node: str, received_s: float) -> None:
         for row in rows if rows is not None else ():
             self._set_world(int(row["world"]))
+            self.job_class = bytes(row["job_class"]).decode("utf-8", "replace")
             rank = int(row["rank"])
             if 0 <= rank < self.world:
                 self.states[rank] = RankView(node, received_s, row)
+                usage = self.usage.setdefault(rank, deque(maxlen=USAGE_READINGS))
+                usage.append(Usage(*(float(row[name]) for name in _USAGE_FIELDS)))
                 self.stage[rank] = row["stage"]
 
     def _take_lifecycle(self, rows: Rows | None, offset: int) -> None:

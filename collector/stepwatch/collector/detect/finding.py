@@ -23,8 +23,8 @@ class Finding(NamedTuple):
     """One thing that is wrong now.
 
     `began_step` is the first step it shows in; `began_ago_seconds` how long before the newest
-    record that was, NaN if unknown; `severity` orders findings of a kind; `lost_ratio` is the share
-    of throughput lost, NaN if unknown.
+    record that was, NaN if unknown; `severity` orders findings of a kind; `ratio` is the slowdown
+    against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost.
     """
 
     kind: FindingKind
@@ -35,5 +35,6 @@ class Finding(NamedTuple):
     began_step: int
     began_ago_seconds: float
     severity: float
+    ratio: float
     lost_ratio: float
     evidence: tuple[Evidence, ...]

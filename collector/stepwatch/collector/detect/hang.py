@@ -151,5 +151,15 @@ def _hang(
     evidence: list[Evidence],
 ) -> Finding:
     return Finding(
-        FindingKind.HANG, rank, phase, cause, summary, step, ago, ago, 1.0, tuple(evidence)
+        FindingKind.HANG,
+        rank,
+        phase,
+        cause,
+        summary,
+        step,
+        ago,
+        ago,
+        math.nan,
+        1.0,
+        tuple(evidence),
     )

@@ -21,6 +21,8 @@ WORK_PHASES = ("forward", "backward", "optimizer", "data", "other")
 """Phases that are a rank's own work; checkpoint and evaluation may rightly differ."""
 
 Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class RankFacts(NamedTuple):
@@ -29,8 +31,26 @@ class RankFacts(NamedTuple):
     `cpu_ratio` is CPU time per second, `run_queue_ratio` time spent runnable but not running.
     """
 
-    cpu_ratio: np.ndarray[tuple[int], np.dtype[np.float64]]
-    run_queue_ratio: np.ndarray[tuple[int], np.dtype[np.float64]]
+    cpu_ratio: Vector
+    run_queue_ratio: Vector
+
+
+class Judged(NamedTuple):
+    """The steps that are judged: numbers, step seconds, and collective wait (steps, ranks)."""
+
+    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    step_seconds: Vector
+    collective: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
+
+class Trouble(NamedTuple):
+    """A slow rank: its own and its peers' seconds per judged step, and where it began."""
+
+    rank: int
+    phase: str
+    own: Vector
+    peers: Vector
+    since: int
 
 
 def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> list[Finding]:
@@ -42,6 +62,7 @@ def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> lis
     if usable.sum() < limits.window_steps:
         return []
     step_seconds = _step_seconds(window)[usable]
+    judged = Judged(window.steps[usable], step_seconds, window.planes["collective"][usable])
     findings = []
     for phase in WORK_PHASES:
         own = window.planes[phase][usable].astype(np.float64)
@@ -49,19 +70,15 @@ def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> lis
         slow = _is_slow(own, peers, step_seconds, limits)
         recent = slow[-limits.window_steps :]
         counts = recent.sum(axis=0)
-        for rank in np.flatnonzero((counts >= limits.least_steps) & recent[-1]):
-            findings.append(
-                _finding(window.steps[usable], phase, int(rank), own, peers, slow, window, facts,
-                         step_seconds, usable, limits)
-            )  # fmt: skip
+        for rank in np.flatnonzero((counts >= limits.least_steps) & recent[-1]).tolist():
+            trouble = Trouble(rank, phase, own[:, rank], peers[:, rank], _since(slow[:, rank]))
+            findings.append(_finding(trouble, judged, facts, limits))
     return sorted(_worst_phase(findings), key=lambda finding: -finding.severity)
 
 
-def _usable_steps(
-    window: Window, limits: StragglerThresholds
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _usable_steps(window: Window, limits: StragglerThresholds) -> Mask:
     """Steps that every rank reported, beyond the warm-up after a start."""
-    complete = ~np.isnan(window.planes["duration"]).any(axis=1)
+    complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
     first = (window.flags & StepFlag.FIRST).any(axis=1)
     if first.any():
         warm = window.steps >= window.steps[np.flatnonzero(first)[-1]] + limits.warmup_steps
@@ -69,10 +86,11 @@ def _usable_steps(
     return complete
 
 
-def _step_seconds(window: Window) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _step_seconds(window: Window) -> Vector:
     planes = window.planes
     longest = planes["duration"] - planes["checkpoint"] - planes["eval"]
-    return longest.max(axis=1, initial=0.0).astype(np.float64)
+    seconds: Vector = longest.max(axis=1, initial=0.0).astype(np.float64)
+    return seconds
 
 
 def _peer_seconds(own: Floats, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Floats:
@@ -93,7 +111,7 @@ def _peer_seconds(own: Floats, stage: np.ndarray[tuple[int], np.dtype[np.int16]]
 def _is_slow(
     own: Floats,
     peers: Floats,
-    step_seconds: np.ndarray[tuple[int], np.dtype[np.float64]],
+    step_seconds: Vector,
     limits: StragglerThresholds,
 ) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
     excess = own - peers
@@ -103,7 +121,7 @@ def _is_slow(
     return slow
 
 
-def _since(slow: np.ndarray[tuple[int], np.dtype[np.bool_]], limits: StragglerThresholds) -> int:
+def _since(slow: Mask) -> int:
     """Index of the first step of the trouble: going back until two healthy steps in a row."""
     first = healthy = 0
     for index in range(len(slow) - 1, -1, -1):
@@ -127,36 +145,24 @@ def _worst_phase(findings: list[Finding]) -> list[Finding]:
 
 
 def _finding(
-    steps: np.ndarray[tuple[int], np.dtype[np.int64]],
-    phase: str,
-    rank: int,
-    own: Floats,
-    peers: Floats,
-    slow: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
-    window: Window,
-    facts: RankFacts,
-    step_seconds: np.ndarray[tuple[int], np.dtype[np.float64]],
-    usable: np.ndarray[tuple[int], np.dtype[np.bool_]],
-    limits: StragglerThresholds,
+    trouble: Trouble, judged: Judged, facts: RankFacts, limits: StragglerThresholds
 ) -> Finding:
-    since = _since(slow[:, rank], limits)
-    mine, theirs = float(np.median(own[since:, rank])), float(np.median(peers[since:, rank]))
-    step = float(np.median(step_seconds[since:]))
-    before = step_seconds[:since]
+    rank, phase, since = trouble.rank, trouble.phase, trouble.since
+    mine, theirs = float(np.median(trouble.own[since:])), float(np.median(trouble.peers[since:]))
+    step = float(np.median(judged.step_seconds[since:]))
+    before = judged.step_seconds[:since]
     usual = float(np.median(before)) if len(before) >= 3 else max(step - (mine - theirs), 1e-9)
     lost = max(0.0, 1.0 - usual / step)
-    cause = _cause(phase, rank, mine - theirs, step, facts, limits)
     ratio = mine / theirs if theirs > 0 else float("inf")
-    wait = window.planes["collective"][usable][since:]
+    first = int(judged.steps[since])
+    summary = (
+        f"rank {rank} is slow in {phase} since step {first}: {mine:.3f} s a step, its peers "
+        f"{theirs:.3f} s ({ratio:.1f}x); the job lost {lost:.0%} of its throughput"
+    )
     evidence = (
         Evidence(f"own {phase} time per step", mine, "seconds", f"peers {theirs:.3f} s"),
         Evidence("step time", step, "seconds", f"before {usual:.3f} s"),
-        Evidence(
-            "wait in collectives per step",
-            float(np.median(wait[:, rank])),
-            "seconds",
-            f"all ranks, median {float(np.median(wait)):.3f} s",
-        ),
+        _wait_evidence(rank, judged.collective[since:]),
         Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _against(facts.cpu_ratio)),
         Evidence(
             "time on the run queue",
@@ -165,22 +171,27 @@ def _finding(
             _against(facts.run_queue_ratio),
         ),
     )
-    first = int(steps[since])
-    summary = (
-        f"rank {rank} is slow in {phase} since step {first}: {mine:.3f} s a step, its peers "
-        f"{theirs:.3f} s ({ratio:.1f}x); the job lost {lost:.0%} of its throughput"
-    )
     return Finding(
         FindingKind.STRAGGLER,
         rank,
         phase,
-        cause,
+        _cause(phase, rank, mine - theirs, step, facts, limits),
         summary,
         first,
-        float(step_seconds[since:].sum()),
+        float(judged.step_seconds[since:].sum()),
         mine - theirs,
+        ratio,
         lost,
         evidence,
+    )
+
+
+def _wait_evidence(rank: int, waits: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> Evidence:
+    return Evidence(
+        "wait in collectives per step",
+        float(np.median(waits[:, rank])),
+        "seconds",
+        f"all ranks, median {float(np.median(waits)):.3f} s; who arrives last waits least",
     )
 
 
@@ -195,6 +206,6 @@ def _cause(
     return "slow-data" if phase == "data" else "slow-compute"
 
 
-def _against(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+def _against(values: Vector) -> str:
     known = values[np.isfinite(values)]
     return f"all ranks, median {float(np.median(known)):.2f}" if len(known) else "unknown"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.thresholds import TelemetryThresholds
 from stepwatch.signals.names import FindingKind
@@ -31,7 +33,8 @@ def detect(silent_seconds: float, step: int, limits: TelemetryThresholds) -> lis
             step,
             silent_seconds,
             silent_seconds,
-            float("nan"),
+            math.nan,
+            math.nan,
             (evidence,),
         )
     ]

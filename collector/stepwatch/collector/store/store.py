@@ -99,13 +99,14 @@ class Store:
             newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()
             connection.execute(sa.delete(table).where(table.c.id <= newest - _QUARANTINE_LIMIT))
 
-    def segments(self, job: str) -> Iterator[bytes]:
-        """Payloads of a job in the order they arrived."""
+    def segments(self, job: str) -> Iterator[tuple[bytes, int]]:
+        """(payload, received_ns) of a job's segments in the order they arrived."""
         table = schema.segment
-        query = sa.select(table.c.payload).where(table.c.job == job).order_by(table.c.id)
+        columns = (table.c.payload, table.c.received_ns)
+        query = sa.select(*columns).where(table.c.job == job).order_by(table.c.id)
         with self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=256).execute(query):
-                yield bytes(row.payload)
+                yield bytes(row.payload), int(row.received_ns)
 
     def jobs(self, limit: int = 1000) -> list[str]:
         """Names of the jobs that wrote last, oldest of them first."""

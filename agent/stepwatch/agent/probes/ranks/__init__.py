@@ -106,7 +106,7 @@ class RanksProbe:
         reader = watched.reader
         identity, live, collective = reader.identity, reader.live(), reader.collective()
         facts = process_facts(identity.pid, identity.process_start, self._proc)
-        values: dict[str, float] = {
+        values: dict[str, float | bytes] = {
             "rank": identity.rank,
             "seq": reader.head,
             "time_ns": self._clock.monotonic_ns(),
@@ -130,6 +130,7 @@ class RanksProbe:
             "hook_errors": reader.hook_errors,
             "stage": identity.stage,
             "world": identity.world,
+            "job_class": identity.job_class.encode(),
         }
         for name, value in values.items():
             row[name] = value
