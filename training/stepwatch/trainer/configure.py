@@ -15,10 +15,10 @@ from stepwatch.signals.errors import UsageError
 from .mesh import AXES, MeshShape, parse_mesh
 from .options import Options
 
-EPILOG = """example:
-  stepwatch train --mesh pp=2,dp_shard=2 --schedule 1f1b --model debug --steps 30 --seed 1 \\
-      --json result.json
-"""
+EXAMPLE = (
+    "stepwatch train --mesh pp=2,dp_shard=2 --schedule 1f1b --model debug --steps 30 --seed 1 "
+    "--json result.json"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -41,26 +41,34 @@ def _described(entry: dataclasses.Field[Any]) -> str:
     return f"{text}{listed} [{entry.default}]" if entry.default != "" else f"{text}{listed}"
 
 
-def build_parser(prog: str) -> argparse.ArgumentParser:
-    """Make the parser: one flag per option, grouped by section."""
-    parser = _Parser(
-        prog=prog,
-        description="Train a byte-level transformer under any mesh, watched by stepwatch.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare one flag per option, grouped by section; what is not given stays None."""
     parser.add_argument("--config", metavar="FILE", help="TOML file with the sections below")
     parser.add_argument(
-        "--fault", action="append", default=[], metavar="NAME[:KEY=VALUE,...]",
+        "--fault",
+        action="append",
+        default=[],
+        metavar="NAME[:KEY=VALUE,...]",
         help="inject a fault, such as slow-compute:rank=2,step=20; repeatable",
-    )  # fmt: skip
+    )
     for section, kind in _sections():
         group = parser.add_argument_group(f"[{section}]")
         for entry in dataclasses.fields(kind):
             group.add_argument(
                 _flag(entry.name), dest=entry.name, metavar="X", help=_described(entry)
             )
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """Make a parser of its own, for `python -m stepwatch.trainer`."""
+    parser = _Parser(
+        prog=prog,
+        description="Train a byte-level transformer under any mesh, watched by stepwatch.",
+        epilog=f"example:\n  {EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_arguments(parser)
     return parser
 
 
@@ -135,14 +143,13 @@ def _checked_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
     return known
 
 
-def configure(arguments: Sequence[str], prog: str = "stepwatch train") -> tuple[Options, list[str]]:
-    """Resolve the configuration; returns it and the faults asked for.
+def resolve(flags: argparse.Namespace) -> Options:
+    """Resolve the configuration from parsed flags and the file they name.
 
     Raises:
-        UsageError: an unknown key or flag (names the nearest right one), or a value that is not
-            of the option's type.
+        UsageError: an unknown key (names the nearest right one), or a value that is not of the
+            option's type.
     """
-    flags = _checked_flags(build_parser(prog), arguments)
     table = _read_file(Path(flags.config)) if flags.config else {}
     resolved = {}
     for section, kind in _sections():
@@ -156,7 +163,29 @@ def configure(arguments: Sequence[str], prog: str = "stepwatch train") -> tuple[
             if entry.name in values
         }
         resolved[section] = kind(**converted)
-    return Options(**resolved), list(flags.fault)
+    return Options(**resolved)
+
+
+def configure(arguments: Sequence[str], prog: str) -> tuple[Options, list[str]]:
+    """Parse flags and resolve the configuration; returns it and the faults asked for.
+
+    Raises:
+        UsageError: as `resolve`, or an unknown flag (names the nearest right one).
+    """
+    flags = _checked_flags(build_parser(prog), arguments)
+    return resolve(flags), list(flags.fault)
+
+
+def as_flags(options: Options) -> list[str]:
+    """Write a configuration as the flags that give it again."""
+    words: list[str] = []
+    for section in dataclasses.fields(options):
+        body = getattr(options, section.name)
+        for entry in dataclasses.fields(body):
+            value = getattr(body, entry.name)
+            if value != entry.default:
+                words += [_flag(entry.name), value.flag if isinstance(value, MeshShape) else str(value)]
+    return words
 
 
 def as_table(options: Options) -> dict[str, Any]:

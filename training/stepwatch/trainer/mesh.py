@@ -42,6 +42,11 @@ class MeshShape:
             coordinates.append(coordinate)
         return Place(self, *reversed(coordinates))
 
+    @property
+    def flag(self) -> str:
+        """The shape as `parse_mesh` reads it."""
+        return ",".join(f"{axis}={size}" for axis, size in zip(AXES, self.sizes, strict=True))
+
     def __str__(self) -> str:
         used = [f"{axis}={size}" for axis, size in zip(AXES, self.sizes, strict=True) if size > 1]
         return ",".join(used) or "one process"

@@ -61,7 +61,7 @@ class ParallelOptions:
         MeshShape(pp=2, dp_shard=2), "axes pp, dp_replicate, dp_shard, tp: pp=2,dp_shard=2"
     )
     schedule: str = option("1f1b", "order of the pipeline", SCHEDULES)
-    batch: int = option(16, "sequences per step over all ranks")
+    batch: int = option(32, "sequences per step over all ranks")
     microbatches: int = option(
         4, "parts of a rank's batch: pipeline micro-batches, or gradient accumulation without one"
     )
@@ -86,7 +86,7 @@ class OptimizerOptions:
     warmup: int = option(10, "steps of linear warm-up")
     final_lr: float = option(0.1, "learning rate at the last step, as a share of the peak")
     lr_scaling: str = option("none", "rule for batches other than the reference", SCALINGS)
-    reference_batch: int = option(16, "sequences per step that lr was chosen for")
+    reference_batch: int = option(32, "sequences per step that lr was chosen for")
     weight_decay: float = option(0.1, "decoupled weight decay of matrices")
     clip: float = option(1.0, "global gradient norm is clipped to this; 0 turns clipping off")
     nonfinite: str = option(

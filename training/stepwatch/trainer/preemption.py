@@ -1,0 +1,32 @@
+"""SIGTERM as a flag that the training loop reads between steps."""
+
+from __future__ import annotations
+
+import signal
+import time
+from types import FrameType
+
+
+class StopRequest:
+    """Set by SIGTERM: the scheduler wants the machine back, and gives a grace period."""
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+
+    def install(self) -> None:
+        """Take SIGTERM over; call it from the main thread."""
+        signal.signal(signal.SIGTERM, self._received)
+
+    @property
+    def asked(self) -> bool:
+        """Whether the signal came."""
+        return self.since is not None
+
+    def seconds_left(self, grace_seconds: float) -> float:
+        """What is left of the grace period, at least one second."""
+        spent = time.monotonic() - self.since if self.since is not None else 0.0
+        return max(1.0, grace_seconds - spent)
+
+    def _received(self, number: int, frame: FrameType | None) -> None:
+        if self.since is None:
+            self.since = time.monotonic()
