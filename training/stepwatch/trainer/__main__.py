@@ -15,7 +15,9 @@ def main() -> int:
     try:
         options, faults = configure(sys.argv[1:], "python -m stepwatch.trainer")
         if faults:
-            raise UsageError("--fault is for `stepwatch train`; set STEPWATCH_FAULTS under torchrun")
+            raise UsageError(
+                "--fault is for `stepwatch train`; set STEPWATCH_FAULTS under torchrun"
+            )
         from .rank import run_rank
 
         return run_rank(options)

@@ -79,6 +79,4 @@ def assemble(options: Options, runtime: Runtime) -> Share:
     stages = stages_of_rank(schedule, shape.pp, runtime.place.pp)
     parts = [_part(stage, count, size, options, runtime) for stage in stages]
     modules = [parallelise(part, runtime.mesh, options) for part in parts]
-    return Share(
-        size, stages, count, parts, modules, build_optimizer(modules, options.optimizer)
-    )
+    return Share(size, stages, count, parts, modules, build_optimizer(modules, options.optimizer))

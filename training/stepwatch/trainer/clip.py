@@ -57,9 +57,7 @@ def squared_share(
     return total
 
 
-def scale_gradients(
-    gradients: Iterable[tuple[Tensor, Tensor]], norm: Tensor, limit: float
-) -> None:
+def scale_gradients(gradients: Iterable[tuple[Tensor, Tensor]], norm: Tensor, limit: float) -> None:
     """Scale gradients in place so that their global `norm` is at most `limit`; no host read."""
     factor = (limit / (norm + 1e-6)).clamp(max=1.0).float()
     for _, local in gradients:

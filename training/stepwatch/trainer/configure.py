@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
@@ -93,7 +93,9 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
         known = [entry.name for entry in dataclasses.fields(sections[section])]
         for key in body:
             if key not in known:
-                raise UsageError(f"{path}: no option {key!r} in [{section}]; {_nearest(key, known)}")
+                raise UsageError(
+                    f"{path}: no option {key!r} in [{section}]; {_nearest(key, known)}"
+                )
     return table
 
 
@@ -114,7 +116,13 @@ def _truth(value: Any) -> bool:
     return _TRUTH[str(value).lower()]
 
 
-_READERS = {"int": int, "float": float, "str": str, "bool": _truth, "MeshShape": _mesh}
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": _truth,
+    "MeshShape": _mesh,
+}
 
 
 def _converted(entry: dataclasses.Field[Any], value: Any) -> Any:
@@ -184,7 +192,10 @@ def as_flags(options: Options) -> list[str]:
         for entry in dataclasses.fields(body):
             value = getattr(body, entry.name)
             if value != entry.default:
-                words += [_flag(entry.name), value.flag if isinstance(value, MeshShape) else str(value)]
+                words += [
+                    _flag(entry.name),
+                    value.flag if isinstance(value, MeshShape) else str(value),
+                ]
     return words
 
 

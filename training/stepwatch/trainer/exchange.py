@@ -12,6 +12,7 @@ from stepwatch.hooks import Watch
 
 from .runtime import Runtime
 
+
 @dataclass(frozen=True)
 class Agreed:
     """What every rank knows after the exchange; float64 scalars on the device, not yet read."""

@@ -86,8 +86,8 @@ class History:
         self._file.close()
 
     def _rewrite(self) -> None:
-        lines = [json.dumps(asdict(line)) for line in (*self.resumes, *self.steps)]
-        write_durably(self._path, "".join(f"{line}\n" for line in lines).encode())
+        rows = [asdict(line) for line in self.resumes] + [asdict(line) for line in self.steps]
+        write_durably(self._path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
         self._file.close()
         self._file = self._path.open("ab", buffering=0)
 

@@ -48,7 +48,9 @@ def torchrun_command(options: Options) -> list[str]:
     if run.nodes == "1":
         return [*words, "--standalone", "-m", "stepwatch.trainer"]
     if not run.rendezvous:
-        raise UsageError(f"--nodes {run.nodes} needs --rendezvous HOST:PORT, the same on every node")
+        raise UsageError(
+            f"--nodes {run.nodes} needs --rendezvous HOST:PORT, the same on every node"
+        )
     words += [f"--nnodes={run.nodes}", "--rdzv-backend=c10d", f"--rdzv-endpoint={run.rendezvous}"]
     return [*words, f"--rdzv-id={run.job}", "-m", "stepwatch.trainer"]
 
@@ -88,6 +90,9 @@ def rank_environment(faults: Sequence[str], environment: Mapping[str, str]) -> d
     for fault in faults:
         parse_fault(fault)
     changed = {"OMP_NUM_THREADS": environment.get("OMP_NUM_THREADS", "1")}
+    # A store shared over restarts gives new ranks the addresses of dead ones:
+    # https://github.com/pytorch/pytorch/issues/135712
+    changed["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     if faults:
         changed[places.ENV_FAULTS] = SEPARATOR.join(faults)
     return {**environment, **changed}

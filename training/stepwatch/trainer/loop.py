@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +119,9 @@ def _history(run_dir: Path, first: int, runtime: Runtime, watch: Watch) -> Histo
     return history
 
 
-def _passes(share: Share, options: Options, runtime: Runtime, busy: BusyTime, watch: Watch) -> Passes:
+def _passes(
+    share: Share, options: Options, runtime: Runtime, busy: BusyTime, watch: Watch
+) -> Passes:
     schedule = build_schedule(share, options, runtime, busy)
     watch.attach(model=share.modules, optimizer=share.optimizer, schedule=schedule)
     if schedule is None:
@@ -135,8 +136,7 @@ def _started(options: Options, run_dir: Path) -> Iterator[Run]:
     Raises:
         StepwatchError: data, checkpoint or environment cannot be used.
     """
-    stop = StopRequest()
-    stop.install()
+    stop = StopRequest(options.run.grace_seconds)
     shape = options.parallel.mesh
     with joined(shape, options.run.timeout_seconds) as runtime:
         place = runtime.place
@@ -172,6 +172,7 @@ def _started(options: Options, run_dir: Path) -> Iterator[Run]:
             at=lambda stage, step: injector.at(f"checkpoint:{stage}", step),
         )
         steps = Steps(options, runtime, share, passes, watch, injector)
+        stop.install()
         yield Run(
             options, runtime, run_dir, share, busy, watch, steps, loader, saver, stop,
             identity, manifest, history, first, left_out,
@@ -206,9 +207,7 @@ def _train(run: Run) -> tuple[bool, list[StepLine]]:
         if number == run.first + 1:
             run.busy.reset()
         with run.watch.step(tokens=tokens) as step:
-            outcome = run.steps.run(
-                number, batch, step, stop=run.stop.asked, saving=run.saver.busy
-            )
+            outcome = run.steps.run(number, batch, step, stop=run.stop.asked, saving=run.saver.busy)
         now = time.monotonic()
         line = StepLine(
             number, outcome.loss, outcome.grad_norm, outcome.rate, now - ended, time.time()
@@ -248,11 +247,14 @@ def _finish(run: Run, stopped: bool, lines: list[StepLine]) -> None:
     if stopped:
         done = lines[-1].step + 1
         _save(run, done)
-        in_time = run.saver.wait(run.stop.seconds_left(run.options.run.grace_seconds))
+        in_time = run.saver.wait(run.stop.seconds_left())
         run.watch.preempted()
         if run.runtime.leads:
             (run.run_dir / MARK_NAME).touch()
-        _say(run.runtime, f"asked to stop: checkpoint of step {done} " + ("taken" if in_time else "LATE"))
+        _say(
+            run.runtime,
+            f"asked to stop: checkpoint of step {done} " + ("taken" if in_time else "LATE"),
+        )
     run.saver.close()
 
 

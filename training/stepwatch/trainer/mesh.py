@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from stepwatch.signals.errors import UsageError
 
 AXES = ("pp", "dp_replicate", "dp_shard", "tp")
-"""Axes from the slowest to the fastest varying: neighbours in rank share a tensor-parallel group."""
+"""From the slowest to the fastest varying: neighbours in rank share a tensor-parallel group."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,12 @@ def parse_mesh(text: str) -> MeshShape:
     sizes: dict[str, int] = {}
     for item in filter(None, text.replace(" ", "").split(",")):
         axis, _, size = item.partition("=")
-        if axis not in known or axis in sizes or not size.isdecimal() or not 1 <= int(size) <= 10**6:
+        if (
+            axis not in known
+            or axis in sizes
+            or not size.isdecimal()
+            or not 1 <= int(size) <= 10**6
+        ):
             raise UsageError(
                 f"mesh entry {item!r}: write axis=size once each, axes are {', '.join(AXES)}"
             )

@@ -30,7 +30,9 @@ def _prepare_once(options: Options, run_dir: Path, runtime: Runtime) -> None:
     failure: DataError | None = None
     if runtime.leads:
         try:
-            prepare_shards(run_dir / SHARDS_DIRECTORY, options.data.data or None, options.data.data_bytes)
+            prepare_shards(
+                run_dir / SHARDS_DIRECTORY, options.data.data or None, options.data.data_bytes
+            )
         except DataError as error:
             failure = error
     flag = torch.tensor([1 if failure else 0], dtype=torch.int32)

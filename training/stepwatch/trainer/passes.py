@@ -47,7 +47,11 @@ class PipelinePasses:
             return_outputs=False,
         )
         self._busy.wall_ns += time.perf_counter_ns() - begun
-        return torch.stack(losses).detach().mean() if losses else inputs.new_zeros((), dtype=torch.float32)
+        return (
+            torch.stack(losses).detach().mean()
+            if losses
+            else inputs.new_zeros((), dtype=torch.float32)
+        )
 
 
 class PlainPasses:

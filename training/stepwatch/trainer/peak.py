@@ -7,7 +7,7 @@ from importlib.resources import files
 
 
 def peak_flops(device_name: str, precision: str) -> float | None:
-    """Peak FLOP/s of one device in `precision`; None where the table (`peaks.toml`) has no entry."""
+    """Peak FLOP/s of one device in `precision`; None where `peaks.toml` has no entry."""
     text = files("stepwatch.trainer").joinpath("peaks.toml").read_text(encoding="utf-8")
     for part, row in tomllib.loads(text).items():
         if part in device_name:

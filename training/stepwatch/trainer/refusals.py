@@ -45,7 +45,9 @@ def _numbers(options: Options) -> list[str]:
         "--lr": (options.optimizer.lr, 0),
         "--clip": (options.optimizer.clip, 0),
     }
-    return [f"{flag} must be at least {low}" for flag, (value, low) in least.items() if not value >= low]
+    return [
+        f"{flag} must be at least {low}" for flag, (value, low) in least.items() if not value >= low
+    ]
 
 
 def _shape(options: Options, size: ModelSize) -> list[str]:
@@ -56,7 +58,7 @@ def _shape(options: Options, size: ModelSize) -> list[str]:
     if size.layers % stages:
         complaints.append(
             f"{size.layers} layers of {size.name} cannot be divided into {stages} stages "
-            f"(pp={mesh.pp}, {STAGES_PER_RANK[parallel.schedule]} per rank with {parallel.schedule})"
+            f"(pp={mesh.pp}, {STAGES_PER_RANK[parallel.schedule]} per rank in {parallel.schedule})"
         )
     for what, count in (("heads", size.heads), ("key-value heads", size.kv_heads)):
         if count % mesh.tp:

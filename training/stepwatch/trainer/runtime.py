@@ -10,7 +10,9 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch.distributed import PrefixStore, Store
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.rendezvous import rendezvous
 
 from stepwatch.signals.errors import ConfigurationError, UsageError
 
@@ -76,22 +78,37 @@ def _device(environment: Mapping[str, str]) -> torch.device:
     return torch.device("cpu")
 
 
+def _store(environment: Mapping[str, str], limit: timedelta) -> Store:
+    store, _, _ = next(rendezvous("env://", timeout=limit))
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return store
+    # The agent's store outlives a restart and still holds the addresses of the dead ranks:
+    # https://github.com/pytorch/pytorch/issues/135712
+    return PrefixStore(f"attempt-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
 @contextmanager
 def joined(shape: MeshShape, timeout_seconds: float) -> Iterator[Runtime]:
-    """Join the process group, yield the runtime, and leave the group.
+    """Join the process group, yield the runtime, and leave the group if all went well.
+
+    After an error the group is left as it is: its peers may be gone, and to say goodbye to them
+    would wait for the timeout.
 
     Raises:
         ConfigurationError, UsageError: see `launched_world`.
     """
     rank, world = launched_world(os.environ, shape)
     device = _device(os.environ)
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     limit = timedelta(seconds=timeout_seconds)
-    bound = device if device.type == "cuda" else None
-    dist.init_process_group(backend, timeout=limit, device_id=bound)
-    try:
-        mesh = init_device_mesh(device.type, shape.sizes, mesh_dim_names=AXES)
-        side = dist.new_group(backend="gloo", timeout=limit)
-        yield Runtime(rank, world, device, mesh, shape.place_of(rank), side)
-    finally:
-        dist.destroy_process_group()
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        store=_store(os.environ, limit),
+        rank=rank,
+        world_size=world,
+        timeout=limit,
+        device_id=device if device.type == "cuda" else None,
+    )
+    mesh = init_device_mesh(device.type, shape.sizes, mesh_dim_names=AXES)
+    side = dist.new_group(backend="gloo", timeout=limit)
+    yield Runtime(rank, world, device, mesh, shape.place_of(rank), side)
+    dist.destroy_process_group()

@@ -66,7 +66,9 @@ class Steps:
         for part in share.parts:
             _injecting(part, injector, self)
 
-    def run(self, number: int, batch: Batch, step: StepContext, *, stop: bool, saving: bool) -> Outcome:
+    def run(
+        self, number: int, batch: Batch, step: StepContext, *, stop: bool, saving: bool
+    ) -> Outcome:
         """Train on one batch.
 
         Args:

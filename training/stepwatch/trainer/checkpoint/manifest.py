@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..durable import content_digest, file_digest, json_bytes, write_durably
+from stepwatch.trainer.durable import content_digest, file_digest, json_bytes, write_durably
 
 MANIFEST_NAME = "manifest.json"
 FORMAT_VERSION = 1
@@ -67,7 +67,9 @@ def read_manifest(directory: Path) -> CheckpointManifest:
         if body.pop("sha256") != content_digest(body):
             raise ValueError("its manifest does not match its own digest")
         if (version := body.pop("version")) != FORMAT_VERSION:
-            raise ValueError(f"its format version is {version}, this release reads {FORMAT_VERSION}")
+            raise ValueError(
+                f"its format version is {version}, this release reads {FORMAT_VERSION}"
+            )
         files = {name: FileEntry(**entry) for name, entry in body.pop("files").items()}
         return CheckpointManifest(files=files, **body)
     except OSError as error:

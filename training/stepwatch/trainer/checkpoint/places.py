@@ -1,9 +1,9 @@
 """Names and order of checkpoints under one directory.
 
-    step-00000040/      published: complete when it appeared, because it was renamed into place
-    .saving-00000060/   being written; worthless after a crash
-    .leaving-00000020/  being deleted
-    quarantine/         found bad, kept for the post-mortem, each with the reason beside it
+step-00000040/      published: complete when it appeared, because it was renamed into place
+.saving-00000060/   being written; worthless after a crash
+.leaving-00000020/  being deleted
+quarantine/         found bad, kept for the post-mortem, each with the reason beside it
 """
 
 from __future__ import annotations

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import state_dict_loader
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from stepwatch.signals.errors import CheckpointError
+from stepwatch.trainer.assemble import Share
 
-from ..assemble import Share
 from . import places
 from .manifest import CheckpointManifest, read_manifest
 from .search import Rejection, newest_good, require_compatible
@@ -62,7 +63,9 @@ def choose(
     return read_manifest(places.published_path(root, step)), rejections
 
 
-def load(root: Path, manifest: CheckpointManifest, share: Share, ranks: Ranks, device: torch.device) -> None:
+def load(
+    root: Path, manifest: CheckpointManifest, share: Share, ranks: Ranks, device: torch.device
+) -> None:
     """Load this rank's share of a checked checkpoint, whatever mesh it was saved under.
 
     Raises:
@@ -73,9 +76,9 @@ def load(root: Path, manifest: CheckpointManifest, share: Share, ranks: Ranks, d
     same_ranks = manifest.progress["world"] == ranks.world
     if same_ranks:
         tensors |= random_state(ranks.rank, device)
-    reader = dcp.FileSystemReader(places.published_path(root, manifest.step))
+    reader = FileSystemReader(places.published_path(root, manifest.step))
     try:
-        dcp.load(tensors, storage_reader=reader, process_group=ranks.group)
+        state_dict_loader.load(tensors, storage_reader=reader, process_group=ranks.group)
     except CheckpointException as error:
         causes = [cause for cause, _ in error.failures.values()]
         raise CheckpointError(

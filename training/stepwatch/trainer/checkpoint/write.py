@@ -15,14 +15,22 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.state_dict_saver import save
 
 from stepwatch.signals.errors import CheckpointError
+from stepwatch.trainer.durable import json_bytes, sync_file, write_durably
 
-from ..durable import json_bytes, sync_file, write_durably
 from . import places
-from .manifest import CheckpointManifest, FileEntry, entry_of, file_fault, read_manifest, write_manifest
+from .manifest import (
+    CheckpointManifest,
+    FileEntry,
+    entry_of,
+    file_fault,
+    read_manifest,
+    write_manifest,
+)
 
 METADATA_NAME = ".metadata"
 
@@ -91,9 +99,9 @@ def _gather_digests(directory: Path, world: int) -> dict[str, FileEntry]:
 
 
 def _write_tensors(tensors: dict[str, Any], directory: Path, group: dist.ProcessGroup) -> None:
-    writer = dcp.FileSystemWriter(directory, sync_files=True)
+    writer = FileSystemWriter(directory, sync_files=True)
     try:
-        dcp.save(tensors, storage_writer=writer, process_group=group, no_dist=False)
+        save(tensors, storage_writer=writer, process_group=group, no_dist=False)
     except CheckpointException as error:  # a BaseException; raised on every rank alike
         causes = [cause for cause, _ in error.failures.values()]
         raise CheckpointError(f"writing: {causes[0] if causes else error}") from error
@@ -117,7 +125,10 @@ def write_checkpoint(
         CheckpointError: a rank could not write; nothing was published.
     """
     begun = time.monotonic()
-    saving, final = places.saving_path(root, manifest.step), places.published_path(root, manifest.step)
+    saving, final = (
+        places.saving_path(root, manifest.step),
+        places.published_path(root, manifest.step),
+    )
 
     def clear() -> None:
         shutil.rmtree(saving, ignore_errors=True)

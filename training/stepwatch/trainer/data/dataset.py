@@ -26,14 +26,20 @@ class Dataset:
     """
 
     def __init__(
-        self, directory: Path, manifest: Manifest, length: int, left_out: frozenset[int] = frozenset()
+        self,
+        directory: Path,
+        manifest: Manifest,
+        length: int,
+        left_out: frozenset[int] = frozenset(),
     ) -> None:
         self._length = length
         used = [shard for index, shard in enumerate(manifest.shards) if index not in left_out]
         counts = [max(0, (shard.tokens - 1) // length) for shard in used]
         self._ends = np.cumsum(counts, dtype=np.int64)
         if not sum(counts):
-            raise DataError(f"{directory} holds less than one sequence of {length + 1} bytes: add text")
+            raise DataError(
+                f"{directory} holds less than one sequence of {length + 1} bytes: add text"
+            )
         self._arrays = [
             np.memmap(directory / shard.file, dtype=np.uint8, mode="r", shape=(shard.tokens,))
             for shard in used

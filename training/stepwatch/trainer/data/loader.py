@@ -65,7 +65,9 @@ class Loader:
         unread = iter(self._steps)
         with ThreadPoolExecutor(1, thread_name_prefix="stepwatch-loader") as reader:
             for step in self._steps:
-                while len(waiting) < self._ahead + 1 and (following := next(unread, None)) is not None:
+                while (
+                    len(waiting) < self._ahead + 1 and (following := next(unread, None)) is not None
+                ):
                     waiting.append(reader.submit(self._read, following))
                 self._before_next(step)
                 batch = waiting.popleft().result()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stepwatch.signals.errors import DataError
+from stepwatch.trainer.durable import content_digest, json_bytes, write_durably
 
-from ..durable import content_digest, json_bytes, write_durably
 from .source import SourceFile
 
 MANIFEST_NAME = "manifest.json"
@@ -75,7 +75,9 @@ def read_manifest(directory: Path) -> Manifest:
         claimed = body.pop("sha256")
         # asdict turns tuples into lists only through JSON, so the digest is of the parsed form.
         if claimed != content_digest(body):
-            raise DataError(f"{path} does not match its own digest: remove {directory} to rebuild it")
+            raise DataError(
+                f"{path} does not match its own digest: remove {directory} to rebuild it"
+            )
         if body["version"] != MANIFEST_VERSION:
             raise DataError(f"{path} has version {body['version']}, this release reads 1")
         return _parsed(body)

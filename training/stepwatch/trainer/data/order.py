@@ -26,7 +26,10 @@ def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
 def sequence_numbers(
     step: int, batch: int, part: int, parts: int, count: int, seed: int
 ) -> list[int]:
-    """Sequence numbers that data rank `part` of `parts` reads in `step`; `parts` divides `batch`."""
+    """Sequence numbers that data rank `part` of `parts` reads in `step`.
+
+    `batch` is the sequences of one step over all ranks; `parts` divides it.
+    """
     share = batch // parts
     start = step * batch + part * share
     positions = range(start, start + share)

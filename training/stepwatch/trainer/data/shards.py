@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 
 from stepwatch.signals.errors import DataError
+from stepwatch.trainer.durable import file_digest, sync_file
 
-from ..durable import file_digest, sync_file
 from .manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, write_manifest
 from .source import SourceFile, chosen_source, read_source
 

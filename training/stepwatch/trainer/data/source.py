@@ -79,7 +79,9 @@ def read_source(source: Source, limit_bytes: int) -> Iterator[tuple[SourceFile, 
             with path.open("rb") as file:
                 content = file.read(left)
         except OSError as error:
-            raise DataError(f"cannot read {path}: {error.strerror}; fix it or leave it out") from error
+            raise DataError(
+                f"cannot read {path}: {error.strerror}; fix it or leave it out"
+            ) from error
         if _is_text(content):
             left -= len(content)
             name = str(path.relative_to(source.root)) if path != source.root else path.name
