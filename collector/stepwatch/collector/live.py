@@ -207,7 +207,7 @@ def _merged(known: Checkpoint, row: np.void) -> Checkpoint:
     if event == CheckpointEvent.WRITTEN:
         known = known._replace(
             durable_seconds=max(known.durable_seconds or 0.0, durable),
-            size_bytes=(known.size_bytes or 0) + int(row["bytes"]),
+            size_bytes=max(known.size_bytes or 0, int(row["bytes"])),
         )
     elif event == CheckpointEvent.VERIFIED and known.verified is None:
         known = known._replace(verified=True)

@@ -71,7 +71,8 @@ def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> lis
         recent = slow[-limits.window_steps :]
         counts = recent.sum(axis=0)
         for rank in np.flatnonzero((counts >= limits.least_steps) & recent[-1]).tolist():
-            trouble = Trouble(rank, phase, own[:, rank], peers[:, rank], _since(slow[:, rank]))
+            since = _since(slow[:, rank], (own - peers)[:, rank], limits)
+            trouble = Trouble(rank, phase, own[:, rank], peers[:, rank], since)
             findings.append(_finding(trouble, judged, facts, limits))
     return sorted(_worst_phase(findings), key=lambda finding: -finding.severity)
 
@@ -121,11 +122,17 @@ def _is_slow(
     return slow
 
 
-def _since(slow: Mask) -> int:
-    """Index of the first step of the trouble: going back until two healthy steps in a row."""
-    first = healthy = 0
+def _since(slow: Mask, excess: Vector, limits: StragglerThresholds) -> int:
+    """Index of the first step of the trouble: going back until two steps in a row lack it.
+
+    A step belongs to it if it is slow by at least half of what the newest steps are slow by, so
+    that a noisy step just before does not move the beginning.
+    """
+    level = float(np.median(excess[-limits.window_steps :]))
+    belongs = slow & (excess >= level / 2)
+    first, healthy = len(slow) - 1, 0
     for index in range(len(slow) - 1, -1, -1):
-        if slow[index]:
+        if belongs[index]:
             first, healthy = index, 0
         else:
             healthy += 1
