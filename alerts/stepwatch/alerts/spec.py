@@ -30,8 +30,9 @@ class Fired:
 class Case:
     """One promtool test, silent where no alert is expected.
 
-    `series` holds one value per `interval_seconds`: it maps a series to its values (`1x40` is 1, forty times again; `_` is no sample; see
-    https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series);
+    `series` maps a series to its values, one per `interval_seconds`, as promtool has them: `1x40`
+    is 1 and forty times more 1, `stale` is its end; see
+    https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series.
     `at_seconds` is the moment of the question.
     """
 
