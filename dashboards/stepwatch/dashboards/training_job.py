@@ -14,6 +14,7 @@ from .sections import checkpoints, pace, telemetry, where_time_goes, wrong
 UID = "stepwatch-training-job"
 """Stable id, and so address, of the dashboard."""
 
+FILE = "training-job.json"
 TITLE = "Training: job"
 
 

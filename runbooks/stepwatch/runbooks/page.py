@@ -24,6 +24,13 @@ SECTIONS = (
 _VERB = re.compile(r"(?<![\w/.-])stepwatch +([a-z][\w-]*)")
 
 
+def verbs(markdown: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and verb of each `stepwatch` command that stands in code."""
+    for number, text in placeholders.code(markdown):
+        for verb in _VERB.findall(text):
+            yield number, verb
+
+
 @dataclass(frozen=True)
 class Page:
     """A runbook: the name of its alert, where it was found, and its Markdown."""
@@ -31,12 +38,6 @@ class Page:
     name: str
     where: str
     markdown: str
-
-    def verbs(self) -> Iterator[tuple[int, str]]:
-        """Yield line number and verb of each `stepwatch` command."""
-        for number, text in placeholders.code(self.markdown):
-            for verb in _VERB.findall(text):
-                yield number, verb
 
     def problems(self) -> Iterator[tuple[int, str]]:
         """Yield line number and text of all that keeps the page from being used."""
