@@ -1,0 +1,1 @@
+"""Prometheus alert rules and their promtool tests; `stepwatch build alerts` writes them."""

@@ -1,0 +1,84 @@
+"""TrainingHang: a job stands still."""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import (
+    ALERT_HANG,
+    INCIDENT_OPEN,
+    JOB,
+    JOB_RUNNING,
+    KIND,
+    SECONDS_WITHOUT_PROGRESS,
+    FindingKind,
+)
+
+from .expressions import either, incident, while_running, worst
+from .spec import Alert, Case, Fired, Severity
+from .thresholds import STALLED_SECONDS
+
+
+def _series(open_incidents: str, stalled: str, running: str = "1x80") -> dict[str, str]:
+    return {
+        f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="{FindingKind.HANG.value}"}}': open_incidents,
+        f'{SECONDS_WITHOUT_PROGRESS.name}{{{JOB}="llama"}}': stalled,
+        f'{JOB_RUNNING.name}{{{JOB}="llama"}}': running,
+    }
+
+
+def _fired(stalled: str) -> Fired:
+    return Fired(
+        {JOB: "llama"},
+        "Job llama hangs: it makes no progress",
+        f"No rank changed its step or phase for {stalled}.",
+    )
+
+
+ALERT = Alert(
+    name=ALERT_HANG,
+    expr=while_running(
+        either(
+            incident(FindingKind.HANG),
+            f"{worst(SECONDS_WITHOUT_PROGRESS)} > {STALLED_SECONDS:g}",
+        )
+    ),
+    severity=Severity.PAGE,
+    # The detector has waited already; waiting again costs the whole cluster.
+    for_seconds=0,
+    keep_firing_seconds=120,
+    summary=f"Job {{{{ $labels.{JOB} }}}} hangs: it makes no progress",
+    description=(
+        f"{{{{ with printf `max({SECONDS_WITHOUT_PROGRESS.name}{{{JOB}=%q}})` $labels.{JOB} "
+        "| query }}"
+        "No rank changed its step or phase for {{ . | first | value | humanizeDuration }}."
+        "{{ else }}How long is not known.{{ end }}"
+    ),
+    impact="Every device of the job is paid for and idle; after the collective timeout it crashes.",
+    first_action=(
+        "Run `stepwatch incidents`: it names the rank that did not arrive. Look at it before "
+        "anybody restarts the job, since the evidence dies with the process."
+    ),
+    cases=(
+        Case(
+            name="the detector opened an incident",
+            series=_series("0x3 1x76", "0 0 0 0 15+15x75"),
+            at_seconds=120,
+            fired=(_fired("1m 15s"),),
+        ),
+        Case(
+            name="the back-stop, where the detector said nothing",
+            series=_series("0x80", "0+15x80"),
+            at_seconds=660,
+            fired=(_fired("11m 0s"),),
+        ),
+        Case(
+            name="silent after the job ended",
+            series=_series("0x80", "0+15x80", running="0x80"),
+            at_seconds=900,
+        ),
+        Case(
+            name="silent while a checkpoint takes five minutes",
+            series=_series("0x80", "0+15x20 0x60"),
+            at_seconds=300,
+        ),
+    ),
+)

@@ -1,0 +1,32 @@
+"""Where the annotations of an alert lead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepwatch.signals.names import JOB
+from stepwatch.signals.places import DEFAULT_COLLECTOR
+
+DEFAULT_RUNBOOKS = f"{DEFAULT_COLLECTOR}/runbooks"
+DEFAULT_GRAFANA = "http://127.0.0.1:3000"
+
+
+@dataclass(frozen=True)
+class Links:
+    """Addresses that the annotations name; `dashboard` is the job dashboard's own address."""
+
+    runbooks: str
+    dashboard: str
+
+    def runbook(self, alert: str) -> str:
+        """Address of an alert's runbook."""
+        return f"{self.runbooks.rstrip('/')}/{alert}"
+
+    def dashboard_of(self, job: str) -> str:
+        """Address of the dashboard, opened on one job or on a template that names it."""
+        return f"{self.dashboard}?var-job={job}"
+
+    @property
+    def dashboard_template(self) -> str:
+        """Address of the dashboard as a Prometheus template."""
+        return self.dashboard_of(f"{{{{ $labels.{JOB} }}}}")

@@ -1,0 +1,64 @@
+"""What an alert is: a rule as data, and beside it the cases in which it fires or stays silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Severity(Enum):
+    """Who hears of it: a page wakes somebody, a ticket waits for the morning."""
+
+    PAGE = "page"
+    TICKET = "ticket"
+
+
+@dataclass(frozen=True)
+class Fired:
+    """An alert that a case expects, with the annotations that its rule fills in from values.
+
+    `labels` are those of the alert without `alertname` and `severity`.
+    """
+
+    labels: Mapping[str, str]
+    summary: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One promtool test, silent where no alert is expected.
+
+    `series` maps a series to its values, one per `interval_seconds`, as promtool has them: `1x40`
+    is 1 and forty times more 1, `stale` is its end; see
+    https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series.
+    `at_seconds` is the moment of the question.
+    """
+
+    name: str
+    series: Mapping[str, str]
+    at_seconds: int
+    fired: tuple[Fired, ...] = ()
+    interval_seconds: int = 15
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert rule and its tests.
+
+    `expr` is PromQL that holds the comparison. `for_seconds` is how long it must hold before the
+    alert fires, `keep_firing_seconds` how long the alert outlives it. `summary` and `description`
+    are Prometheus templates. `cases` hold at least one that fires and one that is silent.
+    """
+
+    name: str
+    expr: str
+    severity: Severity
+    for_seconds: int
+    keep_firing_seconds: int
+    summary: str
+    description: str
+    impact: str
+    first_action: str
+    cases: tuple[Case, ...]

@@ -1,0 +1,95 @@
+"""TrainingTelemetryLost: we are blind, and absence is never health."""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import (
+    ALERT_TELEMETRY_LOST,
+    COLLECTOR_JOBS,
+    JOB,
+    JOB_RUNNING,
+    LAST_RECORD,
+    TELEMETRY_COVERAGE,
+    FindingKind,
+)
+
+from .expressions import BY_JOB, either, incident, while_running, worst
+from .spec import Alert, Case, Fired, Severity
+from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
+
+_OLD = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
+_THIN = f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}"
+# Without a collector there is no job to name: one alert without a job label, not one per job.
+_NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
+_GONE = (
+    f"max {BY_JOB} (last_over_time({JOB_RUNNING.name}[{VANISHED_SECONDS}s])) == 1\n"
+    f"unless on ({JOB})\n{worst(JOB_RUNNING)}\n"
+    f"unless on ()\n{_NO_COLLECTOR}"
+)
+
+
+def _series(newest: str, coverage: str, running: str, jobs: str = "1x40") -> dict[str, str]:
+    job = f'{{{JOB}="llama"}}'
+    return {
+        f"{LAST_RECORD.name}{job}": newest,
+        f"{TELEMETRY_COVERAGE.name}{job}": coverage,
+        f"{JOB_RUNNING.name}{job}": running,
+        COLLECTOR_JOBS.name: jobs,
+    }
+
+
+_WHICH = f"{{{{ with $labels.{JOB} }}}}Job {{{{ . }}}}{{{{ else }}}}Every job{{{{ end }}}}"
+_DESCRIPTION = "Nothing that stepwatch shows now is known to be true, good or bad."
+_JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is lost, we are blind", _DESCRIPTION)
+
+ALERT = Alert(
+    name=ALERT_TELEMETRY_LOST,
+    expr=either(
+        while_running(either(_OLD, _THIN, incident(FindingKind.TELEMETRY_LOST))),
+        _GONE,
+        _NO_COLLECTOR,
+    ),
+    severity=Severity.PAGE,
+    # Two scrapes at the usual 15 s: one lost scrape makes `absent` true.
+    for_seconds=30,
+    keep_firing_seconds=120,
+    summary=f"{_WHICH}: telemetry is lost, we are blind",
+    description=_DESCRIPTION,
+    impact="A hang or a straggler would not be noticed. The training itself is not touched.",
+    first_action="Run `stepwatch status`: no answer means the collector, an old record an agent.",
+    cases=(
+        Case(
+            name="records stop",
+            series=_series("0+15x8 120x32", "1x40", "1x40"),
+            at_seconds=300,
+            fired=(_JOB_LOST,),
+        ),
+        Case(
+            name="every fifth record is missing",
+            series=_series("0+15x40", "0.8x40", "1x40"),
+            at_seconds=300,
+            fired=(_JOB_LOST,),
+        ),
+        Case(
+            name="a running job leaves the metrics",
+            series=_series("0+15x8 stale", "1x8 stale", "1x8 stale"),
+            at_seconds=300,
+            fired=(_JOB_LOST,),
+        ),
+        Case(
+            name="the collector is gone: one alert, not one for each job",
+            series=_series("0+15x8 stale", "1x8 stale", "1x8 stale", "1x8 stale"),
+            at_seconds=300,
+            fired=(Fired({}, "Every job: telemetry is lost, we are blind", _DESCRIPTION),),
+        ),
+        Case(
+            name="silent while records keep coming",
+            series=_series("0+15x40", "0.99x40", "1x40"),
+            at_seconds=600,
+        ),
+        Case(
+            name="silent after the job ended and left the metrics",
+            series=_series("0+15x8 120x8 stale", "1x16 stale", "1x8 0x8 stale"),
+            at_seconds=600,
+        ),
+    ),
+)

@@ -1,0 +1,111 @@
+"""What `stepwatch build` writes and `stepwatch check` compares with: the generated files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepwatch.alerts import rules, thresholds
+from stepwatch.alerts.catalogue import ALERTS
+from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
+from stepwatch.dashboards import finalise, training_job
+from stepwatch.dashboards.marks import Marks
+from stepwatch.signals.errors import ConfigurationError
+
+DASHBOARDS = "dashboards"
+ALERT_RULES = "alerts"
+KINDS = (DASHBOARDS, ALERT_RULES)
+
+RUNBOOK_PAGES = "runbooks/pages"
+_LANDMARK = "alerts/stepwatch/alerts/catalogue.py"
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One generated file: its kind, file name and text."""
+
+    kind: str
+    name: str
+    text: str
+
+    @property
+    def path(self) -> str:
+        """Where a checkout keeps it."""
+        return f"{generated(self.kind)}/{self.name}"
+
+
+def generated(kind: str) -> str:
+    """Folder of a checkout that holds the generated files of one kind."""
+    return f"{kind}/generated"
+
+
+def add_link_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the addresses that generated files name."""
+    parser.add_argument(
+        "--runbook-url",
+        default=DEFAULT_RUNBOOKS,
+        metavar="BASE",
+        help="where runbooks are served; the alert's name is added (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dashboard-url",
+        default=DEFAULT_GRAFANA,
+        metavar="BASE",
+        help="address of Grafana (default: %(default)s)",
+    )
+
+
+def links_of(arguments: argparse.Namespace) -> Links:
+    """Links that the options ask for."""
+    grafana = str(arguments.dashboard_url).rstrip("/")
+    return Links(str(arguments.runbook_url), f"{grafana}/d/{training_job.UID}")
+
+
+def build(links: Links, kinds: Iterable[str] = KINDS) -> list[Artefact]:
+    """Build the artefacts of some kinds, the same text for the same links."""
+    makers = {DASHBOARDS: _dashboards, ALERT_RULES: _alerts}
+    return [artefact for kind in kinds for artefact in makers[kind](links)]
+
+
+def _dashboards(links: Links) -> list[Artefact]:
+    marks = Marks(
+        slowdown_ratio=thresholds.SLOWDOWN_RATIO,
+        coverage_ratio=thresholds.COVERAGE_RATIO,
+        stalled_seconds=thresholds.STALLED_SECONDS,
+        stale_seconds=thresholds.STALE_SECONDS,
+        runbooks={alert.name: links.runbook(alert.name) for alert in ALERTS},
+    )
+    text = finalise.text(training_job.build(marks))
+    return [Artefact(DASHBOARDS, training_job.FILE, text)]
+
+
+def _alerts(links: Links) -> list[Artefact]:
+    return [
+        Artefact(ALERT_RULES, rules.RULES_FILE, rules.rules_text(ALERTS, links)),
+        Artefact(ALERT_RULES, rules.TESTS_FILE, rules.tests_text(ALERTS, links)),
+    ]
+
+
+def checkout(start: Path) -> Path | None:
+    """Root of the stepwatch checkout that `start` lies in, if it lies in one."""
+    for folder in (start, *start.parents):
+        if (folder / _LANDMARK).is_file():
+            return folder
+    return None
+
+
+def write(path: Path, text: str) -> None:
+    """Write a generated file whole or not at all.
+
+    Raises:
+        ConfigurationError: the place cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {path}: {error.strerror}; see --out") from error

@@ -1,0 +1,211 @@
+"""Closure: metrics, alerts, dashboards and runbooks fit each other, and no generated file is stale.
+
+Everything here is pure: texts in, problems out. `stepwatch check` reads the texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from stepwatch.runbooks.page import Page, verbs
+from stepwatch.signals.names import FindingKind, Metric
+
+from . import documents, promql
+from .documents import Problem
+
+NAMES = "training/stepwatch/signals/names.py"
+PAGES = "runbooks/pages"
+ANNOTATIONS = (
+    "summary",
+    "description",
+    "impact",
+    "first_action",
+    "runbook_url",
+    "dashboard_url",
+)
+"""What every alert tells the one who is woken."""
+
+SEVERITIES = ("page", "ticket")
+
+_TOKEN = re.compile(r"\bstepwatch_\w+")
+_TEMPLATE_LABEL = re.compile(r"\$labels\.(\w+)")
+_TEMPLATE_QUERY = re.compile(r"printf `([^`]*)`")
+_LEGEND_LABEL = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_RUNBOOK_LINK = "Runbook "
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The texts to hold against each other: path to text, and path to page."""
+
+    rules: Mapping[str, str]
+    dashboards: Mapping[str, str]
+    runbooks: Mapping[str, Page]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What may be named: metrics, the alert of each kind of finding, verbs of the command."""
+
+    metrics: Iterable[Metric]
+    alert_of: Mapping[FindingKind, str]
+    verbs: Iterable[str]
+
+
+def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Problem]:
+    """Everything that does not fit; an empty list is closure.
+
+    `fresh` maps the path of each generated file to the text of a build made now.
+    """
+    series = promql.exported(words.metrics)
+    rules = documents.rules(tree.rules)
+    found = [
+        *documents.unreadable(tree.rules, tree.dashboards),
+        *_stale({**tree.rules, **tree.dashboards}, fresh),
+        *_findings(words.alert_of, {rule.name for rule in rules}),
+        *_counterparts(rules, tree.runbooks),
+    ]
+    for rule in rules:
+        found += _rule(rule, series, set(words.verbs))
+    found += _tests(tree.rules, rules, series)
+    for path, text in tree.dashboards.items():
+        found += _dashboard(path, text, series, tree.runbooks)
+    for path, page in tree.runbooks.items():
+        found += _runbook(path, page, series, set(words.verbs))
+    return found
+
+
+def _stale(actual: Mapping[str, str], fresh: Mapping[str, str]) -> Iterator[Problem]:
+    for path in sorted(fresh):
+        if path not in actual:
+            yield Problem(path, "missing: run `stepwatch build`")
+        elif actual[path] != fresh[path]:
+            yield Problem(path, "stale: run `stepwatch build`")
+    for path in sorted(set(actual) - set(fresh)):
+        yield Problem(path, "no build writes this file; delete it")
+
+
+def _findings(alert_of: Mapping[FindingKind, str], alerts: set[str]) -> Iterator[Problem]:
+    for kind in FindingKind:
+        if kind not in alert_of:
+            yield Problem(NAMES, f"finding {kind.value!r} has no alert; add it to ALERT_OF")
+        elif alert_of[kind] not in alerts:
+            yield Problem(
+                NAMES,
+                f"finding {kind.value!r} names alert {alert_of[kind]}, which no rule defines; "
+                "add it to alerts/stepwatch/alerts/catalogue.py",
+            )
+
+
+def _counterparts(rules: list[documents.Rule], runbooks: Mapping[str, Page]) -> Iterator[Problem]:
+    pages = {page.name for page in runbooks.values()}
+    for rule in rules:
+        if rule.name not in pages:
+            yield Problem(
+                rule.path, f"alert {rule.name} has no runbook; write {PAGES}/{rule.name}.md"
+            )
+    alerts = {rule.name for rule in rules}
+    for path, page in runbooks.items():
+        if page.name not in alerts:
+            near = promql.nearest(page.name, alerts)
+            yield Problem(path, f"no alert is named {page.name}{near or '; delete the page'}")
+
+
+def _rule(
+    rule: documents.Rule, series: Mapping[str, promql.Labels], known_verbs: set[str]
+) -> Iterator[Problem]:
+    def says(text: str) -> Problem:
+        return Problem(rule.path, f"alert {rule.name} {text}")
+
+    reading = promql.read(rule.expr, series)
+    yield from (says(problem) for problem in reading.problems)
+    if rule.severity not in SEVERITIES:
+        yield says(f"has severity {rule.severity!r}; use one of {', '.join(SEVERITIES)}")
+    for key in ANNOTATIONS:
+        if not rule.annotations.get(key):
+            yield says(f"has no annotation {key}; write it")
+    if not rule.annotations.get("runbook_url", "").endswith(f"/{rule.name}"):
+        yield says("links to another runbook than its own; run `stepwatch build`")
+    for key, text in rule.annotations.items():
+        yield from (says(f"in {key} {fault}") for fault in _template(text, series, reading.labels))
+        for _, verb in verbs(text):
+            if verb not in known_verbs:
+                yield says(f"in {key} uses verb {verb!r}, which the command does not have")
+
+
+def _template(
+    text: str, series: Mapping[str, promql.Labels], labels: promql.Labels
+) -> Iterator[str]:
+    """What does not fit in a Prometheus template whose alert carries `labels`."""
+    for query in _TEMPLATE_QUERY.findall(text):
+        yield from promql.read(query.replace("%q", '"x"'), series).problems
+    for label in _TEMPLATE_LABEL.findall(text):
+        if label not in labels:
+            yield f"shows label {label!r}, which the alert does not carry"
+    yield from _tokens(_TEMPLATE_QUERY.sub("", text), series)
+
+
+def _tokens(text: str, series: Mapping[str, promql.Labels]) -> Iterator[str]:
+    """Metric names in prose; one that ends in `_` is the beginning of names."""
+    for token in _TOKEN.findall(text):
+        if token in series:
+            continue
+        if not (token.endswith("_") and any(name.startswith(token) for name in series)):
+            yield f"names {token}, which nothing exports{promql.nearest(token, series)}"
+
+
+def _tests(
+    texts: Mapping[str, str],
+    rules: list[documents.Rule],
+    series: Mapping[str, promql.Labels],
+) -> Iterator[Problem]:
+    tests = documents.tests(texts)
+    for test in tests:
+        for selector in test.series:
+            for fault in promql.read(selector, series).problems:
+                yield Problem(test.path, f"test {test.name!r} {fault}")
+    for rule in rules:
+        outcomes = {test.fires for test in tests if test.alert == rule.name}
+        for fires, word in ((True, "fires"), (False, "stays silent")):
+            if fires not in outcomes:
+                yield Problem(
+                    rule.path, f"alert {rule.name} has no test in which it {word}; add one"
+                )
+
+
+def _dashboard(
+    path: str,
+    text: str,
+    series: Mapping[str, promql.Labels],
+    runbooks: Mapping[str, Page],
+) -> Iterator[Problem]:
+    pages = {page.name for page in runbooks.values()}
+    for query in documents.queries(text):
+        reading = promql.read(query.expr, series)
+        for fault in reading.problems:
+            yield Problem(path, f"{query.where} {fault}")
+        for label in _LEGEND_LABEL.findall(query.legend):
+            if not reading.problems and label not in reading.labels:
+                yield Problem(path, f"{query.where} shows label {label!r}, which its query drops")
+    for title in documents.link_titles(text):
+        name = title.removeprefix(_RUNBOOK_LINK)
+        if name != title and name not in pages:
+            yield Problem(
+                path, f"links to runbook {name}, which is missing; write {PAGES}/{name}.md"
+            )
+
+
+def _runbook(
+    path: str, page: Page, series: Mapping[str, promql.Labels], known_verbs: set[str]
+) -> Iterator[Problem]:
+    for number, fault in page.problems():
+        yield Problem(f"{path}:{number}", fault)
+    for number, verb in verbs(page.markdown):
+        if verb not in known_verbs:
+            near = promql.nearest(verb, known_verbs)
+            yield Problem(f"{path}:{number}", f"the command has no verb {verb!r}{near}")
+    for number, line in enumerate(page.markdown.splitlines(), start=1):
+        for fault in _tokens(line, series):
+            yield Problem(f"{path}:{number}", fault)

@@ -1,0 +1,156 @@
+"""Generated files as the closure check sees them: rules, tests, queries and links.
+
+A file may have been edited by hand into any shape; what does not look like a rule or a query is
+passed over here, since the comparison with a fresh build reports it anyway.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that does not fit: the file, and what is wrong and what to do about it."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One alert rule of a rules file."""
+
+    path: str
+    name: str
+    expr: str
+    severity: str
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Test:
+    """One question of a promtool test file, and whether it expects the alert to fire."""
+
+    path: str
+    name: str
+    alert: str
+    fires: bool
+    series: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query of a dashboard, where it stands and the legend of its series."""
+
+    where: str
+    expr: str
+    legend: str
+
+
+def unreadable(yaml_texts: Mapping[str, str], json_texts: Mapping[str, str]) -> Iterator[Problem]:
+    """Files that no parser takes."""
+    for path, text in yaml_texts.items():
+        if _parse_yaml(text) is None:
+            yield Problem(path, "is not YAML; run `stepwatch build`")
+    for path, text in json_texts.items():
+        if _parse_json(text) is None:
+            yield Problem(path, "is not JSON; run `stepwatch build`")
+
+
+def rules(texts: Mapping[str, str]) -> list[Rule]:
+    """Every alert rule of some rules files."""
+    return [
+        Rule(
+            path,
+            str(found["alert"]),
+            str(found.get("expr", "")),
+            str(_mapping(found.get("labels")).get("severity", "")),
+            {key: str(value) for key, value in _mapping(found.get("annotations")).items()},
+        )
+        for path, text in texts.items()
+        for found in _holding(_parse_yaml(text), "alert")
+    ]
+
+
+def tests(texts: Mapping[str, str]) -> list[Test]:
+    """Every question of some promtool test files."""
+    return [
+        Test(
+            path,
+            str(test.get("name", "")),
+            str(question.get("alertname", "")),
+            bool(question.get("exp_alerts")),
+            tuple(str(given["series"]) for given in _holding(test.get("input_series"), "series")),
+        )
+        for path, text in texts.items()
+        for test in _holding(_parse_yaml(text), "alert_rule_test")
+        for question in _holding(test["alert_rule_test"], "alertname")
+    ]
+
+
+def queries(text: str) -> Iterator[Query]:
+    """Every query of a dashboard: of its panels, annotations and variables."""
+    document = _mapping(_parse_json(text))
+    for panel in _holding(document.get("panels"), "targets"):
+        for target in _holding(panel["targets"], "expr"):
+            where = f"panel {str(panel.get('title', ''))!r}"
+            yield Query(where, str(target["expr"]), str(target.get("legendFormat", "")))
+    for annotation in _holding(document.get("annotations"), "expr"):
+        where = f"annotation {str(annotation.get('name', ''))!r}"
+        legend = str(annotation.get("titleFormat", ""))
+        yield Query(where, str(annotation["expr"]), legend)
+    for variable in _holding(document.get("templating"), "definition"):
+        where = f"variable {str(variable.get('name', ''))!r}"
+        for expr in {str(variable["definition"]), _variable_query(variable)}:
+            yield Query(where, expr, "")
+
+
+def _variable_query(variable: Mapping[str, Any]) -> str:
+    query = variable.get("query")
+    return str(query.get("query", "") if isinstance(query, dict) else query)
+
+
+def link_titles(text: str) -> Iterator[str]:
+    """Titles of all links of a dashboard."""
+    for owner in _holding(_parse_json(text), "links"):
+        for link in _holding(owner["links"], "title"):
+            yield str(link["title"])
+
+
+def _parse_yaml(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _holding(value: Any, key: str) -> Iterator[dict[str, Any]]:
+    """Yield every mapping that holds `key`, at any depth."""
+    if isinstance(value, dict):
+        if key in value:
+            yield value
+        for inner in value.values():
+            yield from _holding(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _holding(inner, key)

@@ -1,0 +1,163 @@
+"""Does a query fit what is exported: every metric, and every label where it is used.
+
+Labels are followed through the query: what `sum by (job_name)` drops, nothing outside can ask for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import promql_parser as promql
+
+from stepwatch.signals.names import Metric, MetricKind
+
+Labels = frozenset[str]
+
+SCRAPE_LABELS: Labels = frozenset({"job", "instance"})
+"""Labels that Prometheus adds to every series it scrapes."""
+
+_LABEL_VALUES = re.compile(r"label_values\(\s*(?P<series>.+?)\s*,\s*(?P<label>\w+)\s*\)")
+# Grafana fills these in where PromQL wants a duration.
+_DURATIONS = re.compile(r"\$__(rate_interval|interval|range)\b")
+_LABELLESS_CALLS = frozenset({"absent", "scalar", "time", "vector"})
+
+
+def exported(metrics: Iterable[Metric]) -> dict[str, Labels]:
+    """Labels of every series name that a query may use."""
+    series: dict[str, Labels] = {}
+    for metric in metrics:
+        for name in metric.series_names:
+            bucket = metric.kind is MetricKind.HISTOGRAM and name.endswith("_bucket")
+            extra = {"le"} if bucket else set()
+            series[name] = frozenset(metric.labels) | SCRAPE_LABELS | extra
+    return series
+
+
+@dataclass
+class Reading:
+    """What a query was found to be: the labels of its result and what does not fit."""
+
+    series: Mapping[str, Labels]
+    problems: list[str] = field(default_factory=list)
+    labels: Labels = frozenset()
+
+    def require(self, labels: Iterable[str], known: Labels, where: str) -> None:
+        """Note every one of `labels` that is not among `known`."""
+        for label in sorted(set(labels) - known):
+            has = ", ".join(sorted(known - SCRAPE_LABELS)) or "none"
+            self.problems.append(f"{where} uses label {label!r}, but there only is: {has}")
+
+
+def read(query: str, series: Mapping[str, Labels]) -> Reading:
+    """Hold a PromQL query, or Grafana's `label_values(...)`, against the exported series."""
+    reading = Reading(series)
+    values = _LABEL_VALUES.fullmatch(query.strip())
+    text = values["series"] if values else _DURATIONS.sub("5m", query)
+    try:
+        expression = promql.parse(text)
+    except ValueError as error:
+        reading.problems.append(f"is not PromQL: {error}")
+        return reading
+    reading.labels = _labels(expression, reading)
+    if values:
+        reading.require([values["label"]], reading.labels, "label_values")
+    return reading
+
+
+def _labels(expression: promql.Expr, reading: Reading) -> Labels:
+    """Labels that the result of an expression carries."""
+    match expression:
+        case promql.VectorSelector():
+            return _selector(expression, reading)
+        case promql.MatrixSelector():
+            return _selector(expression.vector_selector, reading)
+        case promql.AggregateExpr():
+            return _aggregate(expression, reading)
+        case promql.BinaryExpr():
+            return _binary(expression, reading)
+        case promql.Call():
+            return _call(expression, reading)
+        case promql.ParenExpr() | promql.UnaryExpr() | promql.SubqueryExpr():
+            return _labels(expression.expr, reading)
+        case _:
+            return frozenset()
+
+
+def _selector(selector: promql.VectorSelector, reading: Reading) -> Labels:
+    name = selector.name
+    if name is None:
+        reading.problems.append("selects series without a metric name; name the metric")
+        return frozenset()
+    if name not in reading.series:
+        reading.problems.append(f"nothing exports {name}{nearest(name, reading.series)}")
+        return frozenset()
+    known = reading.series[name]
+    groups = [selector.matchers.matchers, *selector.matchers.or_matchers]
+    reading.require((matcher.name for group in groups for matcher in group), known, name)
+    return known
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question that names the known name most like this one, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; is it {close[0]}?" if close else ""
+
+
+def _aggregate(expression: promql.AggregateExpr, reading: Reading) -> Labels:
+    inner = _labels(expression.expr, reading)
+    modifier = expression.modifier
+    if modifier is None:
+        return frozenset()
+    if modifier.type == promql.AggModifierType.Without:
+        return inner - set(modifier.labels)
+    # After a metric that nobody exports, every label would be a second complaint.
+    if inner:
+        reading.require(modifier.labels, inner, f"by ({', '.join(modifier.labels)})")
+    return frozenset(modifier.labels)
+
+
+def _binary(expression: promql.BinaryExpr, reading: Reading) -> Labels:
+    left, right = _labels(expression.lhs, reading), _labels(expression.rhs, reading)
+    modifier = expression.modifier
+    if modifier is None:
+        return left or right
+    group = frozenset(modifier.group_labels or ())
+    on = _on(modifier.matching)
+    for side in (left, right):
+        if side and on is not None:
+            reading.require(on, side, f"on ({', '.join(sorted(on))})")
+    match modifier.card:
+        case promql.VectorMatchCardinality.ManyToOne:
+            return _joined(left, right, group, reading)
+        case promql.VectorMatchCardinality.OneToMany:
+            return _joined(right, left, group, reading)
+        case promql.VectorMatchCardinality.OneToOne if on is not None:
+            return on
+        case _:
+            return left | right if str(expression.op) == "or" else left or right
+
+
+def _on(matching: promql.LabelModifier | None) -> Labels | None:
+    """Labels of an `on (...)`; None where there is none."""
+    if matching is None or matching.type != promql.LabelModifierType.Include:
+        return None
+    return frozenset(matching.labels)
+
+
+def _joined(many: Labels, one: Labels, group: Labels, reading: Reading) -> Labels:
+    if one:
+        reading.require(group, one, f"group ({', '.join(sorted(group))})")
+    return many | group
+
+
+def _call(expression: promql.Call, reading: Reading) -> Labels:
+    found = [_labels(argument, reading) for argument in expression.args]
+    if expression.func.name in _LABELLESS_CALLS:
+        return frozenset()
+    if expression.func.name == "histogram_quantile":
+        reading.require(["le"], found[-1], "histogram_quantile")
+        return found[-1] - {"le"}
+    return frozenset().union(*found)

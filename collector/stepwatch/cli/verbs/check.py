@@ -1,0 +1,84 @@
+"""`stepwatch check`: metrics, alerts, dashboards and runbooks fit each other and are fresh."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from stepwatch.cli import artefacts, closure
+from stepwatch.cli.main import OK, PROBLEM, VERBS
+from stepwatch.runbooks.library import read
+from stepwatch.signals.errors import ConfigurationError, UsageError
+from stepwatch.signals.names import ALERT_OF, METRICS
+
+EXAMPLE = "stepwatch check --json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's options."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="checkout to check (default: the one around here)"
+    )
+    artefacts.add_link_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every problem on a line of its own.
+
+    Raises:
+        UsageError: there is no checkout to check.
+        ConfigurationError: a file cannot be read.
+    """
+    tree = read_tree(_root(arguments.root))
+    words = closure.Vocabulary(METRICS, ALERT_OF, VERBS)
+    fresh = {
+        artefact.path: artefact.text for artefact in artefacts.build(artefacts.links_of(arguments))
+    }
+    found = closure.problems(tree, words, fresh)
+    if arguments.json:
+        rows = [{"where": problem.where, "what": problem.what} for problem in found]
+        print(json.dumps({"ok": not found, "problems": rows}, indent=2))
+    else:
+        for problem in found:
+            print(problem)
+        print(_verdict(tree, len(found)))
+    return PROBLEM if found else OK
+
+
+def _verdict(tree: closure.Tree, problems: int) -> str:
+    files = len(tree.rules) + len(tree.dashboards) + len(tree.runbooks)
+    return f"{files} files checked: {problems or 'no'} problem{'' if problems == 1 else 's'}"
+
+
+def _root(given: Path | None) -> Path:
+    root = given if given is not None else artefacts.checkout(Path.cwd())
+    if root is None or not (root / artefacts.RUNBOOK_PAGES).is_dir():
+        raise UsageError("this is no checkout of stepwatch; name one with --root DIR")
+    return root
+
+
+def read_tree(root: Path) -> closure.Tree:
+    """Read the generated files and runbooks of a checkout.
+
+    Raises:
+        ConfigurationError: a file cannot be read.
+    """
+    pages = sorted((root / artefacts.RUNBOOK_PAGES).glob("*.md"))
+    return closure.Tree(
+        rules=_texts(root, artefacts.ALERT_RULES, "*.yaml"),
+        dashboards=_texts(root, artefacts.DASHBOARDS, "*.json"),
+        runbooks={str(path.relative_to(root)): read(path) for path in pages},
+    )
+
+
+def _texts(root: Path, kind: str, pattern: str) -> dict[str, str]:
+    folder = root / artefacts.generated(kind)
+    try:
+        return {
+            str(path.relative_to(root)): path.read_text(encoding="utf-8")
+            for path in sorted(folder.glob(pattern))
+        }
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cannot read {folder}: {error}") from error

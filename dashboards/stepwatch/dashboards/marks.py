@@ -1,0 +1,21 @@
+"""What the dashboards are told from outside: addresses of runbooks and the alerts' thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Lines drawn on panels, each the threshold of an alert, and the runbook of each alert.
+
+    `slowdown_ratio` and `coverage_ratio` are ratios, `stalled_seconds` and `stale_seconds` seconds;
+    `runbooks` maps an alert's name to the address of its page.
+    """
+
+    slowdown_ratio: float
+    coverage_ratio: float
+    stalled_seconds: float
+    stale_seconds: float
+    runbooks: Mapping[str, str]

@@ -1,0 +1,235 @@
+"""Panels with the conventions of stepwatch.
+
+What is not known says "no data" in every panel, lines break at gaps, and nothing turns green by
+default: only a measured value inside its mark does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stepwatch.signals.names import JOB
+
+from .sdk import (
+    builders,
+    common,
+    common_builders,
+    dashboard,
+    heatmap,
+    heatmap_models,
+    prometheus,
+    prometheus_models,
+    stat,
+    table,
+    timeseries,
+)
+
+SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
+NO_DATA = "no data"
+NEUTRAL, GOOD, WARNING, BAD = "text", "green", "orange", "red"
+
+Panel = stat.Panel | timeseries.Panel | table.Panel | heatmap.Panel
+_REFS = "ABCDEFGH"
+
+
+@dataclass(frozen=True)
+class About:
+    """Title, one-sentence description and unit (Grafana's unit id) of a panel, and its width.
+
+    `width` is in grid columns of 24.
+    """
+
+    title: str
+    description: str
+    unit: str = "short"
+    width: int = 8
+
+
+@dataclass(frozen=True)
+class Line:
+    """One query of a panel and the legend of its series."""
+
+    expr: str
+    legend: str = ""
+
+
+Steps = Sequence[tuple[float | None, str]]
+"""Colours from a value on; the first value is None and stands for the lowest."""
+
+
+def _steps(steps: Steps) -> builders.ThresholdsConfig:
+    return (
+        builders.ThresholdsConfig()
+        .mode(dashboard.ThresholdsMode.ABSOLUTE)
+        .steps([dashboard.Threshold(value=value, color=color) for value, color in steps])
+    )
+
+
+def unknown() -> dashboard.ValueMapping:
+    """Show a null or NaN as "no data", in a colour that does not say healthy."""
+    result = dashboard.ValueMappingResult(text=NO_DATA, color=NEUTRAL, index=0)
+    options = dashboard.DashboardSpecialValueMapOptions(
+        match=dashboard.SpecialValueMatch.NULL_AND_NAN, result=result
+    )
+    return dashboard.SpecialValueMap(options=options)
+
+
+def number(about: About, line: Line, steps: Steps = ((None, NEUTRAL),)) -> stat.Panel:
+    """One big number per series, from the newest value alone."""
+    query = _query(line, _REFS[0]).instant()
+    last = common_builders.ReduceDataOptions().calcs(["last"]).values(False)
+    return (
+        stat.Panel()
+        .title(about.title)
+        .description(about.description)
+        .datasource(SOURCE)
+        .unit(about.unit)
+        .span(about.width)
+        .height(4)
+        .no_value(NO_DATA)
+        .mappings([unknown()])
+        .thresholds(_steps(steps))
+        .reduce_options(last)
+        .color_mode(common.BigValueColorMode.BACKGROUND)
+        .graph_mode(common.BigValueGraphMode.NONE)
+        .text_mode(common.BigValueTextMode.VALUE_AND_NAME if line.legend else _VALUE)
+        .with_target(query)
+    )
+
+
+_VALUE = common.BigValueTextMode.VALUE
+
+
+def lines(
+    about: About,
+    *queries: Line,
+    floor: float | None = 0,
+    mark: float | None = None,
+    stacked: bool = False,
+) -> timeseries.Panel:
+    """Series over time; `mark` draws a dashed line where the alert fires.
+
+    `floor` is where the axis begins, None where the values decide.
+    """
+    panel = (
+        timeseries.Panel()
+        .title(about.title)
+        .description(about.description)
+        .datasource(SOURCE)
+        .unit(about.unit)
+        .span(about.width)
+        .height(8)
+        .no_value(NO_DATA)
+        .span_nulls(False)
+        .legend(_legend())
+        .tooltip(common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI))
+    )
+    if floor is not None:
+        panel = panel.min(floor)
+    if mark is not None:
+        dashed = common_builders.GraphThresholdsStyleConfig().mode(_DASHED)
+        panel = panel.thresholds(_steps(((None, NEUTRAL), (mark, BAD)))).thresholds_style(dashed)
+    if stacked:
+        stacking = common_builders.StackingConfig().mode(common.StackingMode.NORMAL)
+        panel = panel.stacking(stacking).fill_opacity(60)
+    for ref, line in zip(_REFS, queries, strict=False):
+        panel = panel.with_target(_query(line, ref).range())
+    return panel
+
+
+_DASHED = common.GraphThresholdsStyleMode.DASHED
+
+
+def _legend() -> common_builders.VizLegendOptions:
+    return (
+        common_builders.VizLegendOptions()
+        .display_mode(common.LegendDisplayMode.TABLE)
+        .placement(common.LegendPlacement.BOTTOM)
+        .calcs(["lastNotNull", "max"])
+        .show_legend(True)
+    )
+
+
+def rows(about: About, *queries: Line, columns: Mapping[str, str], height: int = 6) -> table.Panel:
+    """A table of the newest values; queries join on the labels they share.
+
+    `columns` maps the columns, in their order, to their headings; the value column of the only
+    query is `Value`, of several `Value #A`, `Value #B` and so on. Time and job are left out.
+    """
+    panel = (
+        table.Panel()
+        .title(about.title)
+        .description(about.description)
+        .datasource(SOURCE)
+        .unit(about.unit)
+        .span(about.width)
+        .height(height)
+        .no_value(NO_DATA)
+        .mappings([unknown()])
+    )
+    for ref, line in zip(_REFS, queries, strict=False):
+        query = _query(line, ref).instant().format(prometheus_models.PromQueryFormat.TABLE)
+        panel = panel.with_target(query)
+    if len(queries) > 1:
+        panel = panel.with_transformation(
+            dashboard.DataTransformerConfig(id_val="merge", options={})
+        )
+    return panel.with_transformation(_organise(columns))
+
+
+def _organise(columns: Mapping[str, str]) -> dashboard.DataTransformerConfig:
+    return dashboard.DataTransformerConfig(
+        id_val="organize",
+        options={
+            "excludeByName": {"Time": True, JOB: True},
+            "indexByName": {name: index for index, name in enumerate(columns)},
+            "renameByName": dict(columns),
+        },
+    )
+
+
+def heat(about: About, line: Line) -> heatmap.Panel:
+    """Distribution over time from a histogram's own buckets."""
+    axis = heatmap.YAxisConfig().unit(about.unit).axis_placement(common.AxisPlacement.LEFT)
+    color = (
+        heatmap.HeatmapColorOptions()
+        .mode(heatmap_models.HeatmapColorMode.SCHEME)
+        .scheme("Oranges")
+        .steps(64)
+        .exponent(0.5)
+        .fill("dark-orange")
+    )
+    query = _query(line, _REFS[0]).range().format(prometheus_models.PromQueryFormat.HEATMAP)
+    return (
+        heatmap.Panel()
+        .title(about.title)
+        .description(about.description)
+        .datasource(SOURCE)
+        .span(about.width)
+        .height(8)
+        .no_value(NO_DATA)
+        .calculate(False)
+        .y_axis(axis)
+        .color(color)
+        .cell_gap(1)
+        # Empty buckets are left out of the picture, not painted as a low count.
+        .filter_values(heatmap.FilterValueRange().le(1e-9))
+        .rows_frame(heatmap.RowsHeatmapOptions().layout(common.HeatmapCellLayout.AUTO))
+        .with_target(query)
+    )
+
+
+def _query(line: Line, ref: str) -> prometheus.Dataquery:
+    query = prometheus.Dataquery().expr(line.expr).datasource(SOURCE).ref_id(ref)
+    return query.legend_format(line.legend) if line.legend else query
+
+
+def link(title: str, url: str) -> builders.DashboardLink:
+    """A link to a page outside Grafana, opened in its own tab."""
+    return (
+        builders.DashboardLink(title)
+        .type(dashboard.DashboardLinkType.LINK)
+        .url(url)
+        .target_blank(True)
+    )

@@ -1,0 +1,135 @@
+"""PromQL of the dashboards, put together from the shared names.
+
+Every query selects the job of the dashboard variable and aggregates the scrape labels away, so that
+two collectors that export one job do not draw two lines. None fills a gap with zero: where nothing
+was measured, nothing is drawn.
+"""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import (
+    AGENT_OVERRUNS,
+    AGENT_SEND_FAILURES,
+    AGENT_SPOOL_BYTES,
+    AGENT_SPOOL_DROPPED,
+    ATTEMPT,
+    CAUSE,
+    CHECKPOINT_VERIFIED_STEP,
+    CHECKPOINTS,
+    COLLECTIVE_EXPOSED_SECONDS,
+    COLLECTOR_EVALUATION_FAILURES,
+    COLLECTOR_EVALUATION_SECONDS,
+    COLLECTOR_JOBS_CAPPED,
+    COLLECTOR_SEGMENTS,
+    INCIDENT_OPEN,
+    JOB,
+    JOB_INFO,
+    JOB_LOSS,
+    JOB_RUNNING,
+    JOB_STEP,
+    JOB_TOKENS,
+    KIND,
+    LAST_RECORD,
+    NODE,
+    OUTCOME,
+    PHASE,
+    PHASE_SECONDS,
+    PIPELINE_WAIT_SECONDS,
+    PROBE_UP,
+    SECONDS_WITHOUT_PROGRESS,
+    SLO,
+    SLO_BUDGET_REMAINING,
+    SLO_STATE,
+    SLOT,
+    STATE,
+    STEP_DURATION,
+    STRAGGLER_RANK,
+    STRAGGLER_SLOWDOWN,
+    TELEMETRY_COVERAGE,
+    VERDICT,
+    Metric,
+)
+
+JOB_VARIABLE = "job"
+"""Name of the dashboard variable that holds the job."""
+
+LE = "le"
+"""Label of a histogram's bucket, fixed by Prometheus."""
+
+_WINDOW = "[$__rate_interval]"
+_PROBE = PROBE_UP.labels[-1]
+
+
+def of_job(series: str) -> str:
+    """Select the chosen job's part of a series."""
+    return f'{series}{{{JOB}="${JOB_VARIABLE}"}}'
+
+
+def _newest(metric: Metric, how: str, *by: str) -> str:
+    return f"{how} by ({', '.join((JOB, *by))}) ({of_job(metric.name)})"
+
+
+def _job_rate(series: str, *by: str) -> str:
+    # `max`, not `sum`: a second collector exports the same counter again.
+    return f"max by ({', '.join((JOB, *by))}) (rate({of_job(series)}{_WINDOW}))"
+
+
+def _rate(metric: Metric, by: str) -> str:
+    return f"sum by ({by}) (rate({metric.name}{_WINDOW}))"
+
+
+def step_quantile(quantile: float) -> str:
+    """Step time in seconds that `quantile` of the steps stayed under."""
+    return f"histogram_quantile({quantile}, {_job_rate(_STEP_BUCKETS, LE)})"
+
+
+def _share_of_time(part: Metric, *by: str) -> str:
+    """Share of all rank-seconds: self time of the phases, exposed collectives, pipeline waits."""
+    phases = f"sum by ({JOB}) ({_job_rate(PHASE_SECONDS.name, PHASE)})"
+    collectives = _job_rate(COLLECTIVE_EXPOSED_SECONDS.name)
+    waits = _job_rate(PIPELINE_WAIT_SECONDS.name)
+    # `> 0` drops a moment in which nothing was measured instead of dividing 0 by 0.
+    whole = f"({phases} + {collectives} + {waits}) > 0"
+    return f"{_job_rate(part.name, *by)} / on ({JOB}) group_left () ({whole})"
+
+
+_STEP_BUCKETS = STEP_DURATION.series_names[0]
+_ATTEMPTS = f"max by ({JOB}, {ATTEMPT}) ({of_job(JOB_INFO.name)}"
+
+JOBS = f"label_values({JOB_INFO.name}, {JOB})"
+ATTEMPT_BEGAN = f"{_ATTEMPTS}) unless {_ATTEMPTS} offset 1m)"
+ATTEMPT_TITLE = f"attempt {{{{{ATTEMPT}}}}}"
+
+RUNNING = _newest(JOB_RUNNING, "max")
+OPEN_INCIDENTS = _newest(INCIDENT_OPEN, "max", KIND)
+INCIDENT_COUNT = f"sum by ({JOB}) ({OPEN_INCIDENTS})"
+SLO_STATES = f"{_newest(SLO_STATE, 'max', SLO, STATE)} == 1"
+SLO_BUDGET = _newest(SLO_BUDGET_REMAINING, "min", SLO)
+WITHOUT_PROGRESS = _newest(SECONDS_WITHOUT_PROGRESS, "max")
+COVERAGE = _newest(TELEMETRY_COVERAGE, "min")
+RECORD_AGE = f"time() - {_newest(LAST_RECORD, 'max')}"
+STRAGGLERS = _newest(STRAGGLER_RANK, "max", SLOT, PHASE, CAUSE)
+SLOWDOWN = _newest(STRAGGLER_SLOWDOWN, "max", SLOT, PHASE, CAUSE)
+
+STEP_HEAT = f"max by ({LE}) (increase({of_job(_STEP_BUCKETS)}{_WINDOW}))"
+TOKENS = _job_rate(JOB_TOKENS.name)
+LOSS = _newest(JOB_LOSS, "max")
+STEP = _newest(JOB_STEP, "max")
+
+PHASE_SHARE = _share_of_time(PHASE_SECONDS, PHASE)
+COLLECTIVE_SHARE = _share_of_time(COLLECTIVE_EXPOSED_SECONDS)
+PIPELINE_SHARE = _share_of_time(PIPELINE_WAIT_SECONDS)
+
+VERIFIED_STEP = _newest(CHECKPOINT_VERIFIED_STEP, "max")
+STEPS_AT_RISK = f"{STEP} - {VERIFIED_STEP}"
+CHECKPOINTS_ENDED = _newest(CHECKPOINTS, "max", OUTCOME)
+
+SEGMENTS = _rate(COLLECTOR_SEGMENTS, VERDICT)
+EVALUATION = f"max({COLLECTOR_EVALUATION_SECONDS.name})"
+EVALUATION_FAILURES = f"sum(increase({COLLECTOR_EVALUATION_FAILURES.name}{_WINDOW}))"
+JOBS_CAPPED = f"max({COLLECTOR_JOBS_CAPPED.name})"
+SPOOL = f"max by ({NODE}) ({AGENT_SPOOL_BYTES.name})"
+OVERRUNS = _rate(AGENT_OVERRUNS, NODE)
+DROPPED = _rate(AGENT_SPOOL_DROPPED, NODE)
+SEND_FAILURES = _rate(AGENT_SEND_FAILURES, NODE)
+PROBES = f"min by ({NODE}, {_PROBE}) ({PROBE_UP.name})"

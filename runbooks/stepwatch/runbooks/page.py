@@ -1,0 +1,57 @@
+"""One runbook page: Markdown with fixed sections, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import placeholders
+
+SECTIONS = (
+    "Meaning",
+    "Impact",
+    "First five minutes",
+    "Diagnosis",
+    "Mitigation",
+    "Verification",
+    "Escalation",
+    "False positives",
+    "Last drill",
+)
+"""Sections of every page, in this order: whoever knows one page knows where to look in all."""
+
+_VERB = re.compile(r"(?<![\w/.-])stepwatch +([a-z][\w-]*)")
+
+
+def verbs(markdown: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and verb of each `stepwatch` command that stands in code."""
+    for number, text in placeholders.code(markdown):
+        for verb in _VERB.findall(text):
+            yield number, verb
+
+
+@dataclass(frozen=True)
+class Page:
+    """A runbook: the name of its alert, where it was found, and its Markdown."""
+
+    name: str
+    where: str
+    markdown: str
+
+    def problems(self) -> Iterator[tuple[int, str]]:
+        """Yield line number and text of all that keeps the page from being used."""
+        yield from self._shape()
+        for number, name in placeholders.unknown(self.markdown):
+            allowed = " ".join(f"{{{known}}}" for known in placeholders.NAMES)
+            yield number, f"unknown placeholder {{{name}}}; use one of {allowed}"
+        if self.markdown.count("```") % 2:
+            yield 1, "a code fence is not closed; close it"
+
+    def _shape(self) -> Iterator[tuple[int, str]]:
+        lines = self.markdown.splitlines()
+        if not lines or lines[0] != f"# {self.name}":
+            yield 1, f"the first line must be '# {self.name}'"
+        found = [line[3:].strip() for line in lines if line.startswith("## ")]
+        if found != list(SECTIONS):
+            yield 1, f"sections must be, in this order: {', '.join(SECTIONS)}"

@@ -1,0 +1,85 @@
+"""The words in braces that a runbook may use, and how values take their place.
+
+What is filled in will be pasted into a root shell at 3 a.m., and some of it (a cause, the name of a
+node) comes from other machines. Inside code a value is therefore quoted for the shell, and one that
+could be read as an option is not filled in at all.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+NAMES = (
+    "job",
+    "attempt",
+    "rank",
+    "node",
+    "phase",
+    "cause",
+    "since_step",
+    "incident",
+    "collector",
+)
+"""The closed list of placeholders."""
+
+VALUE_LIMIT = 200
+"""Characters of a value that are kept."""
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_FENCE = "```"
+
+
+def unknown(markdown: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and name of each placeholder that is not in the closed list."""
+    for number, line in enumerate(markdown.splitlines(), start=1):
+        for name in _PLACEHOLDER.findall(line):
+            if name not in NAMES:
+                yield number, name
+
+
+def code(markdown: str) -> Iterator[tuple[int, str]]:
+    """Yield line number and text of everything that stands in fences or backquotes."""
+    for number, pieces in enumerate(_pieces(markdown), start=1):
+        for piece, is_code in pieces:
+            if is_code and piece.strip():
+                yield number, piece
+
+
+def fill(markdown: str, values: Mapping[str, str]) -> str:
+    """Put values in place of placeholders; one without a value stays visible as `<name>`."""
+    lines = []
+    for pieces in _pieces(markdown):
+        filled = [_fill_piece(piece, is_code, values) for piece, is_code in pieces]
+        lines.append("`".join(filled))
+    return "\n".join(lines) + "\n"
+
+
+def _pieces(markdown: str) -> Iterator[list[tuple[str, bool]]]:
+    """For each line its pieces between backquotes, and whether they are code."""
+    fenced = False
+    for line in markdown.splitlines():
+        if line.lstrip().startswith(_FENCE):
+            fenced = not fenced
+            # The marker itself is three empty pieces and the language.
+            yield [(piece, False) for piece in line.split("`")]
+        elif fenced:
+            yield [(line, True)]
+        else:
+            yield [(piece, index % 2 == 1) for index, piece in enumerate(line.split("`"))]
+
+
+def _fill_piece(piece: str, is_code: bool, values: Mapping[str, str]) -> str:
+    def value_of(match: re.Match[str]) -> str:
+        value = _one_line(values.get(match[1], ""))
+        if not value or value.startswith("-"):
+            return f"<{match[1]}>"
+        return shlex.quote(value) if is_code else value.replace("`", "'")
+
+    return _PLACEHOLDER.sub(value_of, piece)
+
+
+def _one_line(value: str) -> str:
+    printable = "".join(char if char.isprintable() else " " for char in value[:VALUE_LIMIT])
+    return " ".join(printable.split())
