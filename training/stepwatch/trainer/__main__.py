@@ -20,7 +20,7 @@ def main() -> int:
             )
         from .rank import run_rank
 
-        return run_rank(options)
+        run_rank(options)
     except StepwatchError as error:
         if os.environ.get("RANK", "0") == "0":
             print(f"stepwatch: {error}", file=sys.stderr, flush=True)

@@ -30,7 +30,8 @@ def _copies(tensor: Tensor, stage_ranks: int) -> float:
         return float(stage_ranks)
     pieces = 1
     for size, placement in zip(tensor.device_mesh.shape, tensor.placements, strict=True):
-        pieces *= size if placement.is_shard() else 1
+        # Not `is_shard()`: the strided shard of FSDP2 over tensor parallelism denies to be one.
+        pieces *= 1 if placement.is_replicate() else size
     return stage_ranks / pieces
 
 

@@ -15,7 +15,6 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble", "zbv")
 PRECISIONS = ("fp32", "bf16")
 ACTIVATIONS = ("keep", "selective", "full")
 COMPRESSIONS = ("none", "bf16", "powersgd")
-DEFAULT_MESH = MeshShape(pp=2, dp_shard=2)
 SCALINGS = ("none", "linear", "sqrt")
 
 
@@ -58,7 +57,10 @@ class ModelOptions:
 class ParallelOptions:
     """How the work is divided."""
 
-    mesh: MeshShape = option(DEFAULT_MESH, "axes pp, dp_replicate, dp_shard, tp: pp=2,dp_shard=2")
+    mesh: MeshShape = field(
+        default=MeshShape(pp=2, dp_shard=2),
+        metadata={"help": "axes pp, dp_replicate, dp_shard, tp", "choices": ()},
+    )
     schedule: str = option("1f1b", "order of the pipeline", SCHEDULES)
     batch: int = option(32, "sequences per step over all ranks")
     microbatches: int = option(

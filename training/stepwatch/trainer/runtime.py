@@ -10,8 +10,8 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from torch.distributed import PrefixStore, Store
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from stepwatch.signals.errors import ConfigurationError, UsageError
@@ -79,6 +79,7 @@ def _device(environment: Mapping[str, str]) -> torch.device:
 
 
 def _store(environment: Mapping[str, str], limit: timedelta) -> Store:
+    store: Store
     store, _, _ = next(rendezvous("env://", timeout=limit))
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return store

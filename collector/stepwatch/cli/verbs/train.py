@@ -21,5 +21,5 @@ def run(arguments: argparse.Namespace) -> int:
     if launch.under_torchrun(os.environ):
         from stepwatch.trainer.rank import run_rank
 
-        return run_rank(options)
+        run_rank(options)
     return launch.launch(options, arguments.fault)
