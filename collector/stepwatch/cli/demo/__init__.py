@@ -1,0 +1,1 @@
+"""`stepwatch demo`: trainer, agent and collector on one machine, one injected fault, a verdict."""

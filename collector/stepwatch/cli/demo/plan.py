@@ -1,0 +1,128 @@
+"""What a demo is to do, checked before anything starts."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepwatch.faults import Fault, parse_fault
+from stepwatch.faults.specs import Hang, Kill, Stop
+from stepwatch.signals import places
+from stepwatch.signals.errors import ConfigurationError, DataError, UsageError
+
+JOB = "demo"
+RANKS = 4
+STEPS = 60
+LEAST_STEPS = 10
+FAULT = "slow-compute:rank=2,step=20"
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One demo: what to train, what to break, and where things lie."""
+
+    steps: int
+    faults: tuple[Fault, ...]
+    fault_texts: tuple[str, ...]
+    data: Path | None
+    folder: Path
+    rings: Path
+    kept: bool
+    port: int
+    timeout_seconds: float
+    hold: bool
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether a fault keeps the run from ever ending by itself."""
+        return any(isinstance(fault, Hang | Stop) for fault in self.faults)
+
+    @property
+    def loses_rank(self) -> bool:
+        """Whether a fault kills a rank, so that the job must restart."""
+        return any(isinstance(fault, Kill) for fault in self.faults)
+
+    @property
+    def store(self) -> Path:
+        """The collector's store."""
+        return self.folder / "store.db"
+
+
+def make_plan(arguments: argparse.Namespace) -> Plan:
+    """Check the options and create the demo's directories.
+
+    Raises:
+        UsageError: a fault, a number or a place does not fit; nothing was started.
+        DataError: there is no data at `--data`.
+        ConfigurationError: a directory cannot be written, or the port is in use.
+    """
+    if arguments.steps < LEAST_STEPS:
+        raise UsageError(f"--steps {arguments.steps}: at least {LEAST_STEPS} steps make a run")
+    texts = tuple(arguments.fault or [FAULT])
+    faults = tuple(fault for fault in map(parse_fault, texts) if fault is not None)
+    for fault in faults:
+        if fault.rank >= RANKS:
+            raise UsageError(f"fault {fault.name}: rank {fault.rank}; the demo has ranks 0-3")
+        if fault.step >= arguments.steps:
+            raise UsageError(
+                f"fault {fault.name}: step {fault.step} is never reached in {arguments.steps} steps"
+            )
+    if arguments.data is not None and not arguments.data.exists():
+        raise DataError(
+            f"there is no file or directory {arguments.data}; pass --data with text files"
+        )
+    port = _usable_port(arguments.port)
+    return Plan(
+        steps=arguments.steps,
+        faults=faults,
+        fault_texts=tuple(text for text in texts if text != "none"),
+        data=arguments.data,
+        folder=_folder(arguments.keep),
+        rings=_rings(),
+        kept=arguments.keep is not None,
+        port=port,
+        timeout_seconds=arguments.timeout,
+        hold=arguments.hold,
+    )
+
+
+def _folder(keep: Path | None) -> Path:
+    if keep is None:
+        return Path(tempfile.mkdtemp(prefix="stepwatch-demo-"))
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+        if any(keep.iterdir()):
+            raise UsageError(f"--keep {keep} is not empty; name a new directory")
+        (keep / ".writable").touch()
+        (keep / ".writable").unlink()
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write to --keep {keep}: {error.strerror}; name a writable directory"
+        ) from error
+    return keep.resolve()
+
+
+def _rings() -> Path:
+    parent = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+    try:
+        return Path(tempfile.mkdtemp(prefix="stepwatch-demo-", dir=parent))
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="stepwatch-demo-"))
+
+
+def _usable_port(wanted: int | None) -> int:
+    """The wanted port; without a wish the usual one, or a free one where it is taken."""
+    candidates = [wanted] if wanted is not None else [places.DEFAULT_COLLECTOR_PORT, 0]
+    for port in candidates:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise ConfigurationError(f"port {wanted} is in use; pass another --port")

@@ -1,0 +1,101 @@
+"""The demo's processes: started in sessions of their own, ended together, none left behind."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MARK = "STEPWATCH_DEMO_ID"
+"""Environment variable by which every process of a demo is found, whoever its parent is by now."""
+_PR_SET_PDEATHSIG = 1
+
+
+class Processes:
+    """Starts `python -m stepwatch.cli` processes and ends them; `log_dir` takes their output."""
+
+    def __init__(self, identity: str, log_dir: Path, environ: dict[str, str]) -> None:
+        self._identity = identity
+        self._log_dir = log_dir
+        self._environ = {**os.environ, **environ, MARK: identity}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, *words: str) -> subprocess.Popen[bytes]:
+        """Start one verb; its output goes to `<log_dir>/<name>.log`."""
+        with open(self.log(name), "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "stepwatch.cli", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environ,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        self._running[name] = process
+        return process
+
+    def log(self, name: str) -> Path:
+        """Where the output of a process goes."""
+        return self._log_dir / f"{name}.log"
+
+    def last_line(self, name: str) -> str:
+        """The last line that a process printed."""
+        lines = self.log(name).read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it printed nothing"
+
+    def stop(self, name: str, patience_seconds: float) -> None:
+        """Ask one process to end, and make it end when it does not."""
+        process = self._running.pop(name, None)
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(patience_seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.wait()
+
+    def stop_all(self) -> None:
+        """End everything this demo started, grandchildren included."""
+        for name in list(self._running)[::-1]:
+            self.stop(name, 5.0)
+        for _ in range(50):
+            left = marked_processes(self._identity)
+            if not left:
+                return
+            for pid in left:
+                _kill(pid)
+            time.sleep(0.1)
+
+
+def marked_processes(identity: str) -> list[int]:
+    """Processes other than this one whose environment carries the demo's mark."""
+    mark = f"{MARK}={identity}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:  # gone, or another user's
+            continue
+        if mark in environment.split(b"\0") and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, os.WNOHANG)
+    except (ProcessLookupError, ChildProcessError):
+        return
+
+
+def _end_with_parent() -> None:
+    # If the demo itself is killed -9, the kernel asks its children to end.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

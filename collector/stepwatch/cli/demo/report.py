@@ -1,0 +1,84 @@
+"""The closing report of a demo, as text and as the JSON that programs read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwatch.cli.demo.plan import Plan
+from stepwatch.cli.verbs.incidents import headline
+from stepwatch.cli.verbs.status import pace_lines, rank_table
+
+_INCIDENT_KEYS = (
+    "id",
+    "kind",
+    "rank",
+    "node",
+    "phase",
+    "cause",
+    "since_step",
+    "detected_after_seconds",
+    "runbook",
+)
+
+
+def report_json(job: dict[str, Any], page_url: str) -> dict[str, Any]:
+    """The report as `--json FILE` holds it; seconds and ratios, null where unknown."""
+    return {
+        "loss_first": job["loss_first"],
+        "loss_last": job["loss_last"],
+        "tokens_per_second": job["tokens_per_second"],
+        "step_seconds": job["step_seconds"],
+        "ranks": [_picked(rank, ("rank", "node", "stage", "phase_share")) | _waits(rank)
+                  for rank in job["ranks"]],
+        "checkpoints": [
+            _picked(item, ("step", "verified", "stall_seconds")) for item in job["checkpoints"]
+        ],
+        "slos": [_picked(slo, ("name", "state", "budget_remaining")) for slo in job["slos"]],
+        "incidents": [_picked(incident, _INCIDENT_KEYS) for incident in job["incidents"]],
+        "page_url": page_url,
+    }  # fmt: skip
+
+
+def report_text(job: dict[str, Any], plan: Plan, page_url: str) -> str:
+    """The report as people read it, within 80 columns."""
+    faults = "; ".join(plan.fault_texts) or "none"
+    lines = [
+        "",
+        f"{plan.steps} steps on 4 ranks (2 pipeline stages x 2 shards), fault: {faults}",
+        "",
+        *(f"  {name:<13}{value}" for name, value in pace_lines(job)),
+        "",
+        rank_table(job["ranks"]),
+        "",
+    ]
+    for incident in job["incidents"]:
+        lines += [headline(incident), ""]
+    if not job["incidents"]:
+        lines += ["no incident", ""]
+    return "\n".join([*lines, *_where(plan, page_url)])
+
+
+def _where(plan: Plan, page_url: str) -> list[str]:
+    if not plan.kept:
+        return [
+            f"page: {page_url} (closed with the demo; --hold keeps it open,",
+            "      --keep DIR keeps the store)",
+        ]
+    store = plan.store
+    return [
+        f"page:  {page_url} once `stepwatch collector --store {store} --port {plan.port}` runs",
+        f"ask:   stepwatch incidents --store {store}",
+    ]
+
+
+def _picked(item: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: item[key] for key in keys}
+
+
+def _waits(rank: dict[str, Any]) -> dict[str, Any]:
+    return _picked(rank, ("collective_wait_share", "pipeline_wait_share"))
+
+
+def incident_note(incident: dict[str, Any], elapsed: float) -> str:
+    """The line that appears the moment an incident opens."""
+    return f"{elapsed:4.0f} s  INCIDENT {incident['kind']}: {incident['summary']}"

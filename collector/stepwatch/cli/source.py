@@ -1,0 +1,76 @@
+"""Where a verb reads from: a running collector, or the store of one that has stopped.
+
+Both go through the same HTTP API; a store is served in-process for the one question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from stepwatch.signals import places
+from stepwatch.signals.errors import StepwatchError, UsageError
+
+
+class SourceError(StepwatchError):
+    """The collector or store does not answer the question."""
+
+
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare `--collector`, `--store`, `--token-file` and `--json`."""
+    parser.add_argument("--collector", default=places.DEFAULT_COLLECTOR, help="its base URL")
+    parser.add_argument("--store", help="read this store instead of asking a collector")
+    parser.add_argument("--token-file", help="file with the collector's bearer token")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:
+    """GET `path` and return its JSON.
+
+    Raises:
+        SourceError: no answer, or an answer that is a refusal.
+        UsageError: the store does not exist.
+    """
+    try:
+        if arguments.store:
+            response = asyncio.run(_from_store(arguments.store, path, query))
+        else:
+            response = _from_collector(arguments, path, query)
+    except httpx.HTTPError as error:
+        raise SourceError(
+            f"no collector answers at {arguments.collector} ({type(error).__name__}); "
+            "start one, or pass --collector URL or --store FILE"
+        ) from error
+    if response.status_code != 200:
+        reason = response.json().get("error", response.text) if response.content else "no reason"
+        raise SourceError(f"{path}: {reason}")
+    return response.json()
+
+
+def _from_collector(
+    arguments: argparse.Namespace, path: str, query: dict[str, str]
+) -> httpx.Response:
+    token = places.read_token(arguments.token_file)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    url = arguments.collector.rstrip("/") + path
+    return httpx.get(url, params=query, headers=headers, timeout=10.0)
+
+
+async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Response:
+    from stepwatch.collector.api import make_api
+    from stepwatch.collector.app import open_store
+    from stepwatch.collector.service import Service
+
+    if "://" not in store and not Path(store).is_file():
+        raise UsageError(f"there is no store {store}")
+    service = Service(open_store(store))
+    try:
+        transport = httpx.ASGITransport(app=make_api(service))
+        async with httpx.AsyncClient(transport=transport, base_url="http://store") as client:
+            return await client.get(path, params=query)
+    finally:
+        service.store.close()

@@ -1,0 +1,49 @@
+"""Numbers and tables as people read them in a terminal; unknown is a word, never a zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+UNKNOWN = "unknown"
+
+
+def seconds(value: float | None) -> str:
+    """A duration: `4.1 ms`, `825 ms`, `1.06 s`, `12.4 min`."""
+    if value is None:
+        return UNKNOWN
+    if value < 1:
+        return f"{value * 1000:.3g} ms"
+    return f"{value:.2f} s" if value < 120 else f"{value / 60:.1f} min"
+
+
+def percent(value: float | None) -> str:
+    """A ratio in whole percent."""
+    return UNKNOWN if value is None else f"{value:.0%}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A plain number with thousands separated."""
+    return UNKNOWN if value is None else f"{value:,.{digits}f}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
+    """Columns as wide as their widest cell; the first column to the left, the others right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        first = cells[0].ljust(widths[0])
+        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
+        return f"{indent}{'  '.join([first, *rest])}".rstrip()
+
+    return "\n".join(line(cells) for cells in (head, *rows))
+
+
+def wrapped(text: str, indent: str, width: int = 78) -> str:
+    """Text broken at spaces to `width`, every line indented."""
+    lines, current = [], indent
+    for word in text.split():
+        if len(current) + len(word) + 1 > width and current.strip():
+            lines.append(current.rstrip())
+            current = indent
+        current += f"{word} "
+    return "\n".join([*lines, current.rstrip()])

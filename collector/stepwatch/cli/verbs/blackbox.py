@@ -1,0 +1,142 @@
+"""`stepwatch blackbox`: read rings after a crash, or beside a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from stepwatch.agent.probes.ranks import process_facts
+from stepwatch.cli import text
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.errors import RingError, UsageError
+from stepwatch.signals.records import OP_NAMES, PHASE_NAMES, Kind, LifecycleEvent
+
+EXAMPLE = "stepwatch blackbox /dev/shm/stepwatch/llama-7b"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "place", nargs="?", type=Path, default=places.ring_dir(), help="a ring file or directory"
+    )
+    parser.add_argument("--records", type=int, default=0, help="also show the newest N steps")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every ring; exit 1 if one cannot be read."""
+    if not arguments.place.exists():
+        raise UsageError(f"there is no ring or directory {arguments.place}")
+    found, broken = [], []
+    for path in find_rings(arguments.place):
+        try:
+            found.append(ring_facts(path, arguments.records))
+        except RingError as error:
+            broken.append(str(error))
+    if arguments.json:
+        print(json.dumps({"rings": found, "errors": broken}, indent=1))
+    else:
+        print(rings_text(found) if found else f"no rings below {arguments.place}")
+        for reason in broken:
+            print(f"stepwatch: {reason}")
+    return int(bool(broken))
+
+
+def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
+    """What one ring says; ages in seconds, null where they mean nothing.
+
+    Raises:
+        RingError: it is not a ring.
+    """
+    reader = RingReader(path)
+    identity, live, collective = reader.identity, reader.live(), reader.collective()
+    rows = reader.read()
+    steps = rows.rows.get(Kind.STEP)
+    last = steps[-1] if steps is not None and len(steps) else None
+    state = process_facts(identity.pid, identity.process_start).state
+    facts = {
+        "path": str(path),
+        "job": identity.job,
+        "attempt": identity.attempt,
+        "rank": identity.rank,
+        "node": identity.node,
+        "stage": identity.stage,
+        "pid": identity.pid,
+        "process": "finished" if reader.closed else state.name.lower(),
+        "end": _end(rows.rows.get(Kind.LIFECYCLE)),
+        "step": live.step,
+        "phase": PHASE_NAMES[live.phase] if live.phase < len(PHASE_NAMES) else "other",
+        "microbatch": live.microbatch,
+        "waiting_for_neighbours": live.waiting,
+        "since_seconds": _age(live.since_ns),
+        "collective": OP_NAMES[collective.op] if collective.inside else None,
+        "collective_seconds": _age(collective.since_ns) if collective.inside else None,
+        "collectives_entered": collective.entered,
+        "last_finished_step": None if last is None else int(last["step"]),
+        "last_step_seconds": None if last is None else int(last["duration_ns"]) / NANOSECONDS,
+        "records_written": reader.head,
+        "records_torn": rows.torn,
+        "hook_errors": reader.hook_errors,
+    }
+    if records and steps is not None:
+        facts["steps"] = [_step(row) for row in steps[-records:]]
+    reader.close()
+    return facts
+
+
+def rings_text(rings: list[dict[str, Any]]) -> str:
+    """A table per attempt, and the newest steps where they were asked for."""
+    parts = []
+    for job, attempt in sorted({(ring["job"], ring["attempt"]) for ring in rings}):
+        mine = [ring for ring in rings if (ring["job"], ring["attempt"]) == (job, attempt)]
+        rows = [_row(ring) for ring in sorted(mine, key=lambda ring: int(ring["rank"]))]
+        head = ["rank", "node", "pid", "process", "step", "phase", "for", "inside", "last done"]
+        parts.append(f"{job}, attempt {attempt}\n{text.table(head, rows)}")
+        for ring in mine:
+            for step in ring.get("steps", ()):
+                phases = "  ".join(f"{k} {text.seconds(v)}" for k, v in step["seconds"].items())
+                parts.append(f"  rank {ring['rank']} step {step['step']}: {phases}")
+    return "\n".join(parts)
+
+
+def _row(ring: dict[str, Any]) -> list[str]:
+    inside = ring["collective"] or ("pipeline wait" if ring["waiting_for_neighbours"] else "-")
+    last = ring["last_finished_step"]
+    return [
+        str(ring["rank"]),
+        ring["node"],
+        str(ring["pid"]),
+        ring["process"],
+        str(ring["step"]),
+        ring["phase"],
+        text.seconds(ring["since_seconds"]),
+        inside,
+        "none" if last is None else f"step {last}",
+    ]
+
+
+def _age(since_ns: int) -> float | None:
+    age = (time.monotonic_ns() - since_ns) / NANOSECONDS
+    return age if since_ns and age >= 0 else None
+
+
+def _end(rows: Any) -> str | None:
+    ends = {
+        int(event): event.name.lower() for event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE)
+    }
+    for row in rows if rows is not None else ():
+        if int(row["event"]) in ends:
+            reason = bytes(row["text"]).decode("utf-8", "replace")
+            return f"{ends[int(row['event'])]} {reason}".strip()
+    return None
+
+
+def _step(row: Any) -> dict[str, Any]:
+    names = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
+    spent = {name: int(row[f"{name}_ns"]) / NANOSECONDS for name in names}
+    return {"step": int(row["step"]), "seconds": {k: v for k, v in spent.items() if v}}

@@ -1,0 +1,110 @@
+"""`stepwatch status`: jobs, or one job closer."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from stepwatch.cli import text
+from stepwatch.cli.source import add_source_arguments, ask
+from stepwatch.cli.verbs.incidents import headline
+
+EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("job", nargs="?", help="show this job closer")
+    add_source_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print; exit 1 if an incident is open."""
+    if arguments.job:
+        job = ask(arguments, f"/v1/jobs/{arguments.job}")
+        print(json.dumps(job, indent=1) if arguments.json else job_text(job))
+        return int(job["open_incidents"] > 0)
+    jobs = ask(arguments, "/v1/jobs")["jobs"]
+    if arguments.json:
+        print(json.dumps(jobs, indent=1))
+    elif not jobs:
+        print("no job has sent anything yet")
+    else:
+        print(fleet_text(jobs))
+    return int(any(job["open_incidents"] for job in jobs))
+
+
+def fleet_text(jobs: list[dict[str, Any]]) -> str:
+    """One line per job."""
+    rows = [
+        [
+            job["job"],
+            job["state"],
+            str(job["attempt"]),
+            str(job["world_size"]),
+            _step(job),
+            str(job["open_incidents"]),
+            ", ".join(f"{slo['name']} {slo['state']}" for slo in job["slos"]) or text.UNKNOWN,
+        ]
+        for job in jobs
+    ]
+    return text.table(["job", "state", "attempt", "ranks", "step", "open", "slo"], rows, "")
+
+
+def job_text(job: dict[str, Any]) -> str:
+    """One job: pace, ranks, checkpoints, SLOs and incidents."""
+    lines = [f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {_step(job)}", ""]
+    lines += [f"  {name:<12}{value}" for name, value in pace_lines(job)]
+    lines += ["", rank_table(job["ranks"])]
+    shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]
+    for incident in shown:
+        lines += ["", headline(incident)]
+    return "\n".join(lines)
+
+
+def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, value) of loss, speed, step time, checkpoints and SLOs."""
+    quantiles = job["step_seconds"]
+    checkpoints = job["checkpoints"]
+    good = sum(item["verified"] is True for item in checkpoints)
+    stalls = [item["stall_seconds"] for item in checkpoints if item["stall_seconds"] is not None]
+    newest = max((item["step"] for item in checkpoints if item["verified"]), default=None)
+    lines = [
+        ("loss", f"{text.number(job['loss_first'])} -> {text.number(job['loss_last'])}"),
+        ("tokens/s", text.number(job["tokens_per_second"], 0)),
+        ("step time", "   ".join(f"{key} {text.seconds(quantiles[key])}" for key in quantiles)),
+        (
+            "checkpoints",
+            f"{good} of {len(checkpoints)} verified, newest at step {newest}, "
+            f"longest stall {text.seconds(max(stalls, default=None))}"
+            if checkpoints
+            else "none yet",
+        ),
+    ]
+    for slo in job["slos"]:
+        left = text.percent(slo["budget_remaining"])
+        lines.append(("SLO", f"{slo['name']}: {slo['state']}, budget left {left}"))
+    return lines
+
+
+def rank_table(ranks: list[dict[str, Any]]) -> str:
+    """Where each rank's time went, in percent of the steps."""
+    phases = ["data", "forward", "backward", "optimizer", "checkpoint", "other"]
+    short = ["data", "fwd", "bwd", "optim", "ckpt", "other"]
+    rows = [
+        [
+            str(rank["rank"]),
+            rank["node"] or text.UNKNOWN,
+            text.UNKNOWN if rank["stage"] is None else str(rank["stage"]),
+            *(text.percent(rank["phase_share"][phase]) for phase in phases),
+            text.percent(rank["collective_wait_share"]),
+            text.percent(rank["pipeline_wait_share"]),
+        ]
+        for rank in ranks[:64]
+    ]
+    return text.table(["rank", "node", "stage", *short, "coll.wait", "pipe.wait"], rows)
+
+
+def _step(job: dict[str, Any]) -> str:
+    return text.UNKNOWN if job["step"] is None else str(job["step"])
