@@ -23,6 +23,7 @@ WORK_PHASES = ("forward", "backward", "optimizer", "data", "other")
 Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
 class RankFacts(NamedTuple):
@@ -59,7 +60,7 @@ def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> lis
     `window` may hold more steps than are judged: they tell since when.
     """
     usable = _usable_steps(window, limits)
-    if usable.sum() < limits.window_steps:
+    if usable.sum() < limits.certain_steps:
         return []
     step_seconds = _step_seconds(window)[usable]
     judged = Judged(window.steps[usable], step_seconds, window.planes["collective"][usable])
@@ -68,9 +69,8 @@ def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> lis
         own = window.planes[phase][usable].astype(np.float64)
         peers = _peer_seconds(own, window.stage)
         slow = _is_slow(own, peers, step_seconds, limits)
-        recent = slow[-limits.window_steps :]
-        counts = recent.sum(axis=0)
-        for rank in np.flatnonzero((counts >= limits.least_steps) & recent[-1]).tolist():
+        named = _is_persistent(slow, limits) | _is_certain(own, peers, step_seconds, limits)
+        for rank in np.flatnonzero(named).tolist():
             since = _since(slow[:, rank], (own - peers)[:, rank], limits)
             trouble = Trouble(rank, phase, own[:, rank], peers[:, rank], since)
             findings.append(_finding(trouble, judged, facts, limits))
@@ -110,16 +110,32 @@ def _peer_seconds(own: Floats, stage: np.ndarray[tuple[int], np.dtype[np.int16]]
 
 
 def _is_slow(
-    own: Floats,
-    peers: Floats,
-    step_seconds: Vector,
-    limits: StragglerThresholds,
-) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
-    excess = own - peers
-    slow: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = (own >= limits.least_ratio * peers) & (
-        excess >= limits.least_excess_ratio * step_seconds[:, None]
+    own: Floats, peers: Floats, step_seconds: Vector, limits: StragglerThresholds
+) -> Flags:
+    """Where (step, rank) exceeds its peers by enough to matter."""
+    return _exceeds(own, peers, step_seconds, limits.least_ratio, limits.least_excess_ratio)
+
+
+def _is_persistent(slow: Flags, limits: StragglerThresholds) -> Mask:
+    """Ranks that are slow in the newest step and in most of the window."""
+    recent = slow[-limits.window_steps :]
+    return np.asarray((recent.sum(axis=0) >= limits.least_steps) & recent[-1])
+
+
+def _is_certain(
+    own: Floats, peers: Floats, step_seconds: Vector, limits: StragglerThresholds
+) -> Mask:
+    """Ranks that are very slow in each of the newest few steps."""
+    very = _exceeds(own, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio)
+    return np.asarray(very[-limits.certain_steps :].all(axis=0))
+
+
+def _exceeds(
+    own: Floats, peers: Floats, step_seconds: Vector, ratio: float, excess_ratio: float
+) -> Flags:
+    return np.asarray(
+        (own >= ratio * peers) & (own - peers >= excess_ratio * step_seconds[:, None])
     )
-    return slow
 
 
 def _since(slow: Mask, excess: Vector, limits: StragglerThresholds) -> int:

@@ -13,6 +13,9 @@ class StragglerThresholds(NamedTuple):
 
     window_steps: int
     least_steps: int
+    certain_steps: int
+    certain_ratio: float
+    certain_excess_ratio: float
     least_ratio: float
     least_excess_ratio: float
     warmup_steps: int
