@@ -195,7 +195,7 @@ def telemetry(marks: Marks) -> Section:
 
 
 def _collector(marks: Marks) -> list[Panel]:
-    age = About("Age of newest record", "Of this job; the dashed line fires the alert.", "s", 12)
+    age = About("Record age over time", "Of this job; the dashed line fires the alert.", "s", 12)
     segments = About("Segments received", "By verdict; rejected ones are lost facts.", "cps", 12)
     seconds = About("Evaluation time", "Time the newest evaluation took.", "s")
     failures = About("Failed evaluations", "In the last minutes; no verdict comes from these.")
