@@ -76,6 +76,7 @@ def test_unknown_says_no_data_and_is_never_green(page: dict[str, Any]) -> None:
             assert mapping["options"]["result"]["color"] == "text"
         if panel["type"] == "timeseries":
             assert defaults["custom"]["spanNulls"] is False
+            assert panel["options"]["legend"]["calcs"] == ["last", "max"]
         if panel["type"] == "stat":
             # `last`, not `lastNotNull`: an old value is not a value.
             assert panel["options"]["reduceOptions"]["calcs"] == ["last"]

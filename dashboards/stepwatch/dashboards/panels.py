@@ -146,7 +146,7 @@ def _legend() -> common_builders.VizLegendOptions:
         common_builders.VizLegendOptions()
         .display_mode(common.LegendDisplayMode.TABLE)
         .placement(common.LegendPlacement.BOTTOM)
-        .calcs(["lastNotNull", "max"])
+        .calcs(["last", "max"])
         .show_legend(True)
     )
 
