@@ -1,0 +1,1 @@
+"""One process per node: reads black boxes and probes, spools to disk, sends to the collector."""

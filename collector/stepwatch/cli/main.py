@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
 
 def load_verb(name: str) -> Verb:
     """Import the module of a verb."""
-    module: Verb = importlib.import_module(f"stepwatch.cli.verbs.{name}")  # type: ignore[assignment]
+    module: Verb = importlib.import_module(f"stepwatch.cli.verbs.{name}")
     return module
 
 

@@ -1,0 +1,1 @@
+"""Receives segments, keeps them, computes SLIs, judges SLOs, detects, and shows."""

@@ -61,7 +61,7 @@ class CheckpointHandle:
         self._flush()
 
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
-        """The files are durable: their size in bytes, and seconds from begin to durable."""
+        """The files are durable: size of the whole checkpoint, and seconds from begin to durable."""
         self._fact(CheckpointEvent.WRITTEN, durable_ns=int(durable_seconds * 1e9), nbytes=nbytes)
 
     def verified(self) -> None:

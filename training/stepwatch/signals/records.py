@@ -176,6 +176,7 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("hook_errors", "<u4"),
         ("stage", "<i2"),
         ("world", "<u4"),
+        ("job_class", "S32"),
     ],
     # One reading of the host probe; NaN where the kernel does not tell.
     Kind.HOST: [

@@ -1,0 +1,143 @@
+"""The agent as one object: a reading loop, a sending thread, and `/metrics`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from prometheus_client import CollectorRegistry, start_http_server
+
+from stepwatch.agent.exporter import NodeExporter
+from stepwatch.agent.probes import Probe, Rows
+from stepwatch.agent.probes.host import HostProbe
+from stepwatch.agent.probes.ranks import RanksProbe
+from stepwatch.agent.relay import Relay
+from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES, Spool
+from stepwatch.agent.tail import AttemptKey, RingTail, Tail, watched
+from stepwatch.signals.clock import Clock, ClockPair, SystemClock
+from stepwatch.signals.errors import ConfigurationError, SegmentError
+from stepwatch.signals.records import Kind
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """How an agent runs; `port` 0 takes a free one, None exports nothing."""
+
+    ring_dir: Path
+    spool_dir: Path
+    collector: str
+    node: str
+    port: int | None = 0
+    token: str | None = None
+    poll_seconds: float = 0.25
+    pack_seconds: float = 1.0
+    spool_limit_bytes: int = DEFAULT_LIMIT_BYTES
+
+
+class Agent:
+    """Reads, spools and sends until `stop` is called.
+
+    Raises:
+        ConfigurationError: the spool or the port cannot be used.
+    """
+
+    def __init__(self, options: AgentOptions, clock: Clock | None = None) -> None:
+        self.options = options
+        self.node = options.node
+        self.clock = clock or SystemClock()
+        self.spool = Spool(options.spool_dir, options.node, options.spool_limit_bytes)
+        self.tail = Tail(options.ring_dir, self.spool.cursors())
+        headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
+        client = httpx.Client(base_url=options.collector, headers=headers, timeout=10.0)
+        self.relay = Relay(self.spool, client)
+        self.host: Probe = HostProbe(self.clock)
+        self.latest: dict[Kind, Rows] = {}
+        self.probe_up: dict[str, bool] = {}
+        self.registry = CollectorRegistry()
+        self.registry.register(NodeExporter(self))
+        self.port = self._listen(options.port)
+        self._stopping = threading.Event()
+        self._more = threading.Event()
+
+    def run(self) -> None:
+        """Work until stopped; then read and send once more, for at most a few seconds."""
+        sender = threading.Thread(target=self._send_forever, name="relay", daemon=True)
+        sender.start()
+        rounds_per_pack = max(1, round(self.options.pack_seconds / self.options.poll_seconds))
+        count = 0
+        while not self._stopping.wait(self.options.poll_seconds):
+            self.tail.discover()
+            count += 1
+            if count % rounds_per_pack == 0:
+                self.pack()
+        self.tail.discover()
+        self.pack()
+        sender.join(timeout=3.0)
+        self.relay.client.close()
+
+    def stop(self) -> None:
+        """Ask `run` to finish; safe in a signal handler."""
+        self._stopping.set()
+        self._more.set()
+
+    def pack(self) -> None:
+        """Write what is new into one segment per attempt."""
+        host = self._read(self.host)
+        for key, tails in self.tail.attempts().items():
+            self._pack_attempt(key, tails, host)
+        self.tail.forget_missing()
+        self._more.set()
+
+    def _pack_attempt(self, key: AttemptKey, tails: list[RingTail], host: Rows | None) -> None:
+        ended = [tail for tail in tails if tail.ended()]
+        positions = self.tail.positions(tails)
+        tables = self.tail.read(tails)
+        states = self._read(RanksProbe(self.clock, lambda: watched(tails)))
+        for kind, rows in ((Kind.RANK_STATE, states), (Kind.HOST, host)):
+            if rows is not None and len(rows):
+                tables[kind] = rows
+        try:
+            self.spool.put(key, ClockPair.now(self.clock), tables)
+        except (OSError, SegmentError) as error:
+            self.tail.rewind(positions)
+            logger.warning("cannot spool (%s); records wait in the rings", error)
+            return
+        for tail in ended:
+            tail.settled = tail.next_seq > tail.reader.head
+
+    def _read(self, probe: Probe) -> Rows | None:
+        if not probe.supported():
+            return None
+        try:
+            rows = probe.read()
+        except (OSError, ValueError) as error:
+            self.probe_up[probe.name] = False
+            self.latest.pop(probe.kind, None)
+            logger.debug("probe %s: %s", probe.name, error)
+            return None
+        self.probe_up[probe.name] = True
+        self.latest[probe.kind] = rows
+        return rows
+
+    def _send_forever(self) -> None:
+        while not self._stopping.is_set():
+            self._more.wait(1.0)
+            self._more.clear()
+            self.relay.drain(self._stopping.wait)
+        self.relay.drain(lambda _: True)
+
+    def _listen(self, port: int | None) -> int | None:
+        if port is None:
+            return None
+        try:
+            server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot listen on port {port}: {error.strerror}; pass another --port"
+            ) from error
+        return int(server.server_port)

@@ -1,0 +1,94 @@
+"""`/metrics` of the agent: this node only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from stepwatch.agent.probes import Rows
+from stepwatch.agent.relay import Relay
+from stepwatch.agent.spool import Spool
+from stepwatch.agent.tail import Tail
+from stepwatch.signals import names
+from stepwatch.signals.records import Kind
+
+
+class NodeView(Protocol):
+    """What the exporter reads of a running agent."""
+
+    node: str
+    tail: Tail
+    spool: Spool
+    relay: Relay
+    latest: dict[Kind, Rows]
+    probe_up: dict[str, bool]
+
+
+class NodeExporter:
+    """A prometheus-client collector over a running agent."""
+
+    def __init__(self, view: NodeView) -> None:
+        self._view = view
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric of the node; a reading that is not there is left out, not zero."""
+        view = self._view
+        node = [view.node]
+        yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
+        yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
+        yield _counter(names.AGENT_SPOOL_DROPPED, node, view.spool.dropped)
+        yield _counter(names.AGENT_SEND_FAILURES, node, view.relay.failures)
+        yield _gauge(names.AGENT_SPOOL_BYTES, node, view.spool.waiting_bytes)
+        yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(view.spool))
+        up = _family(names.PROBE_UP)
+        for probe, state in sorted(view.probe_up.items()):
+            up.add_metric([view.node, probe], float(state))
+        yield up
+        yield from self._host()
+        yield from self._ranks()
+
+    def _host(self) -> Iterator[Metric]:
+        rows = self._view.latest.get(Kind.HOST)
+        if rows is None or not len(rows):
+            return
+        row, node = rows[-1], self._view.node
+        pressure = _family(names.NODE_PRESSURE)
+        for resource in ("cpu", "memory", "io"):
+            value = float(row[f"{resource}_pressure_ratio"])
+            if value == value:
+                pressure.add_metric([node, resource], value)
+        yield pressure
+        yield _gauge(names.NODE_CPU_BUSY, [node], float(row["cpu_busy_ratio"]))
+        yield _gauge(names.NODE_CPU_STEAL, [node], float(row["cpu_steal_ratio"]))
+        yield _gauge(names.NODE_MEMORY_AVAILABLE, [node], float(row["memory_available_bytes"]))
+
+    def _ranks(self) -> Iterator[Metric]:
+        count, lowest = _family(names.NODE_RANKS), _family(names.NODE_RANK_STEP_MIN)
+        jobs: dict[str, list[int]] = {}
+        for key, tails in self._view.tail.attempts().items():
+            steps = [tail.reader.live().step for tail in tails]
+            jobs.setdefault(key.job, []).extend(steps)
+        for job, steps in sorted(jobs.items()):
+            count.add_metric([self._view.node, job], len(steps))
+            lowest.add_metric([self._view.node, job], min(steps))
+        yield count
+        yield lowest
+
+
+def _family(metric: names.Metric) -> GaugeMetricFamily:
+    return GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+
+
+def _gauge(metric: names.Metric, labels: list[str], value: float) -> GaugeMetricFamily:
+    family = _family(metric)
+    if value == value:
+        family.add_metric(labels, value)
+    return family
+
+
+def _counter(metric: names.Metric, labels: list[str], value: float) -> CounterMetricFamily:
+    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    family.add_metric(labels, value)
+    return family

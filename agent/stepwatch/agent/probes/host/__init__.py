@@ -1,0 +1,107 @@
+"""The `host` probe: CPU, steal, pressure, memory and page faults of the node, from `/proc`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.agent.probes import Rows
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
+
+
+class CpuTimes(NamedTuple):
+    """Cumulated clock ticks of all CPUs (proc(5), `/proc/stat`)."""
+
+    busy: int
+    steal: int
+    total: int
+
+
+def parse_cpu(stat: str) -> CpuTimes:
+    """Read the first line of `/proc/stat`; guest time is counted in user time already."""
+    fields = [int(value) for value in stat.split("\n", 1)[0].split()[1:9]]
+    user, nice, system, idle, iowait, irq, softirq, steal = fields + [0] * (8 - len(fields))
+    busy = user + nice + system + irq + softirq + steal
+    return CpuTimes(busy, steal, busy + idle + iowait)
+
+
+def parse_pressure(text: str) -> float:
+    """Share of the last 10 s in which some task stalled (the `some avg10` field), 0 to 1."""
+    for word in text.split("\n", 1)[0].split():
+        if word.startswith("avg10="):
+            return float(word.removeprefix("avg10=")) / 100.0
+    return UNKNOWN_FLOAT
+
+
+def parse_table(text: str) -> dict[str, int]:
+    """Read `name value` lines such as those of `/proc/meminfo` (kB) and `/proc/vmstat`."""
+    table: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.replace(":", " ").split()
+        if len(words) >= 2 and words[1].isdigit():
+            table[words[0]] = int(words[1])
+    return table
+
+
+class HostProbe:
+    """Reads `/proc` of the node; `proc` is where it is mounted."""
+
+    name = "host"
+    kind = Kind.HOST
+
+    def __init__(self, clock: Clock, proc: Path = Path("/proc")) -> None:
+        self._clock = clock
+        self._proc = proc
+        self._cpu: CpuTimes | None = None
+        self._faults: tuple[int, int] | None = None
+
+    def supported(self) -> bool:
+        """Whether `/proc/stat` is there."""
+        return (self._proc / "stat").exists()
+
+    def read(self) -> Rows:
+        """One row; ratios cover the time since the previous read and are NaN on the first."""
+        now = self._clock.monotonic_ns()
+        row = np.zeros(1, dtype=DTYPES[Kind.HOST])
+        memory = parse_table(self._text("meminfo"))
+        row["rank"], row["time_ns"] = UNKNOWN_RANK, now
+        row["cpu_busy_ratio"], row["cpu_steal_ratio"] = self._cpu_ratios()
+        for resource in ("cpu", "memory", "io"):
+            row[f"{resource}_pressure_ratio"] = self._pressure(resource)
+        row["load_per_cpu"] = float(self._text("loadavg").split()[0]) / (os.cpu_count() or 1)
+        row["memory_available_bytes"] = memory.get("MemAvailable", 0) * 1024
+        row["memory_total_bytes"] = memory.get("MemTotal", 0) * 1024
+        row["major_faults_per_second"] = self._fault_rate(now)
+        return row
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _text(self, name: str) -> str:
+        return (self._proc / name).read_text(encoding="utf-8", errors="replace")
+
+    def _cpu_ratios(self) -> tuple[float, float]:
+        before, self._cpu = self._cpu, parse_cpu(self._text("stat"))
+        if before is None or self._cpu.total <= before.total:
+            return UNKNOWN_FLOAT, UNKNOWN_FLOAT
+        total = self._cpu.total - before.total
+        return (self._cpu.busy - before.busy) / total, (self._cpu.steal - before.steal) / total
+
+    def _pressure(self, resource: str) -> float:
+        try:
+            return parse_pressure(self._text(f"pressure/{resource}"))
+        except OSError:  # kernel built or booted without PSI
+            return UNKNOWN_FLOAT
+
+    def _fault_rate(self, now: int) -> float:
+        faults = parse_table(self._text("vmstat")).get("pgmajfault")
+        if faults is None:
+            return UNKNOWN_FLOAT
+        before, self._faults = self._faults, (now, faults)
+        if before is None or now <= before[0]:
+            return UNKNOWN_FLOAT
+        return (faults - before[1]) * NANOSECONDS / (now - before[0])

@@ -1,0 +1,136 @@
+"""The `ranks` probe: each rank's live line, seen from outside, and its process in `/proc`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.agent.probes import Rows
+from stepwatch.signals.blackbox import RingReader
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.records import DTYPES, Kind, ProcessState
+
+_STATES = {
+    "R": ProcessState.RUNNING,
+    "S": ProcessState.SLEEPING,
+    "I": ProcessState.SLEEPING,
+    "D": ProcessState.UNINTERRUPTIBLE,
+    "T": ProcessState.STOPPED,
+    "t": ProcessState.STOPPED,
+    "Z": ProcessState.ZOMBIE,
+    "X": ProcessState.GONE,
+}
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcessFacts(NamedTuple):
+    """What `/proc/<pid>` tells; seconds are cumulated since the process began."""
+
+    state: ProcessState
+    cpu_seconds: float = 0.0
+    run_queue_seconds: float = 0.0
+    resident_bytes: int = 0
+
+
+def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> ProcessFacts:
+    """Read one process; a pid that another process took over counts as gone."""
+    folder = proc / str(pid)
+    try:
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        if start_ticks and int(fields[19]) != start_ticks:
+            return ProcessFacts(ProcessState.GONE)
+        return ProcessFacts(
+            _STATES.get(fields[0], ProcessState.UNKNOWN),
+            (int(fields[11]) + int(fields[12])) / _TICKS,
+            _run_queue_seconds(folder),
+            int(fields[21]) * _PAGE,
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return ProcessFacts(ProcessState.GONE)
+    except (OSError, ValueError, IndexError):
+        return ProcessFacts(ProcessState.UNKNOWN)
+
+
+def _run_queue_seconds(folder: Path) -> float:
+    try:
+        return int((folder / "schedstat").read_text().split()[1]) / NANOSECONDS
+    except (OSError, ValueError, IndexError):  # kernel without scheduler statistics
+        return float("nan")
+
+
+class WatchedRank(NamedTuple):
+    """A ring and what its tail counted so far."""
+
+    reader: RingReader
+    overruns: int
+    torn: int
+
+
+class RanksProbe:
+    """Reads the live line of every ring that `rings` yields."""
+
+    name = "ranks"
+    kind = Kind.RANK_STATE
+
+    def __init__(
+        self,
+        clock: Clock,
+        rings: Callable[[], Iterable[WatchedRank]],
+        proc: Path = Path("/proc"),
+    ) -> None:
+        self._clock = clock
+        self._rings = rings
+        self._proc = proc
+
+    def supported(self) -> bool:
+        """Whether this node has a `/proc`."""
+        return self._proc.is_dir()
+
+    def read(self) -> Rows:
+        """One row per rank."""
+        ranks = list(self._rings())
+        rows = np.zeros(len(ranks), dtype=DTYPES[Kind.RANK_STATE])
+        for row, watched in zip(rows, ranks, strict=True):
+            self._fill(row, watched)
+        return rows
+
+    def close(self) -> None:
+        """Nothing is held open: the tail owns the rings."""
+
+    def _fill(self, row: np.void, watched: WatchedRank) -> None:
+        reader = watched.reader
+        identity, live, collective = reader.identity, reader.live(), reader.collective()
+        facts = process_facts(identity.pid, identity.process_start, self._proc)
+        values: dict[str, float | bytes] = {
+            "rank": identity.rank,
+            "seq": reader.head,
+            "time_ns": self._clock.monotonic_ns(),
+            "step": live.step,
+            "phase": live.phase,
+            "waiting": live.waiting,
+            "microbatch": live.microbatch,
+            "since_ns": live.since_ns,
+            "heartbeat_ns": reader.heartbeat_ns,
+            "collectives_entered": collective.entered,
+            "collective_since_ns": collective.since_ns,
+            "collective_group": collective.group,
+            "collective_op": collective.op,
+            "in_collective": collective.inside,
+            "process_state": facts.state,
+            "cpu_seconds": facts.cpu_seconds,
+            "run_queue_seconds": facts.run_queue_seconds,
+            "resident_bytes": facts.resident_bytes,
+            "overruns": watched.overruns,
+            "torn": watched.torn,
+            "hook_errors": reader.hook_errors,
+            "stage": identity.stage,
+            "world": identity.world,
+            "job_class": identity.job_class.encode(),
+        }
+        for name, value in values.items():
+            row[name] = value

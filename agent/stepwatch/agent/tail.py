@@ -1,0 +1,172 @@
+"""Follows every ring below the ring directory, across restarts of ranks and of the agent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.agent.probes import Rows
+from stepwatch.agent.probes.ranks import WatchedRank, process_facts
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.errors import RingError
+from stepwatch.signals.records import DTYPES, Kind, ProcessState
+
+logger = logging.getLogger(__name__)
+
+READ_LIMIT = 16_384
+"""Records read from one ring in one round; the rest waits in the ring for the next."""
+
+
+class AttemptKey(NamedTuple):
+    """One attempt of one job."""
+
+    job: str
+    attempt: int
+
+
+Cursors = dict[int, int]
+"""Next record to read, by ring id."""
+
+
+@dataclass
+class RingTail:
+    """One ring being followed."""
+
+    reader: RingReader
+    next_seq: int = 1
+    overruns: int = 0
+    torn: int = 0
+    settled: bool = False
+    """The rank has ended, everything was read, and its last state has been sent."""
+
+    @property
+    def key(self) -> AttemptKey:
+        """The attempt it belongs to."""
+        return AttemptKey(self.reader.identity.job, self.reader.identity.attempt)
+
+    def ended(self) -> bool:
+        """Whether no further record can come."""
+        identity = self.reader.identity
+        if self.reader.closed:
+            return True
+        return process_facts(identity.pid, identity.process_start).state is ProcessState.GONE
+
+
+@dataclass
+class Tail:
+    """Follows all rings below `root`; `cursors` tells where an earlier agent stopped."""
+
+    root: Path
+    cursors: Cursors = field(default_factory=dict)
+    records_read: int = 0
+    overruns: int = 0
+    _tails: dict[Path, RingTail] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+
+    def discover(self) -> None:
+        """Open rings that are new; reopen those whose file was replaced and is read to its end."""
+        for path in find_rings(self.root):
+            known = self._tails.get(path)
+            if known is not None and not known.reader.is_replaced():
+                continue
+            if known is not None and known.next_seq <= known.reader.head:
+                continue
+            reader = self._open(path)
+            if reader is not None:
+                if known is not None:
+                    known.reader.close()
+                start = self.cursors.get(reader.identity.ring_id, 1)
+                self._tails[path] = RingTail(reader, start)
+
+    def forget_missing(self) -> None:
+        """Close rings whose file was removed and whose records were all read."""
+        for path, tail in list(self._tails.items()):
+            if not path.exists() and tail.next_seq > tail.reader.head:
+                tail.reader.close()
+                del self._tails[path]
+
+    def attempts(self) -> dict[AttemptKey, list[RingTail]]:
+        """Rings that may still say something, by attempt."""
+        grouped: dict[AttemptKey, list[RingTail]] = {}
+        for tail in self._tails.values():
+            tail.reader.refresh_identity()
+            if not tail.settled:
+                grouped.setdefault(tail.key, []).append(tail)
+        return grouped
+
+    def read(self, tails: list[RingTail]) -> dict[Kind, Rows]:
+        """New records of these rings and the gaps between them, as tables for one segment.
+
+        Advances the rings; call `rewind` if the segment could not be kept.
+        """
+        parts: dict[Kind, list[Rows]] = {}
+        for tail in tails:
+            before = tail.next_seq
+            rows, tail.next_seq, overruns, torn = tail.reader.read(tail.next_seq, READ_LIMIT)
+            tail.overruns += overruns
+            tail.torn += torn
+            self.overruns += overruns
+            self.records_read += sum(map(len, rows.values()))
+            for kind, table in rows.items():
+                parts.setdefault(kind, []).append(table)
+            if overruns or torn:
+                gap = _gap(tail, before, before + overruns + torn - 1)
+                parts.setdefault(Kind.GAP, []).append(gap)
+        tables = {kind: np.concatenate(tables) for kind, tables in parts.items()}
+        if tables:
+            tables[Kind.CURSOR] = _cursor_rows(tails)
+        return tables
+
+    def positions(self, tails: list[RingTail]) -> list[tuple[RingTail, int]]:
+        """Where each ring stands, to come back to with `rewind`."""
+        return [(tail, tail.next_seq) for tail in tails]
+
+    @staticmethod
+    def rewind(positions: list[tuple[RingTail, int]]) -> None:
+        """Go back: the records stay in the rings until they can be kept."""
+        for tail, next_seq in positions:
+            tail.next_seq = next_seq
+
+    def _open(self, path: Path) -> RingReader | None:
+        try:
+            return RingReader(path)
+        except RingError as error:
+            if str(error) not in self._told and len(self._told) < 1000:
+                self._told.add(str(error))
+                logger.warning("%s", error)
+            return None
+
+
+def watched(tails: list[RingTail]) -> Iterator[WatchedRank]:
+    """The rings as the `ranks` probe takes them."""
+    for tail in tails:
+        yield WatchedRank(tail.reader, tail.overruns, tail.torn)
+
+
+def cursors_in(tables: Mapping[Kind, Rows]) -> Cursors:
+    """The cursors that a segment carries."""
+    rows = tables.get(Kind.CURSOR)
+    if rows is None:
+        return {}
+    return {int(row["ring_id"]): int(row["next_seq"]) for row in rows}
+
+
+def _cursor_rows(tails: list[RingTail]) -> Rows:
+    rows = np.zeros(len(tails), dtype=DTYPES[Kind.CURSOR])
+    rows["rank"] = [tail.reader.identity.rank for tail in tails]
+    rows["ring_id"] = [tail.reader.identity.ring_id for tail in tails]
+    rows["next_seq"] = [tail.next_seq for tail in tails]
+    return rows
+
+
+def _gap(tail: RingTail, first: int, last: int) -> Rows:
+    rows = np.zeros(1, dtype=DTYPES[Kind.GAP])
+    rows["rank"], rows["seq"] = tail.reader.identity.rank, first
+    rows["first_seq"], rows["last_seq"] = first, last
+    rows["text"] = b"overwritten or torn in the ring"
+    return rows

@@ -1,0 +1,39 @@
+"""`stepwatch collector`: receive, judge and show."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+
+from stepwatch.collector import app
+from stepwatch.collector.service import Service
+from stepwatch.signals import places
+
+EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--store", default="stepwatch.db", help="SQLite file, or an SQLAlchemy URL")
+    parser.add_argument("--host", default="127.0.0.1", help="beyond loopback needs --token-file")
+    parser.add_argument(
+        "--port", type=int, default=places.DEFAULT_COLLECTOR_PORT, help="0: any free one"
+    )
+    parser.add_argument("--token-file", help="file with the bearer token that clients present")
+    parser.add_argument("--interval", type=float, default=1.0, help="seconds between evaluations")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or Ctrl-C."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s collector %(levelname)s %(message)s"
+    )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    token = places.read_token(arguments.token_file)
+    opened = app.listen(arguments.host, arguments.port, token)
+    service = Service(app.open_store(arguments.store))
+    host, port = opened.getsockname()[:2]
+    logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
+    app.serve(service, opened, token, arguments.interval)
+    return 0

@@ -1,0 +1,70 @@
+"""The collector as a process: a socket, a web server and the evaluation thread."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+from pathlib import Path
+
+import uvicorn
+
+from stepwatch.collector.api import make_api
+from stepwatch.collector.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.signals.errors import ConfigurationError
+
+
+def listen(host: str, port: int, token: str | None) -> socket.socket:
+    """Open the listening socket; port 0 takes a free one.
+
+    Raises:
+        ConfigurationError: the port is in use, or the address is beyond loopback without a token.
+    """
+    if token is None and not _is_loopback(host):
+        raise ConfigurationError(
+            f"{host} can be reached from other machines: pass --token-file, or listen on 127.0.0.1"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(128)
+    except OSError as error:
+        opened.close()
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}: {error.strerror}; pass another --port"
+        ) from error
+    return opened
+
+
+def open_store(place: str) -> Store:
+    """Open the store named by a path or an SQLAlchemy URL.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    return Store(place) if "://" in place else Store.sqlite(Path(place))
+
+
+def serve(service: Service, opened: socket.socket, token: str | None, interval: float) -> None:
+    """Serve until SIGTERM or SIGINT, then close everything."""
+    config = uvicorn.Config(
+        make_api(service, token), log_level="warning", access_log=False, lifespan="off"
+    )
+    evaluation = threading.Thread(target=service.run, args=(interval,), name="evaluate")
+    evaluation.start()
+    try:
+        uvicorn.Server(config).run(sockets=[opened])
+    finally:
+        service.stop()
+        evaluation.join()
+        service.store.close()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,40 @@
+"""What a detector says about a window."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwatch.signals.names import FindingKind
+
+NO_RANK = -1
+"""Rank of a finding that no single rank stands out in."""
+
+
+class Evidence(NamedTuple):
+    """One row of evidence: a fact, its value and unit, and what it is held against."""
+
+    name: str
+    value: float
+    unit: str
+    against: str
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong now.
+
+    `began_step` is the first step it shows in; `began_ago_seconds` how long before the newest
+    record that was, NaN if unknown; `severity` orders findings of a kind; `ratio` is the slowdown
+    against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost.
+    """
+
+    kind: FindingKind
+    rank: int
+    phase: str
+    cause: str
+    summary: str
+    began_step: int
+    began_ago_seconds: float
+    severity: float
+    ratio: float
+    lost_ratio: float
+    evidence: tuple[Evidence, ...]

@@ -1,0 +1,218 @@
+"""Straggler: a rank whose own work takes longer than that of ranks with the same work.
+
+Self times exclude every wait, so the slow rank is the one that works longer, while the ranks it
+holds back show it as wait. Peers are the other ranks of its pipeline stage; a rank without peers is
+held against its own past.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.detect.thresholds import StragglerThresholds
+from stepwatch.collector.window import Window
+from stepwatch.signals.names import FindingKind
+from stepwatch.signals.records import StepFlag
+
+WORK_PHASES = ("forward", "backward", "optimizer", "data", "other")
+"""Phases that are a rank's own work; checkpoint and evaluation may rightly differ."""
+
+Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class RankFacts(NamedTuple):
+    """What the node says of each rank over the window, arrays (ranks,), NaN where unknown.
+
+    `cpu_ratio` is CPU time per second, `run_queue_ratio` time spent runnable but not running.
+    """
+
+    cpu_ratio: Vector
+    run_queue_ratio: Vector
+
+
+class Judged(NamedTuple):
+    """The steps that are judged: numbers, step seconds, and collective wait (steps, ranks)."""
+
+    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    step_seconds: Vector
+    collective: np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
+
+class Trouble(NamedTuple):
+    """A slow rank: its own and its peers' seconds per judged step, and where it began."""
+
+    rank: int
+    phase: str
+    own: Vector
+    peers: Vector
+    since: int
+
+
+def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> list[Finding]:
+    """Findings on the newest steps of `window`, the worst first.
+
+    `window` may hold more steps than are judged: they tell since when.
+    """
+    usable = _usable_steps(window, limits)
+    if usable.sum() < limits.window_steps:
+        return []
+    step_seconds = _step_seconds(window)[usable]
+    judged = Judged(window.steps[usable], step_seconds, window.planes["collective"][usable])
+    findings = []
+    for phase in WORK_PHASES:
+        own = window.planes[phase][usable].astype(np.float64)
+        peers = _peer_seconds(own, window.stage)
+        slow = _is_slow(own, peers, step_seconds, limits)
+        recent = slow[-limits.window_steps :]
+        counts = recent.sum(axis=0)
+        for rank in np.flatnonzero((counts >= limits.least_steps) & recent[-1]).tolist():
+            since = _since(slow[:, rank], (own - peers)[:, rank], limits)
+            trouble = Trouble(rank, phase, own[:, rank], peers[:, rank], since)
+            findings.append(_finding(trouble, judged, facts, limits))
+    return sorted(_worst_phase(findings), key=lambda finding: -finding.severity)
+
+
+def _usable_steps(window: Window, limits: StragglerThresholds) -> Mask:
+    """Steps that every rank reported, beyond the warm-up after a start."""
+    complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
+    first = (window.flags & StepFlag.FIRST).any(axis=1)
+    if first.any():
+        warm = window.steps >= window.steps[np.flatnonzero(first)[-1]] + limits.warmup_steps
+        complete &= warm
+    return complete
+
+
+def _step_seconds(window: Window) -> Vector:
+    planes = window.planes
+    longest = planes["duration"] - planes["checkpoint"] - planes["eval"]
+    seconds: Vector = longest.max(axis=1, initial=0.0).astype(np.float64)
+    return seconds
+
+
+def _peer_seconds(own: Floats, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Floats:
+    """For each (step, rank) the median of the other ranks of its stage; own past without peers."""
+    peers = np.full_like(own, np.nan)
+    for number in np.unique(stage):
+        members = np.flatnonzero(stage == number)
+        if len(members) == 1:
+            peers[:, members[0]] = np.median(own[: max(1, len(own) // 2), members[0]])
+        elif len(members) <= 8:
+            for rank in members:
+                peers[:, rank] = np.median(own[:, members[members != rank]], axis=1)
+        else:
+            peers[:, members] = np.median(own[:, members], axis=1, keepdims=True)
+    return peers
+
+
+def _is_slow(
+    own: Floats,
+    peers: Floats,
+    step_seconds: Vector,
+    limits: StragglerThresholds,
+) -> np.ndarray[tuple[int, int], np.dtype[np.bool_]]:
+    excess = own - peers
+    slow: np.ndarray[tuple[int, int], np.dtype[np.bool_]] = (own >= limits.least_ratio * peers) & (
+        excess >= limits.least_excess_ratio * step_seconds[:, None]
+    )
+    return slow
+
+
+def _since(slow: Mask, excess: Vector, limits: StragglerThresholds) -> int:
+    """Index of the first step of the trouble: going back until two steps in a row lack it.
+
+    A step belongs to it if it is slow by at least half of what the newest steps are slow by, so
+    that a noisy step just before does not move the beginning.
+    """
+    level = float(np.median(excess[-limits.window_steps :]))
+    belongs = slow & (excess >= level / 2)
+    first, healthy = len(slow) - 1, 0
+    for index in range(len(slow) - 1, -1, -1):
+        if belongs[index]:
+            first, healthy = index, 0
+        else:
+            healthy += 1
+            if healthy >= 2:
+                break
+    return first
+
+
+def _worst_phase(findings: list[Finding]) -> list[Finding]:
+    """One finding per rank: the phase with the largest excess; the others follow from it."""
+    worst: dict[int, Finding] = {}
+    for finding in findings:
+        known = worst.get(finding.rank)
+        if known is None or finding.severity > known.severity:
+            worst[finding.rank] = finding
+    return list(worst.values())
+
+
+def _finding(
+    trouble: Trouble, judged: Judged, facts: RankFacts, limits: StragglerThresholds
+) -> Finding:
+    rank, phase, since = trouble.rank, trouble.phase, trouble.since
+    mine, theirs = float(np.median(trouble.own[since:])), float(np.median(trouble.peers[since:]))
+    step = float(np.median(judged.step_seconds[since:]))
+    before = judged.step_seconds[:since]
+    usual = float(np.median(before)) if len(before) >= 3 else max(step - (mine - theirs), 1e-9)
+    lost = max(0.0, 1.0 - usual / step)
+    ratio = mine / theirs if theirs > 0 else float("inf")
+    first = int(judged.steps[since])
+    summary = (
+        f"rank {rank} is slow in {phase} since step {first}: {mine:.3f} s a step, its peers "
+        f"{theirs:.3f} s ({ratio:.1f}x); the job lost {lost:.0%} of its throughput"
+    )
+    evidence = (
+        Evidence(f"own {phase} time per step", mine, "seconds", f"peers {theirs:.3f} s"),
+        Evidence("step time", step, "seconds", f"before {usual:.3f} s"),
+        _wait_evidence(rank, judged.collective[since:]),
+        Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _against(facts.cpu_ratio)),
+        Evidence(
+            "time on the run queue",
+            float(facts.run_queue_ratio[rank]),
+            "ratio",
+            _against(facts.run_queue_ratio),
+        ),
+    )
+    return Finding(
+        FindingKind.STRAGGLER,
+        rank,
+        phase,
+        _cause(phase, rank, mine - theirs, step, facts, limits),
+        summary,
+        first,
+        float(judged.step_seconds[since:].sum()),
+        mine - theirs,
+        ratio,
+        lost,
+        evidence,
+    )
+
+
+def _wait_evidence(rank: int, waits: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> Evidence:
+    return Evidence(
+        "wait in collectives per step",
+        float(np.median(waits[:, rank])),
+        "seconds",
+        f"all ranks, median {float(np.median(waits)):.3f} s; who arrives last waits least",
+    )
+
+
+def _cause(
+    phase: str, rank: int, excess: float, step: float, facts: RankFacts, limits: StragglerThresholds
+) -> str:
+    queued = float(facts.run_queue_ratio[rank]) * step
+    others = np.delete(facts.run_queue_ratio, rank)
+    usual = float(np.nanmedian(others)) * step if np.isfinite(others).any() else 0.0
+    if queued - usual >= limits.run_queue_share * excess:
+        return "cpu-contention"
+    return "slow-data" if phase == "data" else "slow-compute"
+
+
+def _against(values: Vector) -> str:
+    known = values[np.isfinite(values)]
+    return f"all ranks, median {float(np.median(known)):.2f}" if len(known) else "unknown"

@@ -1,0 +1,197 @@
+"""One evaluation of a job: slices, SLO judgements, findings, incidents, and one write."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from stepwatch.collector import sli
+from stepwatch.collector.detect import hang, straggler, telemetry
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.thresholds import Thresholds
+from stepwatch.collector.incidents import Incident, Moment, advance, incident_from
+from stepwatch.collector.live import Attempt, LiveJob
+from stepwatch.collector.slo import Judgement, Slo, judge
+from stepwatch.collector.store import Store
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.names import FindingKind
+from stepwatch.signals.records import ProcessState
+
+HISTORY_STEPS = 128
+"""Steps handed to the straggler detector: it judges the newest and looks back for the first."""
+ABANDONED_SECONDS = 24 * 3600.0
+"""Silence after which a job that never said its end is no longer expected to run."""
+ENDED_GRACE_SECONDS = 10.0
+"""After its end a job is judged a little longer: the last segments may still be on their way."""
+
+
+@dataclass
+class Verdicts:
+    """What the newest evaluations said about one job."""
+
+    judgements: list[Judgement] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    incidents: dict[str, Incident] = field(default_factory=dict)
+    slices: dict[str, dict[int, sli.Slice]] = field(default_factory=dict)
+    still_seconds: float = math.nan
+    settled_at: float = 0.0
+    """`received_s` of the attempt when the job was judged for the last time; 0 while it runs."""
+
+    def open_incidents(self) -> list[Incident]:
+        """Incidents that are open."""
+        return [incident for incident in self.incidents.values() if incident.state == "open"]
+
+
+class Evaluator:
+    """Judges jobs and remembers what it said; `verdicts` maps a job to its newest verdicts."""
+
+    def __init__(self, store: Store, slos: list[Slo], limits: Thresholds, clock: Clock) -> None:
+        self.verdicts: dict[str, Verdicts] = {}
+        self._store = store
+        self._slos = slos
+        self._limits = limits
+        self._clock = clock
+        self._started_s = clock.wall_ns() / NANOSECONDS
+
+    def restore(self, job: str) -> None:
+        """Take up the incidents and slices of an earlier collector."""
+        verdicts = self.verdicts.setdefault(job, Verdicts())
+        for document in self._store.incidents(job):
+            incident = incident_from(document)
+            verdicts.incidents[incident.id] = incident
+        for name in (sli.STEP_TIME, sli.GOODPUT):
+            slices = self._store.slices(job, name)
+            verdicts.slices[name] = {part.start_s: part for part in slices}
+
+    def evaluate(self, job: LiveJob) -> None:
+        """Judge one job now and write what changed, in one transaction."""
+        now = self._clock.wall_ns() / NANOSECONDS
+        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        attempt = job.current
+        if verdicts.settled_at == attempt.received_s:
+            return
+        changed = self._slices(job, verdicts)
+        verdicts.judgements = [
+            judge(slo, list(verdicts.slices.get(slo.sli, {}).values()), attempt.newest_s)
+            for slo in self._slos
+        ]
+        ended = has_ended(attempt, now)
+        silent = now - max(attempt.received_s, self._started_s)
+        verdicts.findings = [] if ended else self._findings(attempt, verdicts, silent)
+        lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
+        moment = Moment(
+            job.name,
+            attempt.number,
+            now,
+            attempt.newest_s or now,
+            {rank: view.node for rank, view in attempt.states.items()},
+            attempt.world,
+            frozen=lost or silent > 3.0,
+            ended=ended,
+        )
+        moved = advance(verdicts.incidents.values(), verdicts.findings, moment)
+        self._store.save_evaluation(job.name, changed, [item.document() for item in moved])
+        verdicts.incidents.update((incident.id, incident) for incident in moved)
+        if ended and now - attempt.received_s > ENDED_GRACE_SECONDS:
+            verdicts.settled_at = attempt.received_s
+
+    def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, sli.Slice]]:
+        attempts = [(attempt, lost) for attempt, lost in job.ordered() if len(attempt.ledger)]
+        facts = [
+            attempt.ledger.facts(attempt.world, attempt.began_s, lost) for attempt, lost in attempts
+        ]
+        baselines = [attempt.ledger.baseline() for attempt, _ in attempts]
+        changed: list[tuple[str, sli.Slice]] = []
+        for name, slices in (
+            (sli.STEP_TIME, sli.step_time_slices(facts, baselines)),
+            (sli.GOODPUT, sli.goodput_slices(facts)),
+        ):
+            known = verdicts.slices.setdefault(name, {})
+            new = sli.changed(known, slices)
+            known.update((part.start_s, part) for part in new)
+            changed.extend((name, part) for part in new)
+        return changed
+
+    def _findings(self, attempt: Attempt, verdicts: Verdicts, silent: float) -> list[Finding]:
+        step = attempt.ledger.complete_until(attempt.world)
+        lost = telemetry.detect(silent, step, self._limits.telemetry)
+        situations = rank_situations(attempt)
+        verdicts.still_seconds = min(
+            (item.moved_age for item in situations), default=math.nan
+        ) + max(silent, 0.0)
+        if lost:
+            return lost
+        standing = hang.detect(
+            situations, attempt.ledger.baseline(), len(attempt.ledger) > 0, self._limits.hang
+        )
+        if standing:
+            return standing
+        found = straggler.detect(
+            attempt.window(HISTORY_STEPS), rank_facts(attempt), self._limits.straggler
+        )
+        return [_dated(finding, attempt) for finding in found]
+
+
+def has_ended(attempt: Attempt, now: float) -> bool:
+    """Whether nothing more is expected of the attempt."""
+    if attempt.finished or (attempt.failed and _all_gone(attempt)):
+        return True
+    return now - attempt.received_s > ABANDONED_SECONDS
+
+
+def _all_gone(attempt: Attempt) -> bool:
+    return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
+
+
+def rank_situations(attempt: Attempt) -> list[hang.RankSituation]:
+    """The ranks that have not finished, as the hang detector takes them."""
+    situations = []
+    for rank, view in attempt.states.items():
+        row = view.row
+        if rank in attempt.ended:
+            continue
+        now = int(row["time_ns"])
+        moved = max(int(row["since_ns"]), int(row["collective_since_ns"]))
+        situations.append(
+            hang.RankSituation(
+                rank,
+                int(row["step"]),
+                int(row["phase"]),
+                int(row["microbatch"]),
+                bool(row["waiting"]),
+                bool(row["in_collective"]),
+                int(row["collective_op"]),
+                (now - moved) / NANOSECONDS if moved else 0.0,
+                (now - int(row["heartbeat_ns"])) / NANOSECONDS,
+                _process_state(int(row["process_state"])),
+            )
+        )
+    return situations
+
+
+def rank_facts(attempt: Attempt) -> straggler.RankFacts:
+    """CPU and run-queue shares of each rank over the newest readings."""
+    cpu, queue = np.full(attempt.world, np.nan), np.full(attempt.world, np.nan)
+    for rank, readings in attempt.usage.items():
+        first, last = readings[0], readings[-1]
+        seconds = (last.time_ns - first.time_ns) / NANOSECONDS
+        if seconds > 0:
+            cpu[rank] = (last.cpu_seconds - first.cpu_seconds) / seconds
+            queue[rank] = (last.run_queue_seconds - first.run_queue_seconds) / seconds
+    return straggler.RankFacts(cpu, queue)
+
+
+def _process_state(number: int) -> ProcessState:
+    return ProcessState(number) if number in set(ProcessState) else ProcessState.UNKNOWN
+
+
+def _dated(finding: Finding, attempt: Attempt) -> Finding:
+    """The trouble began when the step before the first slow one ended."""
+    ledger = attempt.ledger
+    index = finding.began_step - ledger.first - 1
+    if not 0 <= index < len(ledger):
+        return finding
+    end = int(ledger.rows["end_wall_ns"][index]) / NANOSECONDS
+    return finding._replace(began_ago_seconds=attempt.newest_s - end)

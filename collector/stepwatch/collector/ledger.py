@@ -1,0 +1,129 @@
+"""One row per step of an attempt, for its whole life: what SLIs, quantiles and progress need."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.sli import StepFacts
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.wire import Rows
+
+MAX_STEPS = 1 << 20
+"""Steps kept per attempt; a hostile step number cannot make the ledger grow beyond them."""
+BASELINE_STEPS = 5
+"""Steps needed before an attempt has a median of its own."""
+
+ROW = np.dtype(
+    [
+        ("reported", "<u4"),
+        ("end_wall_ns", "<u8"),
+        ("longest", "<f8"),
+        ("busy", "<f8"),
+        ("tokens", "<u8"),
+        ("loss", "<f4"),
+        ("flags", "<u2"),
+    ]
+)
+"""Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation."""
+
+
+class Ledger:
+    """Steps `first` to `first + len - 1` of one attempt."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.refused = 0
+        self._rows = np.zeros(0, dtype=ROW)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def rows(self) -> Rows:
+        """The rows so far, oldest step first."""
+        return self._rows[: self._used]
+
+    @property
+    def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Step number of each row."""
+        return np.arange(self.first, self.first + self._used, dtype=np.int64)
+
+    def add(self, steps: Rows, to_wall_ns: int) -> None:
+        """Add STEP rows, each (rank, step) once; `to_wall_ns` turns monotonic into wall time."""
+        steps = self._grow_for(steps)
+        if not len(steps):
+            return
+        index = steps["step"].astype(np.int64) - self.first
+        rows = self._rows
+        pauses = steps["checkpoint_ns"] + steps["eval_ns"]
+        seconds = (steps["duration_ns"].astype(np.float64) - pauses) / NANOSECONDS
+        np.add.at(rows["reported"], index, 1)
+        np.add.at(rows["busy"], index, seconds)
+        np.add.at(rows["tokens"], index, steps["tokens"].astype(np.uint64))
+        np.maximum.at(rows["longest"], index, seconds)
+        ends = steps["time_ns"].astype(np.int64) + to_wall_ns
+        np.maximum.at(rows["end_wall_ns"], index, ends.astype(np.uint64))
+        np.bitwise_or.at(rows["flags"], index, steps["flags"])
+        known = ~np.isnan(steps["loss"])
+        rows["loss"][index[known]] = steps["loss"][known]
+
+    def complete_until(self, world: int) -> int:
+        """Newest step that `world` ranks and all steps before it reported; first - 1 if none."""
+        short = np.flatnonzero(self.rows["reported"] < world)
+        return self.first + (int(short[0]) if len(short) else self._used) - 1
+
+    def baseline(self) -> float:
+        """Median step time of the attempt in seconds, its first step left out; NaN at the start.
+
+        The first half of the attempt weighs as much as the second: a run that slows down late is
+        held against what it was.
+        """
+        longest = self.rows["longest"][1:]
+        known = longest[longest > 0]
+        if len(known) < BASELINE_STEPS:
+            return float("nan")
+        return float(np.median(known[: max(BASELINE_STEPS, (len(known) + 1) // 2)]))
+
+    def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
+        """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt."""
+        rows = self.rows
+        seen = rows["reported"] > 0
+        lost = np.zeros(self._used, dtype=np.bool_)
+        if resumed_at is not None:
+            lost = self.steps >= resumed_at
+        return StepFacts(
+            world,
+            began_s,
+            (rows["end_wall_ns"] / NANOSECONDS)[seen],
+            rows["busy"][seen].astype(np.float64),
+            rows["longest"][seen].astype(np.float64),
+            rows["reported"][seen].astype(np.int64),
+            lost[seen],
+        )
+
+    def _grow_for(self, steps: Rows) -> Rows:
+        numbers = steps["step"].astype(np.int64)
+        if not self._used and len(numbers):
+            self.first = int(numbers.min())
+        if len(numbers) and 0 < self.first - int(numbers.min()) <= MAX_STEPS - self._used:
+            self._shift(self.first - int(numbers.min()))
+        fits = (numbers >= self.first) & (numbers < self.first + MAX_STEPS)
+        self.refused += int((~fits).sum())
+        if not fits.any():
+            return steps[:0]
+        used = max(self._used, int(numbers[fits].max()) - self.first + 1)
+        if used > len(self._rows):
+            grown = np.zeros(min(MAX_STEPS, max(1024, 2 * used)), dtype=ROW)
+            grown["loss"] = np.nan
+            grown[: self._used] = self.rows
+            self._rows = grown
+        self._used = used
+        return steps[fits]
+
+    def _shift(self, count: int) -> None:
+        earlier = np.zeros(count, dtype=ROW)
+        earlier["loss"] = np.nan
+        self._rows = np.concatenate([earlier, self.rows])
+        self._used += count
+        self.first -= count

@@ -1,0 +1,16 @@
+"use strict";
+
+function sloCell(slos) {
+  const cell = element("span");
+  slos.forEach((slo, index) => cell.append(index ? ", " : "", slo.name + " ", state(slo.state)));
+  return cell;
+}
+
+keepFresh(async () => {
+  const { jobs } = await getJson("/v1/jobs");
+  document.getElementById("empty").hidden = jobs.length > 0;
+  document.querySelector("#jobs tbody").replaceChildren(...jobs.map((job) => row(
+    element("a", { href: "/jobs/" + encodeURIComponent(job.job), textContent: job.job }),
+    state(job.state), String(job.attempt), String(job.world_size || UNKNOWN),
+    known(job.step) ? String(job.step) : UNKNOWN, String(job.open_incidents), sloCell(job.slos))));
+}, 2000);

@@ -1,0 +1,162 @@
+"use strict";
+
+const job = decodeURIComponent(location.pathname.split("/").pop());
+const metric = document.getElementById("metric");
+
+const BUCKETS = [
+  ["data", "data"], ["forward", "forward"], ["backward", "backward"], ["optimizer", "optimizer"],
+  ["checkpoint", "checkpoint"], ["eval", "eval"], ["other", "other"],
+  ["collective", "wait in collectives"], ["pipeline", "wait for pipeline neighbours"],
+];
+
+function drawFacts(view) {
+  const facts = [
+    ["state", state(view.state)], ["attempt", view.attempt], ["ranks", view.world_size || UNKNOWN],
+    ["step", known(view.step) ? view.step : UNKNOWN],
+    ["loss, first to last", number(view.loss_first, 3) + " → " + number(view.loss_last, 3)],
+    ["tokens per second", number(view.tokens_per_second, 0)],
+    ["step p50", seconds(view.step_seconds.p50)], ["step p95", seconds(view.step_seconds.p95)],
+    ["step p99", seconds(view.step_seconds.p99)],
+    ["newest segment", clock(view.newest_record_at)],
+  ];
+  if (view.lost_records) facts.push(["records lost", view.lost_records]);
+  document.getElementById("facts").replaceChildren(...facts.map(([name, value]) =>
+    element("div", { className: "fact" }, element("b", {}, value instanceof Node ? value : String(value)),
+      element("span", { textContent: name }))));
+}
+
+function evidenceTable(rows) {
+  return element("table", {}, element("thead", {}, element("tr", {},
+    ...["Evidence", "Value", "Held against"].map((text) => element("th", { textContent: text })))),
+    element("tbody", {}, ...rows.map((item) => row(
+      item.name, number(item.value, 3) + " " + item.unit, item.against))));
+}
+
+function drawIncident(incident) {
+  const fields = [
+    ["state", state(incident.state)], ["kind", incident.kind],
+    ["rank", incident.rank < 0 ? "none stands out" : String(incident.rank)], ["node", incident.node],
+    ["phase", incident.phase], ["cause", incident.cause], ["since step", String(incident.since_step)],
+    ["detected after", seconds(incident.detected_after_seconds)],
+    ["throughput lost", percent(incident.throughput_lost_ratio, 0)],
+    ["device time lost", seconds(incident.device_seconds_lost)],
+    ["began", clock(incident.began_at)],
+  ];
+  const command = "stepwatch runbook " + incident.runbook + " --incident " + incident.id
+    + " --collector " + location.origin;
+  return element("article", { className: "incident " + incident.state, id: "incident-" + incident.id },
+    element("p", { className: "headline", textContent: incident.summary }),
+    element("dl", {}, ...fields.map(([name, value]) => element("div", {},
+      element("dt", { textContent: name }), element("dd", {}, value)))),
+    element("p", {}, "What to do: ", element("code", { textContent: command })),
+    evidenceTable(incident.evidence));
+}
+
+function drawIncidents(incidents) {
+  const order = { open: 0, ended: 1, resolved: 2 };
+  const sorted = [...incidents].sort((a, b) => order[a.state] - order[b.state] || b.opened_at - a.opened_at);
+  const box = document.getElementById("incidents");
+  if (!sorted.length) {
+    box.replaceChildren(element("p", { className: "note", textContent: "None so far." }));
+    return;
+  }
+  box.replaceChildren(...sorted.map(drawIncident));
+}
+
+const ranks = ([first, last]) => first === last ? "rank " + first : "ranks " + first + "-" + last;
+const steps = ([first, last]) => first === last ? "step " + first : "steps " + first + "-" + last;
+
+// Light to dark in one hue: readable in grey and by those who do not tell red from green.
+function colour(value, low, high) {
+  const share = high > low ? Math.min(1, Math.max(0, (value - low) / (high - low))) : 0;
+  const mix = (a, b) => Math.round(a + (b - a) * share);
+  return "rgb(" + mix(222, 8) + "," + mix(235, 48) + "," + mix(247, 107) + ")";
+}
+
+function drawHeatmap(map) {
+  const left = 64, height = Math.max(14, Math.min(28, 360 / Math.max(1, map.ranks.length)));
+  const width = 1200, cell = (width - left) / Math.max(1, map.steps.length);
+  const values = map.seconds.flat().filter(known).sort((a, b) => a - b);
+  const low = values[0] || 0, high = values[Math.floor(0.99 * (values.length - 1))] || 1;
+  const picture = shape("svg", { viewBox: "0 0 " + width + " " + (map.ranks.length * height + 20), role: "img" });
+  picture.append(shape("defs", {}, shape("pattern", { id: "unknown", width: 6, height: 6, patternUnits: "userSpaceOnUse" },
+    shape("path", { d: "M0 6 L6 0", stroke: "#b98", "stroke-width": 1 }))));
+  map.ranks.forEach((range, y) => {
+    const name = shape("text", { x: 0, y: y * height + height / 2 + 4 });
+    name.textContent = ranks(range);
+    picture.append(name);
+    map.steps.forEach((span, x) => {
+      const value = map.seconds[y][x];
+      const box = shape("rect", { x: left + x * cell, y: y * height, width: Math.max(0.5, cell - 0.6), height: height - 1 });
+      if (known(value)) { box.setAttribute("class", "cell"); box.setAttribute("fill", colour(value, low, high)); }
+      else box.setAttribute("class", "cell-unknown");
+      box.dataset.seconds = known(value) ? value : "";
+      box.dataset.text = ranks(range) + ", " + steps(span) + ": " + seconds(value);
+      picture.append(box);
+    });
+  });
+  const every = Math.max(1, Math.ceil(map.steps.length / 12));
+  map.steps.forEach((span, x) => {
+    if (x % every) return;
+    const label = shape("text", { x: left + x * cell, y: map.ranks.length * height + 15 });
+    label.textContent = span[0];
+    picture.append(label);
+  });
+  document.getElementById("heatmap").replaceChildren(map.steps.length ? picture
+    : element("p", { className: "note", textContent: "No step has been received yet." }));
+  document.getElementById("legend").textContent = map.steps.length
+    ? "light " + seconds(low) + " to dark " + seconds(high) + " and more; hatched: unknown. Columns are steps." : "";
+}
+
+function drawPhases(view) {
+  const left = 120, width = 1200, height = 24;
+  const shares = (rank) => BUCKETS.map(([key]) => key === "collective" ? rank.collective_wait_share
+    : key === "pipeline" ? rank.pipeline_wait_share : rank.phase_share[key]);
+  const shown = view.ranks.slice(0, 64);
+  const picture = shape("svg", { viewBox: "0 0 " + width + " " + shown.length * height, role: "img" });
+  shown.forEach((rank, y) => {
+    const name = shape("text", { x: 0, y: y * height + 15 });
+    name.textContent = "rank " + rank.rank + " · stage " + (known(rank.stage) ? rank.stage : "?");
+    picture.append(name);
+    let x = left;
+    shares(rank).forEach((share, index) => {
+      if (!known(share)) return;
+      const size = share * (width - left);
+      const box = shape("rect", { x, y: y * height, width: Math.max(0, size - 0.5), height: height - 5, class: "bar b-" + BUCKETS[index][0] });
+      const title = shape("title", {});
+      title.textContent = BUCKETS[index][1] + " " + percent(share);
+      box.append(title);
+      picture.append(box);
+      x += size;
+    });
+  });
+  document.getElementById("phases").replaceChildren(picture);
+  document.getElementById("phase-legend").replaceChildren(...BUCKETS.map(([key, text]) =>
+    element("span", {}, element("span", { className: "swatch b-" + key }), text)));
+}
+
+function drawTables(view) {
+  document.querySelector("#slos tbody").replaceChildren(...view.slos.map((slo) => row(
+    slo.name, state(slo.state), percent(slo.ratio), percent(slo.target), percent(slo.budget_remaining, 0), percent(slo.coverage))));
+  const verified = (value) => value === true ? state("verified") : value === false ? state("failed") : state(UNKNOWN);
+  document.querySelector("#checkpoints tbody").replaceChildren(...view.checkpoints.map((item) => row(
+    String(item.step), verified(item.verified), seconds(item.stall_seconds), seconds(item.durable_seconds), bytes(item.size_bytes))));
+}
+
+async function load() {
+  const base = "/v1/jobs/" + encodeURIComponent(job);
+  const [view, map] = await Promise.all([getJson(base), getJson(base + "/heatmap?metric=" + metric.value)]);
+  document.title = "stepwatch: " + view.job;
+  document.getElementById("title").textContent = view.job;
+  drawFacts(view);
+  drawIncidents(view.incidents);
+  drawHeatmap(map);
+  drawPhases(view);
+  drawTables(view);
+}
+
+document.getElementById("heatmap").addEventListener("mouseover", (event) => {
+  document.getElementById("hover").textContent = event.target.dataset ? event.target.dataset.text || "" : "";
+});
+metric.addEventListener("change", load);
+keepFresh(load, 2000);

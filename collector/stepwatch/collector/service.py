@@ -1,0 +1,111 @@
+"""A collector without its web face: ingest, live state, and the evaluation loop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from stepwatch.collector.detect.thresholds import load as load_thresholds
+from stepwatch.collector.evaluate import Evaluator, Verdicts
+from stepwatch.collector.ingest import Ingest, Verdict
+from stepwatch.collector.live import LiveJob, LiveState
+from stepwatch.collector.slo import default_slos
+from stepwatch.collector.store import Store
+from stepwatch.signals import wire
+from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
+from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.wire import Segment
+
+logger = logging.getLogger(__name__)
+
+MAX_RESTORED_JOBS = 200
+"""Jobs rebuilt at start-up, the newest written; the others stay in the store."""
+
+
+class Service:
+    """Holds everything a collector knows; safe to call from several threads."""
+
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self.evaluation_seconds = 0.0
+        self.evaluation_failures = 0
+        self.store = store
+        self._state = LiveState()
+        self._lock = threading.RLock()
+        self._evaluator = Evaluator(store, default_slos(), load_thresholds(), self.clock)
+        self._ingest = Ingest(store, self.clock, self._apply)
+        self._stopping = threading.Event()
+        self._restore()
+
+    def receive(self, body: bytes) -> list[Verdict]:
+        """Store the segments of a request body.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
+        """
+        with self._lock:
+            return self._ingest.receive(body)
+
+    def segment_counts(self) -> Mapping[str, int]:
+        """Segments received, by verdict."""
+        return dict(self._ingest.counts)
+
+    def now(self) -> float:
+        """Unix seconds on the service's clock."""
+        return self.clock.wall_ns() / NANOSECONDS
+
+    def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
+        """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
+        with self._lock:
+            jobs = list(self._state.jobs.values())[::-1]
+            return [(job, self._verdicts(job.name)) for job in jobs], self.now()
+
+    def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
+        """One job with its verdicts; None where it is not in live state."""
+        with self._lock:
+            job = self._state.jobs.get(name)
+            return None if job is None else (job, self._verdicts(name))
+
+    def evaluate(self) -> None:
+        """Judge every job once; a job that cannot be judged is logged and counted."""
+        began = time.monotonic()
+        with self._lock:
+            jobs = list(self._state.jobs.values())
+        for job in jobs:
+            try:
+                with self._lock:
+                    self._evaluator.evaluate(job)
+            except (sa.exc.SQLAlchemyError, ArithmeticError, LookupError, ValueError):
+                self.evaluation_failures += 1
+                logger.exception("cannot evaluate job %s", job.name)
+        self.evaluation_seconds = time.monotonic() - began
+
+    def run(self, interval_seconds: float = 1.0) -> None:
+        """Evaluate at the interval until `stop`."""
+        while not self._stopping.wait(interval_seconds):
+            self.evaluate()
+
+    def stop(self) -> None:
+        """End `run` after the evaluation in progress."""
+        self._stopping.set()
+
+    def _apply(self, segments: list[Segment]) -> None:
+        self._state.apply(segments, self.now())
+
+    def _verdicts(self, job: str) -> Verdicts:
+        return self._evaluator.verdicts.setdefault(job, Verdicts())
+
+    def _restore(self) -> None:
+        for name in self.store.jobs(MAX_RESTORED_JOBS):
+            for payload, received_ns in self.store.segments(name):
+                try:
+                    segment = wire.decode(payload)
+                except SegmentError as error:
+                    logger.warning("a stored segment of %s is unreadable: %s", name, error)
+                    continue
+                self._state.apply([segment], received_ns / NANOSECONDS)
+            self._evaluator.restore(name)

@@ -1,0 +1,213 @@
+"""What the collector writes and reads; every write is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import dml as postgresql_dml
+from sqlalchemy.dialects.sqlite import dml as sqlite_dml
+
+from stepwatch.collector.sli import Slice
+from stepwatch.collector.store import schema
+from stepwatch.signals.errors import StoreError
+from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import Segment
+
+SCHEMA_VERSION = "1"
+_QUARANTINE_HEAD = 4096
+_QUARANTINE_LIMIT = 1000
+"""Bytes kept of a rejected segment, and rejected segments kept, newest first."""
+
+
+class StoredSegment(NamedTuple):
+    """A segment as it arrived: decoded, with its bytes."""
+
+    segment: Segment
+    data: bytes
+
+
+class Store:
+    """The database behind a collector.
+
+    `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one.
+
+    Raises:
+        StoreError: it cannot be opened or was written by a newer stepwatch.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = sa.create_engine(url)
+        if self._engine.dialect.name == "sqlite":
+            sa.event.listen(self._engine, "connect", _configure_sqlite)
+        try:
+            schema.metadata.create_all(self._engine)
+            self._check_version()
+        except sa.exc.SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error)
+            raise StoreError(
+                f"cannot open the store {self._engine.url}: {reason}; "
+                "pass --store with a writable path"
+            ) from error
+
+    @classmethod
+    def sqlite(cls, path: Path) -> Store:
+        """Open the SQLite file at `path`; its directory is created.
+
+        Raises:
+            StoreError: the directory or file cannot be written.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StoreError(
+                f"cannot create {path.parent}: {error.strerror}; pass --store with a writable path"
+            ) from error
+        return cls(f"sqlite:///{path}")
+
+    def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[bool]:
+        """Store segments in one transaction; False marks those that were there already."""
+        with self._engine.begin() as connection:
+            return [
+                connection.execute(
+                    self._insert(schema.segment)
+                    .values(**_segment_columns(stored, received_ns))
+                    .on_conflict_do_nothing()
+                ).rowcount
+                == 1
+                for stored in segments
+            ]
+
+    def quarantine(self, rejected: Iterable[tuple[bytes, str]], received_ns: int) -> None:
+        """Keep the head of segments that cannot be read, for whoever looks into it."""
+        rows = [
+            {
+                "received_ns": received_ns,
+                "reason": reason[:300],
+                "size": len(data),
+                "head": data[:_QUARANTINE_HEAD],
+            }
+            for data, reason in rejected
+        ]
+        if not rows:
+            return
+        table = schema.quarantine
+        with self._engine.begin() as connection:
+            connection.execute(sa.insert(table), rows)
+            newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()
+            connection.execute(sa.delete(table).where(table.c.id <= newest - _QUARANTINE_LIMIT))
+
+    def segments(self, job: str) -> Iterator[tuple[bytes, int]]:
+        """(payload, received_ns) of a job's segments in the order they arrived."""
+        table = schema.segment
+        columns = (table.c.payload, table.c.received_ns)
+        query = sa.select(*columns).where(table.c.job == job).order_by(table.c.id)
+        with self._engine.connect() as connection:
+            for row in connection.execution_options(yield_per=256).execute(query):
+                yield bytes(row.payload), int(row.received_ns)
+
+    def jobs(self, limit: int = 1000) -> list[str]:
+        """Names of the jobs that wrote last, oldest of them first."""
+        table = schema.segment
+        newest = sa.func.max(table.c.id)
+        query = sa.select(table.c.job).group_by(table.c.job).order_by(newest.desc()).limit(limit)
+        with self._engine.connect() as connection:
+            return [row.job for row in connection.execute(query)][::-1]
+
+    def save_evaluation(
+        self,
+        job: str,
+        slices: Iterable[tuple[str, Slice]],
+        incidents: Iterable[dict[str, Any]],
+    ) -> None:
+        """Write changed slices (sli, slice) and incidents of one evaluation, all or nothing."""
+        rows = [{"job": job, "sli": sli, **part._asdict()} for sli, part in slices]
+        with self._engine.begin() as connection:
+            for row in rows:
+                self._upsert(connection, schema.sli_slice, row)
+            for document in incidents:
+                columns = {key: document[key] for key in ("id", "job", "kind", "state")}
+                columns |= {"opened_at": document["opened_at"], "document": document}
+                self._upsert(connection, schema.incident, columns)
+
+    def incidents(self, job: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
+        """Newest incidents, of one job or all."""
+        table = schema.incident
+        query = sa.select(table.c.document).order_by(table.c.opened_at.desc()).limit(limit)
+        if job is not None:
+            query = query.where(table.c.job == job)
+        with self._engine.connect() as connection:
+            return [row.document for row in connection.execute(query)]
+
+    def slices(self, job: str, sli: str) -> list[Slice]:
+        """Slices of one SLI in time order."""
+        table = schema.sli_slice
+        columns = [table.c[name] for name in Slice._fields]
+        query = (
+            sa.select(*columns)
+            .where(table.c.job == job, table.c.sli == sli)
+            .order_by(table.c.start_s)
+        )
+        with self._engine.connect() as connection:
+            return [Slice(*row) for row in connection.execute(query)]
+
+    def payload_bytes(self, job: str) -> tuple[int, int]:
+        """(segments, bytes of their payloads) of a job at rest."""
+        table = schema.segment
+        size = sa.func.coalesce(sa.func.sum(sa.func.length(table.c.payload)), 0)
+        query = sa.select(sa.func.count(), size).where(table.c.job == job)
+        with self._engine.connect() as connection:
+            count, total = connection.execute(query).one()
+            return int(count), int(total)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def _check_version(self) -> None:
+        with self._engine.begin() as connection:
+            statement = self._insert(schema.meta).values(key="schema", value=SCHEMA_VERSION)
+            connection.execute(statement.on_conflict_do_nothing())
+            query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
+            found = connection.execute(query).scalar_one()
+        if found != SCHEMA_VERSION:
+            raise StoreError(
+                f"the store has schema {found}, this stepwatch reads {SCHEMA_VERSION}; "
+                "use the stepwatch that wrote it, or another --store"
+            )
+
+    def _insert(self, table: sa.Table) -> sqlite_dml.Insert | postgresql_dml.Insert:
+        if self._engine.dialect.name == "sqlite":
+            return sqlite_dml.insert(table)
+        return postgresql_dml.insert(table)
+
+    def _upsert(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
+        keys = [column.name for column in table.primary_key]
+        changed = {key: value for key, value in row.items() if key not in keys}
+        statement = self._insert(table).values(**row)
+        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed))
+
+
+def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
+    key, tables = stored.segment.key, stored.segment.tables
+    steps = tables.get(Kind.STEP)
+    some = steps is not None and len(steps) > 0
+    return {
+        **key._asdict(),
+        "received_ns": received_ns,
+        "wall_ns": stored.segment.clock.wall_ns,
+        "row_count": stored.segment.row_count,
+        "first_step": int(steps["step"].min()) if some and steps is not None else None,
+        "last_step": int(steps["step"].max()) if some and steps is not None else None,
+        "longest_step_ns": (
+            min(int(steps["duration_ns"].max()), 2**63 - 1) if some and steps is not None else None
+        ),
+        "payload": stored.data,
+    }
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
+        connection.execute(f"PRAGMA {pragma}")

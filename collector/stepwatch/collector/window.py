@@ -1,0 +1,81 @@
+"""The newest steps of one attempt as arrays over (step, rank): what detectors look at."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import PHASE_NAMES
+from stepwatch.signals.wire import Rows
+
+MAX_CELLS = 1 << 22
+MAX_STEPS, LEAST_STEPS = 512, 32
+COLUMNS = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
+"""Planes of a window, in seconds; NaN where nothing was received."""
+
+Plane = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+
+
+class Window(NamedTuple):
+    """Steps in rising order; `planes` maps each of `COLUMNS` to an array (steps, ranks).
+
+    `flags` (steps, ranks) holds `records.StepFlag`; `stage` (ranks,) the pipeline stage, -1 while
+    unknown.
+    """
+
+    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    planes: dict[str, Plane]
+    flags: np.ndarray[tuple[int, int], np.dtype[np.uint16]]
+    stage: np.ndarray[tuple[int], np.dtype[np.int16]]
+
+
+class StepRing:
+    """Keeps the newest steps of `world` ranks in preallocated planes."""
+
+    def __init__(self, world: int) -> None:
+        self.world = world
+        self.depth = int(np.clip(MAX_CELLS // max(world, 1), LEAST_STEPS, MAX_STEPS))
+        shape = (self.depth, world)
+        self._step = np.full(shape, -1, dtype=np.int64)
+        self._flags = np.zeros(shape, dtype=np.uint16)
+        self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in COLUMNS}
+
+    def add(self, rows: Rows) -> Rows:
+        """Take STEP rows; returns those that were new: not known, not repeated, not too old."""
+        rank = rows["rank"].astype(np.int64)
+        valid = (rank >= 0) & (rank < self.world)
+        rows, rank = rows[valid], rank[valid]
+        step = rows["step"].astype(np.int64)
+        _, firsts = np.unique(np.stack([rank, step]), axis=1, return_index=True)
+        rows, rank, step = rows[firsts], rank[firsts], step[firsts]
+        slot = step % self.depth
+        fresh = self._step[slot, rank] < step
+        rows, rank, step, slot = rows[fresh], rank[fresh], step[fresh], slot[fresh]
+        if len(step):
+            newest = max(int(step.max()), int(self._step.max()))
+            recent = step > newest - self.depth
+            at = (slot[recent], rank[recent])
+            self._step[at] = step[recent]
+            self._flags[at] = rows["flags"][recent]
+            for name, plane in self._planes.items():
+                plane[at] = rows[f"{name}_ns"][recent] / NANOSECONDS
+        return rows
+
+    def window(self, count: int, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Window:
+        """The newest `count` steps that any rank reported."""
+        newest = int(self._step.max()) if self._step.size else -1
+        steps = np.arange(max(0, newest - min(count, self.depth) + 1), newest + 1, dtype=np.int64)
+        slots = steps % self.depth
+        known = self._step[slots] == steps[:, None]
+        steps, slots, known = (
+            steps[known.any(axis=1)],
+            slots[known.any(axis=1)],
+            known[known.any(axis=1)],
+        )
+        planes = {
+            name: np.where(known, plane[slots], np.float32(np.nan))
+            for name, plane in self._planes.items()
+        }
+        return Window(steps, planes, np.where(known, self._flags[slots], 0), stage)

@@ -1,0 +1,148 @@
+"""The faults there are, and the text that names one: `name[:key=value,...]`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stepwatch.signals.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong on one rank of one attempt, from `step` until before `until`.
+
+    `until` 0 means to the end. `point` is where in the step it strikes.
+    """
+
+    name: ClassVar[str]
+    point: ClassVar[str]
+
+    rank: int = 2
+    step: int = 20
+    until: int = 0
+    attempt: int = 0
+
+    def strikes(self, rank: int, attempt: int, step: int) -> bool:
+        """Whether the fault is active for this rank in this step."""
+        return (
+            rank == self.rank
+            and attempt == self.attempt
+            and step >= self.step
+            and (self.until == 0 or step < self.until)
+        )
+
+    def describe(self) -> str:
+        """The fault as text that `parse_fault` reads back."""
+        values = ",".join(f"{key}={value}" for key, value in dataclasses.asdict(self).items())
+        return f"{self.name}:{values}"
+
+
+@dataclass(frozen=True)
+class SlowCompute(Fault):
+    """The rank's forward takes `seconds` longer per microbatch, as on a throttled device."""
+
+    name: ClassVar[str] = "slow-compute"
+    point: ClassVar[str] = "forward"
+    seconds: float = 0.15
+
+
+@dataclass(frozen=True)
+class SlowData(Fault):
+    """The rank's loader takes `seconds` longer per batch, as on slow storage."""
+
+    name: ClassVar[str] = "slow-data"
+    point: ClassVar[str] = "data"
+    seconds: float = 0.5
+
+
+@dataclass(frozen=True)
+class Hang(Fault):
+    """The rank sleeps before its collectives for `seconds`, once."""
+
+    name: ClassVar[str] = "hang"
+    point: ClassVar[str] = "forward"
+    seconds: float = 3600.0
+
+
+@dataclass(frozen=True)
+class Stop(Fault):
+    """The rank's process is stopped (SIGSTOP), as by a debugger or a frozen cgroup; once."""
+
+    name: ClassVar[str] = "stop"
+    point: ClassVar[str] = "step"
+
+
+@dataclass(frozen=True)
+class Kill(Fault):
+    """The rank's process is killed (SIGKILL), as by the kernel's OOM killer.
+
+    `stage` names the point of a checkpoint's life to die at instead of the start of the step.
+    """
+
+    name: ClassVar[str] = "kill"
+    point: ClassVar[str] = "step"
+    stage: str = ""
+
+
+@dataclass(frozen=True)
+class NanGradients(Fault):
+    """The rank's first gradient becomes NaN in that step."""
+
+    name: ClassVar[str] = "nan-gradients"
+    point: ClassVar[str] = "gradients"
+
+
+@dataclass(frozen=True)
+class FlipBit(Fault):
+    """One bit of the rank's first parameter flips in that step, as in silent data corruption."""
+
+    name: ClassVar[str] = "flip-bit"
+    point: ClassVar[str] = "parameters"
+    bit: int = 22
+
+
+FAULTS: dict[str, type[Fault]] = {
+    kind.name: kind for kind in (SlowCompute, SlowData, Hang, Stop, Kill, NanGradients, FlipBit)
+}
+"""Every fault by its name."""
+
+
+def parse_fault(text: str) -> Fault | None:
+    """Read `name[:key=value,...]`; `none` is no fault.
+
+    Raises:
+        UsageError: unknown name or key, or a value that does not fit; names the nearest right one.
+    """
+    name, _, rest = text.partition(":")
+    if name == "none" and not rest:
+        return None
+    kind = FAULTS.get(name)
+    if kind is None:
+        raise UsageError(f"no fault {name!r}{_nearest(name, [*FAULTS, 'none'])}")
+    types = {field.name: type(field.default) for field in dataclasses.fields(kind)}
+    values: dict[str, int | float | str] = {}
+    for pair in filter(None, rest.split(",")):
+        key, separator, value = pair.partition("=")
+        if not separator or key not in types:
+            raise UsageError(f"fault {name} has no option {key!r}{_nearest(key, list(types))}")
+        values[key] = _convert(name, key, value, types[key])
+    return kind(**values)  # type: ignore[arg-type]
+
+
+def _convert(name: str, key: str, value: str, kind: type) -> int | float | str:
+    try:
+        converted: int | float | str = kind(value)
+    except ValueError as error:
+        raise UsageError(f"fault {name}: {key}={value!r} is not a number") from error
+    if not isinstance(converted, str) and (not math.isfinite(converted) or converted < 0):
+        raise UsageError(f"fault {name}: {key}={value!r} must be a number from 0 up")
+    return converted
+
+
+def _nearest(word: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"

@@ -1,0 +1,1 @@
+"""Checkpoints that cannot be wrong: written aside, digested, published at once, verified, kept."""

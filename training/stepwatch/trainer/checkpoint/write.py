@@ -1,0 +1,175 @@
+"""Writing one checkpoint, all ranks together: write aside, digest, publish, read back.
+
+Every function here may run on a thread beside training; collectives use the side group only.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from stepwatch.signals.errors import CheckpointError
+from stepwatch.trainer.durable import json_bytes, sync_file, write_durably
+
+from . import places
+from .manifest import (
+    CheckpointManifest,
+    FileEntry,
+    entry_of,
+    file_fault,
+    read_manifest,
+    write_manifest,
+)
+
+METADATA_NAME = ".metadata"
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks that save together."""
+
+    rank: int
+    world: int
+    group: dist.ProcessGroup
+
+    def all_agree(self, good: bool) -> bool:
+        """Whether every rank says so."""
+        flag = torch.tensor([1 if good else 0], dtype=torch.int32)
+        dist.all_reduce(flag, dist.ReduceOp.MIN, group=self.group)
+        return bool(flag.item())
+
+
+@dataclass(frozen=True)
+class Written:
+    """A checkpoint that is durable: bytes of all its files, seconds from begin to durable."""
+
+    size: int
+    seconds: float
+
+
+def _attempt(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
+    """Do this rank's part; all ranks fail together when one does.
+
+    Raises:
+        CheckpointError: a rank could not do its part.
+    """
+    reason = None
+    try:
+        work()
+    except (OSError, ValueError) as error:
+        reason = f"{what}: {error}"
+    if not ranks.all_agree(reason is None):
+        raise CheckpointError(reason or f"{what}: another rank failed")
+
+
+def _is_own(name: str, rank: int) -> bool:
+    return name.startswith(f"__{rank}_") or (rank == 0 and name == METADATA_NAME)
+
+
+def _digest_note(directory: Path, rank: int) -> Path:
+    return directory / f"digests-{rank:05d}.json"
+
+
+def _note_digests(directory: Path, rank: int) -> None:
+    own = sorted(path for path in directory.iterdir() if _is_own(path.name, rank))
+    for path in own:
+        sync_file(path)
+    entries = {path.name: asdict(entry_of(path)) for path in own}
+    write_durably(_digest_note(directory, rank), json_bytes(entries))
+
+
+def _gather_digests(directory: Path, world: int) -> dict[str, FileEntry]:
+    files: dict[str, FileEntry] = {}
+    for rank in range(world):
+        note = _digest_note(directory, rank)
+        files |= {name: FileEntry(**row) for name, row in json.loads(note.read_bytes()).items()}
+        note.unlink()
+    return files
+
+
+def _write_tensors(tensors: dict[str, Any], directory: Path, group: dist.ProcessGroup) -> None:
+    writer = FileSystemWriter(directory, sync_files=True)
+    try:
+        save(tensors, storage_writer=writer, process_group=group, no_dist=False)
+    except CheckpointException as error:  # a BaseException; raised on every rank alike
+        causes = [cause for cause, _ in error.failures.values()]
+        raise CheckpointError(f"writing: {causes[0] if causes else error}") from error
+
+
+def write_checkpoint(
+    root: Path,
+    manifest: CheckpointManifest,
+    tensors: dict[str, Any],
+    ranks: Ranks,
+    at: Callable[[str], None],
+) -> Written:
+    """Write `tensors` and publish them as the checkpoint of `manifest.step`.
+
+    Args:
+        root: directory of the checkpoints; the same one on every rank.
+        manifest: everything but the files, which are filled in here.
+        tensors: staged on the host; they must not change meanwhile.
+        at: called at the points `staged`, `written` and `renamed` (fault injection).
+    Raises:
+        CheckpointError: a rank could not write; nothing was published.
+    """
+    begun = time.monotonic()
+    saving, final = (
+        places.saving_path(root, manifest.step),
+        places.published_path(root, manifest.step),
+    )
+
+    def clear() -> None:
+        shutil.rmtree(saving, ignore_errors=True)
+        saving.mkdir(parents=True)
+
+    def publish() -> None:
+        complete = replace(manifest, files=_gather_digests(saving, ranks.world))
+        write_manifest(saving, complete)
+        if final.exists():
+            places.quarantine(root, manifest.step, "replaced by a newer save of the same step")
+        saving.rename(final)
+        sync_file(root)
+
+    def only_first(work: Callable[[], None]) -> Callable[[], None]:
+        return work if ranks.rank == 0 else lambda: None
+
+    _attempt(ranks, "begin", only_first(clear))
+    at("staged")
+    _write_tensors(tensors, saving, ranks.group)
+    _attempt(ranks, "digest", lambda: _note_digests(saving, ranks.rank))
+    at("written")
+    _attempt(ranks, "publish", only_first(publish))
+    at("renamed")
+    return Written(read_manifest(final).size, time.monotonic() - begun)
+
+
+def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], None]) -> None:
+    """Read the checkpoint back, each rank its own files, and mark it verified.
+
+    Raises:
+        CheckpointError: what was read is not what was written.
+    """
+    directory = places.published_path(root, step)
+
+    def compare() -> None:
+        for name, entry in read_manifest(directory).files.items():
+            fault = file_fault(directory, name, entry) if _is_own(name, ranks.rank) else None
+            if fault is not None:
+                raise ValueError(fault)
+
+    at("verifying")
+    _attempt(ranks, "verify", compare)
+    if ranks.rank == 0:
+        write_durably(directory / places.VERIFIED_NAME, b"")

@@ -1,0 +1,65 @@
+"""The gradient norm over the whole mesh, and clipping by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+
+def settle_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Give every distributed gradient the placements of its parameter.
+
+    Without FSDP2, tensor parallelism leaves partial sums in the gradients of replicated norms.
+    """
+    for parameter in parameters:
+        grad = parameter.grad
+        if (
+            isinstance(parameter, DTensor)
+            and isinstance(grad, DTensor)
+            and grad.placements != parameter.placements
+        ):
+            parameter.grad = grad.redistribute(placements=parameter.placements)
+
+
+def _copies(tensor: Tensor, stage_ranks: int) -> float:
+    """How many ranks of the stage hold the same piece of `tensor`."""
+    if not isinstance(tensor, DTensor):
+        return float(stage_ranks)
+    pieces = 1
+    for size, placement in zip(tensor.device_mesh.shape, tensor.placements, strict=True):
+        # Not `is_shard()`: the strided shard of FSDP2 over tensor parallelism denies to be one.
+        pieces *= 1 if placement.is_replicate() else size
+    return stage_ranks / pieces
+
+
+def local_gradients(parameters: Iterable[nn.Parameter]) -> list[tuple[Tensor, Tensor]]:
+    """Pairs of gradient and this rank's own piece of it, for parameters that have one."""
+    grads = [p.grad for p in parameters if p.grad is not None]
+    return [(g, g.to_local() if isinstance(g, DTensor) else g) for g in grads]
+
+
+def squared_share(
+    gradients: Iterable[tuple[Tensor, Tensor]], stage_ranks: int, device: torch.device
+) -> Tensor:
+    """This rank's share of the squared norm, float64 scalar; shares of all ranks sum to it.
+
+    Args:
+        gradients: pairs of a gradient and its local piece (`local_gradients`).
+        stage_ranks: ranks that hold the same pipeline stage.
+    """
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    for whole, local in gradients:
+        if local.numel():
+            norm = torch.linalg.vector_norm(local, dtype=torch.float32)
+            total += norm.double().square() / _copies(whole, stage_ranks)
+    return total
+
+
+def scale_gradients(gradients: Iterable[tuple[Tensor, Tensor]], norm: Tensor, limit: float) -> None:
+    """Scale gradients in place so that their global `norm` is at most `limit`; no host read."""
+    factor = (limit / (norm + 1e-6)).clamp(max=1.0).float()
+    for _, local in gradients:
+        local.mul_(factor.to(local.dtype))

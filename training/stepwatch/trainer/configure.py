@@ -1,0 +1,204 @@
+"""From a TOML file and flags to `Options`; a flag wins over the file, the file over the default."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, get_type_hints
+
+from stepwatch.signals.errors import UsageError
+
+from .mesh import AXES, MeshShape, parse_mesh
+from .options import Options
+
+EXAMPLE = (
+    "stepwatch train --mesh pp=2,dp_shard=2 --schedule 1f1b --model debug --steps 30 --seed 1 "
+    "--json result.json"
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see --help")
+
+
+def _sections() -> Iterator[tuple[str, type[Any]]]:
+    yield from get_type_hints(Options).items()
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _described(entry: dataclasses.Field[Any]) -> str:
+    text = str(entry.metadata["help"]).replace("%", "%%")
+    choices = entry.metadata["choices"]
+    listed = f" ({' | '.join(choices)})" if choices else ""
+    return f"{text}{listed} [{entry.default}]" if entry.default != "" else f"{text}{listed}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare one flag per option, grouped by section; what is not given stays None."""
+    parser.add_argument("--config", metavar="FILE", help="TOML file with the sections below")
+    parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="NAME[:KEY=VALUE,...]",
+        help="inject a fault, such as slow-compute:rank=2,step=20; repeatable",
+    )
+    for section, kind in _sections():
+        group = parser.add_argument_group(f"[{section}]")
+        for entry in dataclasses.fields(kind):
+            group.add_argument(
+                _flag(entry.name), dest=entry.name, metavar="X", help=_described(entry)
+            )
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """Make a parser of its own, for `python -m stepwatch.trainer`."""
+    parser = _Parser(
+        prog=prog,
+        description="Train a byte-level transformer under any mesh, watched by stepwatch.",
+        epilog=f"example:\n  {EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_arguments(parser)
+    return parser
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+
+
+def _read_file(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    sections = dict(_sections())
+    for section, body in table.items():
+        if section not in sections:
+            raise UsageError(f"{path}: no section {section!r}; {_nearest(section, list(sections))}")
+        if not isinstance(body, dict):
+            raise UsageError(f"{path}: {section!r} is a section; write [{section}] above its keys")
+        known = [entry.name for entry in dataclasses.fields(sections[section])]
+        for key in body:
+            if key not in known:
+                raise UsageError(
+                    f"{path}: no option {key!r} in [{section}]; {_nearest(key, known)}"
+                )
+    return table
+
+
+def _mesh(value: Any) -> MeshShape:
+    if isinstance(value, Mapping):
+        value = ",".join(f"{axis}={size}" for axis, size in value.items())
+    if not isinstance(value, str):
+        raise ValueError(f"write {', '.join(AXES)} as axis=size")
+    return parse_mesh(value)
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    return _TRUTH[str(value).lower()]
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": _truth,
+    "MeshShape": _mesh,
+}
+
+
+def _converted(entry: dataclasses.Field[Any], value: Any) -> Any:
+    kind = str(entry.type)
+    try:
+        # TOML's own numbers must not be cut (1.5 to 1) nor taken from true.
+        if kind == "int" and isinstance(value, float | bool):
+            raise ValueError("a whole number is needed")
+        result = _READERS[kind](value)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{_flag(entry.name)} {value!r} is not a {kind}: {error}") from error
+    choices = entry.metadata["choices"]
+    if choices and result not in choices:
+        raise UsageError(f"{_flag(entry.name)} {result!r}: {_nearest(str(result), choices)}")
+    return result
+
+
+def _checked_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    known, extra = parser.parse_known_args(arguments)
+    for word in extra:
+        if word.startswith("--"):
+            flags = [name for action in parser._actions for name in action.option_strings]
+            raise UsageError(f"no option {word.split('=')[0]}; {_nearest(word, flags)}")
+    if extra:
+        raise UsageError(f"unexpected argument {extra[0]!r}; see --help")
+    return known
+
+
+def resolve(flags: argparse.Namespace) -> Options:
+    """Resolve the configuration from parsed flags and the file they name.
+
+    Raises:
+        UsageError: an unknown key (names the nearest right one), or a value that is not of the
+            option's type.
+    """
+    table = _read_file(Path(flags.config)) if flags.config else {}
+    resolved = {}
+    for section, kind in _sections():
+        values = dict(table.get(section, {}))
+        for entry in dataclasses.fields(kind):
+            if (given := getattr(flags, entry.name)) is not None:
+                values[entry.name] = given
+        converted = {
+            entry.name: _converted(entry, values[entry.name])
+            for entry in dataclasses.fields(kind)
+            if entry.name in values
+        }
+        resolved[section] = kind(**converted)
+    return Options(**resolved)
+
+
+def configure(arguments: Sequence[str], prog: str) -> tuple[Options, list[str]]:
+    """Parse flags and resolve the configuration; returns it and the faults asked for.
+
+    Raises:
+        UsageError: as `resolve`, or an unknown flag (names the nearest right one).
+    """
+    flags = _checked_flags(build_parser(prog), arguments)
+    return resolve(flags), list(flags.fault)
+
+
+def as_flags(options: Options) -> list[str]:
+    """Write a configuration as the flags that give it again."""
+    words: list[str] = []
+    for section in dataclasses.fields(options):
+        body = getattr(options, section.name)
+        for entry in dataclasses.fields(body):
+            value = getattr(body, entry.name)
+            if value != entry.default:
+                words += [
+                    _flag(entry.name),
+                    value.flag if isinstance(value, MeshShape) else str(value),
+                ]
+    return words
+
+
+def as_table(options: Options) -> dict[str, Any]:
+    """The configuration as nested plain values, for printing and for the run manifest."""
+    return dataclasses.asdict(options)

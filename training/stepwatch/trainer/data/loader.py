@@ -1,0 +1,75 @@
+"""Batches of one data rank, read ahead by one thread."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from .dataset import Dataset
+from .order import sequence_numbers
+
+Batch = tuple[Tensor, Tensor]
+"""Inputs and targets, both int64 of shape (sequences, length)."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Which part of every global batch is read here: `part` of `parts`, of `batch` sequences."""
+
+    batch: int
+    part: int
+    parts: int
+    seed: int
+
+
+class Loader:
+    """Iterates over the batches of steps `first` up to `last`, in order.
+
+    Args:
+        dataset: sequences to read.
+        share: which of them this rank reads.
+        first, last: steps, `last` excluded.
+        ahead: batches read before they are asked for.
+        before_next: called with the step inside every `next` (fault injection).
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        share: Slice,
+        first: int,
+        last: int,
+        *,
+        ahead: int,
+        before_next: Callable[[int], None],
+    ) -> None:
+        self._dataset = dataset
+        self._share = share
+        self._steps = range(first, last)
+        self._ahead = ahead
+        self._before_next = before_next
+        self.sequences_read = 0
+
+    def _read(self, step: int) -> Batch:
+        s = self._share
+        return self._dataset.read(
+            sequence_numbers(step, s.batch, s.part, s.parts, len(self._dataset), s.seed)
+        )
+
+    def __iter__(self) -> Iterator[Batch]:
+        waiting: deque[Future[Batch]] = deque()
+        unread = iter(self._steps)
+        with ThreadPoolExecutor(1, thread_name_prefix="stepwatch-loader") as reader:
+            for step in self._steps:
+                while (
+                    len(waiting) < self._ahead + 1 and (following := next(unread, None)) is not None
+                ):
+                    waiting.append(reader.submit(self._read, following))
+                self._before_next(step)
+                batch = waiting.popleft().result()
+                self.sequences_read += len(batch[0])
+                yield batch

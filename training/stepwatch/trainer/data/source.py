@@ -1,0 +1,88 @@
+"""Which text is trained on: the Python standard library's own source, or what the user names."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepwatch.signals.errors import DataError
+
+SNIFF_BYTES = 4096
+_LEFT_OUT = {"site-packages", "dist-packages", "__pycache__"}
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of the source text: path relative to the source's root, size in bytes, SHA-256."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A root and the pattern of the files below it (the root itself where it is a file)."""
+
+    root: Path
+    pattern: str
+
+
+def chosen_source(data: str | None) -> Source:
+    """Return where the text comes from.
+
+    Raises:
+        DataError: the path does not exist.
+    """
+    if data is None:
+        return Source(Path(sysconfig.get_paths()["stdlib"]), "*.py")
+    root = Path(data).expanduser().absolute()
+    if not root.exists():
+        raise DataError(f"no data at {root}: name a text file or a directory of text files")
+    return Source(root, "*")
+
+
+def _walk(source: Source) -> Iterator[Path]:
+    if source.root.is_file():
+        yield source.root
+        return
+    for directory, names, files in os.walk(source.root):
+        names[:] = sorted(n for n in names if n not in _LEFT_OUT and not n.startswith("."))
+        for name in sorted(files):
+            path = Path(directory, name)
+            if path.match(source.pattern) and not name.startswith(".") and path.is_file():
+                yield path
+
+
+def _is_text(content: bytes) -> bool:
+    return bool(content) and b"\0" not in content[:SNIFF_BYTES]
+
+
+def read_source(source: Source, limit_bytes: int) -> Iterator[tuple[SourceFile, bytes]]:
+    """Yield each text file in sorted order, at most `limit_bytes` altogether, the last one cut.
+
+    The digest is of the bytes yielded. Empty files, and files with a NUL byte near their start,
+    are left out.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    left = limit_bytes
+    for path in _walk(source):
+        if left <= 0:
+            return
+        try:
+            with path.open("rb") as file:
+                content = file.read(left)
+        except OSError as error:
+            raise DataError(
+                f"cannot read {path}: {error.strerror}; fix it or leave it out"
+            ) from error
+        if _is_text(content):
+            left -= len(content)
+            name = str(path.relative_to(source.root)) if path != source.root else path.name
+            yield SourceFile(name, len(content), hashlib.sha256(content).hexdigest()), content

@@ -1,0 +1,101 @@
+"""The mesh: pp x dp_replicate x dp_shard x tp, as a shape and as a place in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from stepwatch.signals.errors import UsageError
+
+AXES = ("pp", "dp_replicate", "dp_shard", "tp")
+"""From the slowest to the fastest varying: neighbours in rank share a tensor-parallel group."""
+
+
+@dataclass(frozen=True)
+class MeshShape:
+    """Ranks along each axis; 1 leaves an axis out."""
+
+    pp: int = 1
+    dp_replicate: int = 1
+    dp_shard: int = 1
+    tp: int = 1
+
+    @property
+    def world(self) -> int:
+        """Ranks of the whole mesh."""
+        return self.pp * self.dp_replicate * self.dp_shard * self.tp
+
+    @property
+    def data_ranks(self) -> int:
+        """Ranks that read different data."""
+        return self.dp_replicate * self.dp_shard
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Ranks along each of `AXES`."""
+        return (self.pp, self.dp_replicate, self.dp_shard, self.tp)
+
+    def place_of(self, rank: int) -> Place:
+        """Coordinates of a rank, 0 <= rank < world."""
+        coordinates = []
+        for size in reversed(self.sizes):
+            rank, coordinate = divmod(rank, size)
+            coordinates.append(coordinate)
+        return Place(self, *reversed(coordinates))
+
+    @property
+    def flag(self) -> str:
+        """The shape as `parse_mesh` reads it."""
+        return ",".join(f"{axis}={size}" for axis, size in zip(AXES, self.sizes, strict=True))
+
+    def __str__(self) -> str:
+        used = [f"{axis}={size}" for axis, size in zip(AXES, self.sizes, strict=True) if size > 1]
+        return ",".join(used) or "one process"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Coordinates of one rank in a mesh."""
+
+    shape: MeshShape
+    pp: int
+    dp_replicate: int
+    dp_shard: int
+    tp: int
+
+    @property
+    def data_rank(self) -> int:
+        """Which slice of every batch this rank reads, 0 <= data_rank < shape.data_ranks."""
+        return self.dp_replicate * self.shape.dp_shard + self.dp_shard
+
+    @property
+    def index(self) -> dict[str, int]:
+        """Coordinate along each axis."""
+        return {axis: getattr(self, axis) for axis in AXES}
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Ranks along each axis."""
+        return dict(zip(AXES, self.shape.sizes, strict=True))
+
+
+def parse_mesh(text: str) -> MeshShape:
+    """Read `pp=2,dp_shard=2`.
+
+    Raises:
+        UsageError: an unknown axis, an axis given twice, or a size that is not a whole number >= 1.
+    """
+    known = {field.name for field in fields(MeshShape)}
+    sizes: dict[str, int] = {}
+    for item in filter(None, text.replace(" ", "").split(",")):
+        axis, _, size = item.partition("=")
+        if (
+            axis not in known
+            or axis in sizes
+            or not size.isdecimal()
+            or not 1 <= int(size) <= 10**6
+        ):
+            raise UsageError(
+                f"mesh entry {item!r}: write axis=size once each, axes are {', '.join(AXES)}"
+            )
+        sizes[axis] = int(size)
+    return MeshShape(**sizes)

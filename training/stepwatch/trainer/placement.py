@@ -1,0 +1,37 @@
+"""Which layers live on which stage, and which stages on which pipeline rank. Arithmetic only."""
+
+from __future__ import annotations
+
+STAGES_PER_RANK = {"gpipe": 1, "1f1b": 1, "interleaved": 2, "zero-bubble": 2, "zbv": 2}
+
+
+def stage_count(schedule: str, pp: int) -> int:
+    """Stages of the whole pipeline; one where there is no pipeline."""
+    return pp * STAGES_PER_RANK[schedule] if pp > 1 else 1
+
+
+def stages_of_rank(schedule: str, pp: int, rank: int) -> list[int]:
+    """Stage indices on pipeline rank `rank`: looped, or down and up again (V) for zbv."""
+    count = stage_count(schedule, pp)
+    if schedule == "zbv" and pp > 1:
+        return [rank, count - 1 - rank]
+    return list(range(rank, count, pp))
+
+
+def layers_of_stage(layers: int, stages: int, stage: int) -> range:
+    """Global indices of the layers on one stage; `stages` divides `layers`."""
+    share = layers // stages
+    return range(stage * share, (stage + 1) * share)
+
+
+def ideal_bubble(schedule: str, pp: int, microbatches: int) -> float:
+    """Idle share of a pipeline whose forward, input and weight gradients take equal time.
+
+    (p - 1) / (v m + p - 1) for p ranks, m micro-batches and v stages per rank:
+    https://arxiv.org/abs/2104.04473, section 2.2. The zero-bubble orders are simulated instead
+    (`ideal.py`); this figure is their upper bound.
+    """
+    if pp == 1:
+        return 0.0
+    work = STAGES_PER_RANK[schedule] * microbatches
+    return (pp - 1) / (work + pp - 1)

@@ -1,0 +1,134 @@
+"""What is refused, or warned of, before any process starts; no torch needed to know it."""
+
+from __future__ import annotations
+
+import difflib
+
+from stepwatch.signals.errors import UsageError
+
+from .options import Options
+from .placement import STAGES_PER_RANK, ideal_bubble, stage_count
+from .sizes import ModelSize, model_sizes
+
+
+def chosen_size(options: Options) -> ModelSize:
+    """Return the model size.
+
+    Raises:
+        UsageError: there is none of that name; names the nearest.
+    """
+    sizes, name = model_sizes(), options.model.model
+    if name not in sizes:
+        near = difflib.get_close_matches(name, sizes, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sizes)}"
+        raise UsageError(f"no model size {name!r}; {hint}")
+    return sizes[name]
+
+
+def _numbers(options: Options) -> list[str]:
+    run, parallel, model = options.run, options.parallel, options.model
+    least = {
+        "--steps": (run.steps, 1),
+        "--seed": (run.seed, 0),
+        "--batch": (parallel.batch, 1),
+        "--microbatches": (parallel.microbatches, 1),
+        "--length": (model.length, 2),
+        "--data-bytes": (options.data.data_bytes, 1024),
+        "--ahead": (options.data.ahead, 0),
+        "--warmup": (options.optimizer.warmup, 0),
+        "--reference-batch": (options.optimizer.reference_batch, 1),
+        "--checkpoint-every": (options.checkpoint.checkpoint_every, 0),
+        "--checkpoint-keep": (options.checkpoint.checkpoint_keep, 1),
+        "--restarts": (run.restarts, 0),
+        "--grace-seconds": (run.grace_seconds, 0),
+        "--timeout-seconds": (run.timeout_seconds, 1),
+        "--lr": (options.optimizer.lr, 0),
+        "--clip": (options.optimizer.clip, 0),
+    }
+    return [
+        f"{flag} must be at least {low}" for flag, (value, low) in least.items() if not value >= low
+    ]
+
+
+def _shape(options: Options, size: ModelSize) -> list[str]:
+    parallel, mesh = options.parallel, options.parallel.mesh
+    stages = stage_count(parallel.schedule, mesh.pp)
+    share = mesh.data_ranks * parallel.microbatches
+    complaints = []
+    if size.layers % stages:
+        complaints.append(
+            f"{size.layers} layers of {size.name} cannot be divided into {stages} stages "
+            f"(pp={mesh.pp}, {STAGES_PER_RANK[parallel.schedule]} per rank in {parallel.schedule})"
+        )
+    for what, count in (("heads", size.heads), ("key-value heads", size.kv_heads)):
+        if count % mesh.tp:
+            complaints.append(f"{count} {what} of {size.name} cannot be divided by tp={mesh.tp}")
+    if options.model.length % mesh.tp:
+        complaints.append(f"--length {options.model.length} cannot be divided by tp={mesh.tp}")
+    if parallel.batch % share:
+        complaints.append(
+            f"--batch {parallel.batch} cannot be divided by {mesh.data_ranks} data ranks x "
+            f"{parallel.microbatches} micro-batches; {share * max(1, parallel.batch // share)} can"
+        )
+    return complaints
+
+
+def _schedule(options: Options) -> list[str]:
+    parallel, pp = options.parallel, options.parallel.mesh.pp
+    if pp == 1:
+        return []
+    count, name = parallel.microbatches, parallel.schedule
+    complaints = []
+    if name in ("interleaved", "zero-bubble") and count % max(1, count // pp):
+        complaints.append(
+            f"--schedule {name} runs micro-batches in {count // pp} equal rounds: make "
+            f"--microbatches a multiple of it, such as {count // pp * pp}"
+        )
+    if name in ("zero-bubble", "zbv"):
+        if options.model.compile:
+            complaints.append(f"--schedule {name} splits backward, which torch.compile cannot do")
+        if options.model.activations != "keep":
+            complaints.append(
+                f"--schedule {name} splits backward, and recomputed activations would be "
+                "recomputed for both halves: use --activations keep"
+            )
+    return complaints
+
+
+def _replication(options: Options) -> list[str]:
+    mesh, parallel = options.parallel.mesh, options.parallel
+    plain = mesh.dp_replicate > 1 and mesh.dp_shard == 1 and mesh.tp == 1
+    complaints = []
+    if parallel.compression != "none" and not (plain and mesh.pp == 1):
+        complaints.append(
+            f"--compression {parallel.compression} works on DDP's buckets: only with a mesh of "
+            "dp_replicate alone"
+        )
+    return complaints
+
+
+def refuse(options: Options) -> None:
+    """Check everything that can be known before launch.
+
+    Raises:
+        UsageError: says the first thing that cannot work, and why.
+    """
+    size = chosen_size(options)
+    for check in (_numbers, _schedule, _replication):
+        if complaints := check(options):
+            raise UsageError(complaints[0])
+    if complaints := _shape(options, size):
+        raise UsageError(complaints[0])
+
+
+def warnings_for(options: Options) -> list[str]:
+    """What works but costs: too few micro-batches, with the idle share it leaves."""
+    parallel, pp = options.parallel, options.parallel.mesh.pp
+    if pp > 1 and parallel.microbatches < pp:
+        idle = ideal_bubble(parallel.schedule, pp, parallel.microbatches)
+        return [
+            f"{parallel.microbatches} micro-batches on {pp} pipeline ranks leave each rank idle "
+            f"for {idle:.0%} of the step; {4 * pp} would leave "
+            f"{ideal_bubble(parallel.schedule, pp, 4 * pp):.0%}"
+        ]
+    return []
