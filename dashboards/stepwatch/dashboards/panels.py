@@ -189,6 +189,21 @@ def _organise(columns: Mapping[str, str]) -> dashboard.DataTransformerConfig:
     )
 
 
+def coloured(panel: table.Panel, column: str, colors: Mapping[str, str]) -> table.Panel:
+    """Write the texts of a column, named by its heading, in their colours."""
+    options = {
+        text: dashboard.ValueMappingResult(text=text, color=color, index=index)
+        for index, (text, color) in enumerate(colors.items())
+    }
+    return panel.override_by_name(
+        column,
+        [
+            dashboard.DynamicConfigValue("mappings", [dashboard.ValueMap(options=options)]),
+            dashboard.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}),
+        ],
+    )
+
+
 def heat(about: About, line: Line) -> heatmap.Panel:
     """Distribution over time from a histogram's own buckets."""
     axis = heatmap.YAxisConfig().unit(about.unit).axis_placement(common.AxisPlacement.LEFT)
