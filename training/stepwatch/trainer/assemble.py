@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from .initial import initialise
-from .mesh import MeshShape
 from .model import Part
 from .optimizer import build_optimizer
 from .options import Options
@@ -17,6 +16,7 @@ from .placement import layers_of_stage, stage_count, stages_of_rank
 from .remat import recompute
 from .runtime import Runtime
 from .sizes import ModelSize, model_sizes
+from .strategy import uses_fsdp
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,8 @@ class Share:
 
 def autocast_dtype(options: Options) -> torch.dtype | None:
     """Dtype of autocast; None where FSDP2 casts instead, or nothing does."""
-    shape: MeshShape = options.parallel.mesh
-    sharded = shape.dp_shard > 1 or (shape.dp_replicate > 1 and shape.tp > 1)
-    return torch.bfloat16 if options.model.precision == "bf16" and not sharded else None
+    low = options.model.precision == "bf16"
+    return torch.bfloat16 if low and not uses_fsdp(options) else None
 
 
 def _part(stage: int, count: int, size: ModelSize, options: Options, runtime: Runtime) -> Part:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .checkpoint.saver import Attempt
 from .durable import write_durably
 
 HISTORY_NAME = "history.jsonl"
@@ -42,6 +43,7 @@ class History:
         self._path = directory / HISTORY_NAME
         self.steps: list[StepLine] = []
         self.resumes: list[ResumeLine] = []
+        self.checkpoints: list[dict[str, Any]] = []
         self._read()
         self._file = self._path.open("ab", buffering=0)
 
@@ -57,6 +59,8 @@ class History:
     def _take(self, row: dict[str, Any]) -> None:
         if "from_step" in row:
             self.resumes.append(ResumeLine(**row))
+        elif "verified" in row:
+            self.checkpoints.append(row)
         else:
             self.steps.append(StepLine(**row))
 
@@ -64,6 +68,11 @@ class History:
         """Add a completed step. A full disk is survived: the diary then misses the line."""
         self.steps.append(line)
         self._write(asdict(line))
+
+    def checkpoint(self, attempt: Attempt) -> None:
+        """Add a save that ended, well or not; may be called from the thread that saved."""
+        self.checkpoints.append(asdict(attempt))
+        self._write(self.checkpoints[-1])
 
     def resume(self, from_step: int, now: float | None = None) -> ResumeLine:
         """Drop the steps from `from_step` on, which will be trained again, and note the resume."""
@@ -78,7 +87,7 @@ class History:
 
     def restart(self) -> None:
         """Forget everything: the run starts anew."""
-        self.steps, self.resumes = [], []
+        self.steps, self.resumes, self.checkpoints = [], [], []
         self._rewrite()
 
     def close(self) -> None:
@@ -86,7 +95,8 @@ class History:
         self._file.close()
 
     def _rewrite(self) -> None:
-        rows = [asdict(line) for line in self.resumes] + [asdict(line) for line in self.steps]
+        rows = [asdict(line) for line in self.resumes] + self.checkpoints
+        rows += [asdict(line) for line in self.steps]
         write_durably(self._path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
         self._file.close()
         self._file = self._path.open("ab", buffering=0)

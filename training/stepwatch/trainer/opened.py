@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -52,8 +53,17 @@ def _verify_together(directory: Path, manifest: Manifest, runtime: Runtime) -> l
     return [index for index, flag in enumerate(bad.tolist()) if flag]
 
 
-def open_data(options: Options, run_dir: Path, runtime: Runtime) -> tuple[Dataset, str, list[str]]:
-    """Return the data set, the digest of its manifest and the names of quarantined shards.
+@dataclass(frozen=True)
+class Opened:
+    """The verified data: its sequences, the digest of its manifest, shards in quarantine."""
+
+    dataset: Dataset
+    digest: str
+    left_out: list[str]
+
+
+def open_data(options: Options, run_dir: Path, runtime: Runtime) -> Opened:
+    """Prepare, verify and open the data set.
 
     Raises:
         DataError: there is no data, or a shard is bad and the policy is to fail.
@@ -69,4 +79,4 @@ def open_data(options: Options, run_dir: Path, runtime: Runtime) -> tuple[Datase
             "leave it out with --bad-shard quarantine"
         )
     dataset = Dataset(directory, manifest, options.model.length, frozenset(bad))
-    return dataset, manifest.digest, names
+    return Opened(dataset, manifest.digest, names)

@@ -22,6 +22,7 @@ from .compression import compress
 from .mesh import MeshShape
 from .model import Part
 from .options import Options
+from .strategy import uses_ddp, uses_fsdp
 
 _LAYER_PLAN: dict[str, ParallelStyle] = {
     "attention_norm": SequenceParallel(),
@@ -72,13 +73,11 @@ def shard_data(part: Part, data: DeviceMesh, precision: str, *, pipelined: bool)
     fully_shard(part, mesh=data, mp_policy=policy, reshard_after_forward=False)
 
 
-def data_mesh(mesh: DeviceMesh, shape: MeshShape) -> DeviceMesh | None:
-    """The part of the mesh that FSDP2 works on; None where data parallelism is DDP or absent."""
-    if shape.dp_replicate > 1 and (shape.dp_shard > 1 or shape.tp > 1):
+def data_mesh(mesh: DeviceMesh, shape: MeshShape) -> DeviceMesh:
+    """The part of the mesh that FSDP2 works on: 1-D, or 2-D with replicas."""
+    if shape.dp_replicate > 1:
         return mesh["dp_replicate", "dp_shard"]
-    if shape.dp_shard > 1:
-        return mesh["dp_shard"]
-    return None
+    return mesh["dp_shard"]
 
 
 def _replicate(part: Part, mesh: DeviceMesh, compression: str) -> DistributedDataParallel:
@@ -98,9 +97,10 @@ def parallelise(part: Part, mesh: DeviceMesh, options: Options) -> nn.Module:
     if options.model.compile:
         for layer in part.layers.values():
             layer.compile()
-    if (data := data_mesh(mesh, shape)) is not None:
+    if uses_fsdp(options):
+        data = data_mesh(mesh, shape)
         shard_data(part, data, options.model.precision, pipelined=shape.pp > 1)
         return part
-    if shape.dp_replicate > 1:
+    if uses_ddp(options):
         return _replicate(part, mesh, options.parallel.compression)
     return part

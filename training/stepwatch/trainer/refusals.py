@@ -9,6 +9,7 @@ from stepwatch.signals.errors import UsageError
 from .options import Options
 from .placement import STAGES_PER_RANK, ideal_bubble, stage_count
 from .sizes import ModelSize, model_sizes
+from .strategy import splits_backward, uses_ddp
 
 
 def chosen_size(options: Options) -> ModelSize:
@@ -84,7 +85,7 @@ def _schedule(options: Options) -> list[str]:
             f"--schedule {name} runs micro-batches in {count // pp} equal rounds: make "
             f"--microbatches a multiple of it, such as {count // pp * pp}"
         )
-    if name in ("zero-bubble", "zbv"):
+    if splits_backward(options):
         if options.model.compile:
             complaints.append(f"--schedule {name} splits backward, which torch.compile cannot do")
         if options.model.activations != "keep":
@@ -96,15 +97,21 @@ def _schedule(options: Options) -> list[str]:
 
 
 def _replication(options: Options) -> list[str]:
-    mesh, parallel = options.parallel.mesh, options.parallel
-    plain = mesh.dp_replicate > 1 and mesh.dp_shard == 1 and mesh.tp == 1
-    complaints = []
-    if parallel.compression != "none" and not (plain and mesh.pp == 1):
-        complaints.append(
-            f"--compression {parallel.compression} works on DDP's buckets: only with a mesh of "
-            "dp_replicate alone"
-        )
-    return complaints
+    kind = options.parallel.compression
+    if kind != "none" and not (uses_ddp(options) and options.parallel.mesh.pp == 1):
+        return [
+            f"--compression {kind} works on DDP's buckets: only with a mesh of dp_replicate alone"
+        ]
+    return []
+
+
+def _compiled(options: Options) -> list[str]:
+    if options.model.compile and options.parallel.mesh.tp > 1:
+        return [
+            "--compile with tp: torch.compile loses the distributed tensors of sequence-parallel "
+            "norms (torch 2.13); leave one of the two out"
+        ]
+    return []
 
 
 def refuse(options: Options) -> None:
@@ -114,7 +121,7 @@ def refuse(options: Options) -> None:
         UsageError: says the first thing that cannot work, and why.
     """
     size = chosen_size(options)
-    for check in (_numbers, _schedule, _replication):
+    for check in (_numbers, _schedule, _replication, _compiled):
         if complaints := check(options):
             raise UsageError(complaints[0])
     if complaints := _shape(options, size):

@@ -57,16 +57,25 @@ class Saver:
         keep: how many to keep.
         beside: write on a thread beside training instead of within it.
         at: called with a stage and a step at each stage of a save (fault injection).
+        note: called with every attempt once it has ended, well or not.
     """
 
     def __init__(
-        self, root: Path, ranks: Ranks, keep: int, *, beside: bool, at: Callable[[str, int], None]
+        self,
+        root: Path,
+        ranks: Ranks,
+        keep: int,
+        *,
+        beside: bool,
+        at: Callable[[str, int], None],
+        note: Callable[[Attempt], None],
     ) -> None:
         self._root = root
         self._ranks = ranks
         self._keep = keep
         self._beside = beside
         self._at = at
+        self._note = note
         self._stager = _stager()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stepwatch-checkpoint")
         self._pending: Future[None] | None = None
@@ -91,10 +100,13 @@ class Saver:
         with handle:
             self._at("begin", manifest.step)
             staged: Any = self._stager.stage(tensors)
-            self._pending = self._thread.submit(self._finish, manifest, staged, handle, attempt)
+            # What the loop waits for is known before the rest begins, so the rest may note it.
+            attempt.stall_seconds = time.monotonic() - begun
+            self._pending = self._thread.submit(
+                self._finish, manifest, staged, handle, attempt, begun
+            )
             if not self._beside:
                 self.wait(None)
-        attempt.stall_seconds = time.monotonic() - begun
 
     def wait(self, timeout_seconds: float | None) -> bool:
         """Wait for the save under way; returns whether it ended in time.
@@ -123,6 +135,7 @@ class Saver:
         staged: dict[str, Any],
         handle: CheckpointHandle,
         attempt: Attempt,
+        begun: float,
     ) -> None:
         step = manifest.step
 
@@ -143,6 +156,9 @@ class Saver:
             handle.failed(attempt.failure)
             if self._ranks.rank == 0:
                 print(f"checkpoint of step {step} failed: {error}", file=sys.stderr, flush=True)
+        if not self._beside:
+            attempt.stall_seconds = time.monotonic() - begun
+        self._note(attempt)
 
     def _retire(self) -> None:
         steps = places.published_steps(self._root)

@@ -1,0 +1,34 @@
+"""Fitting the mesh to the ranks that an elastic job has at the moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from stepwatch.signals.errors import UsageError
+
+from .mesh import MeshShape
+from .options import Options
+
+
+def fitted_mesh(options: Options, world: int) -> MeshShape:
+    """The configured mesh with its data axes shrunk to `world` ranks; pp and tp stay.
+
+    Replicas go first; what then does not fit shrinks the shards. The batch stays the same, so
+    every remaining rank reads more of it.
+
+    Raises:
+        UsageError: no data axis fits, or the batch cannot be divided over it.
+    """
+    shape, parallel = options.parallel.mesh, options.parallel
+    fixed = shape.pp * shape.tp
+    if world == shape.world:
+        return shape
+    data, rest = divmod(world, fixed)
+    if rest or parallel.batch % (data * parallel.microbatches):
+        raise UsageError(
+            f"{world} ranks cannot carry pp={shape.pp}, tp={shape.tp} with --batch "
+            f"{parallel.batch} in {parallel.microbatches} micro-batches: change --nodes"
+        )
+    shards = math.gcd(data, shape.dp_shard)
+    return replace(shape, dp_replicate=data // shards, dp_shard=shards)

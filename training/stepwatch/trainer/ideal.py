@@ -1,0 +1,96 @@
+"""The bubble that a pipeline schedule cannot avoid, played through from the schedule's own order.
+
+Forward, input gradient and weight gradient take one unit each, a full backward two, and sending
+takes nothing. What is then still idle is the schedule's, not the machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+_UNITS = {"F": 1, "B": 2, "I": 1, "W": 1}
+
+
+class Work(NamedTuple):
+    """One piece: kind (F, B, I or W), stage and micro-batch."""
+
+    kind: str
+    stage: int
+    microbatch: int
+
+
+def _needs(work: Work, last_stage: int) -> list[tuple[str, int, int]]:
+    stage, microbatch = work.stage, work.microbatch
+    if work.kind == "F":
+        return [("F", stage - 1, microbatch)] if stage else []
+    if work.kind == "W":
+        return [("I", stage, microbatch)]
+    above = [("I", stage + 1, microbatch)] if stage < last_stage else []
+    return [("F", stage, microbatch), *above]
+
+
+def simulated_bubble(order: Mapping[int, Sequence[Work]]) -> float:
+    """Idle share of all ranks when each works through its list as soon as inputs are there.
+
+    Raises:
+        ValueError: the lists wait for each other for ever.
+    """
+    last_stage = max(work.stage for row in order.values() for work in row)
+    done: dict[tuple[str, int, int], int] = {}
+    clock = dict.fromkeys(order, 0)
+    left = {rank: list(row) for rank, row in order.items()}
+    while any(left.values()):
+        moved = False
+        for rank, row in left.items():
+            while row and all(need in done for need in _needs(row[0], last_stage)):
+                work = row.pop(0)
+                ready = max((done[need] for need in _needs(work, last_stage)), default=0)
+                clock[rank] = max(clock[rank], ready) + _UNITS[work.kind]
+                # A full backward also gives the input gradient that the stage before waits for.
+                done["I" if work.kind in "BI" else work.kind, work.stage, work.microbatch] = clock[
+                    rank
+                ]
+                moved = True
+        if not moved:
+            raise ValueError("the schedule's ranks wait for each other for ever")
+    busy = sum(_UNITS[work.kind] for row in order.values() for work in row)
+    return 1.0 - busy / (len(order) * max(clock.values()))
+
+
+def _flattened(actions: Iterable[Any]) -> list[Work]:
+    found: list[Work] = []
+    for action in actions:
+        if action is None:
+            continue
+        if action.sub_actions:
+            found += _flattened(action.sub_actions)
+        elif (kind := action.computation_type.value) in _UNITS:
+            found.append(Work(kind, action.stage_index, action.microbatch_index))
+    return found
+
+
+def _renumbered(row: list[Work]) -> list[Work]:
+    """The same list with forwards counted from 0 on every stage.
+
+    torch 2.13 numbers the forwards of 1F1B's last stage from 1 in the order it tells (not in the
+    one it runs): `Schedule1F1B._get_pipeline_order`.
+    """
+    first: dict[int, int] = {}
+    for work in row:
+        if work.kind == "F":
+            first[work.stage] = min(first.get(work.stage, work.microbatch), work.microbatch)
+    return [
+        work._replace(microbatch=work.microbatch - first[work.stage]) if work.kind == "F" else work
+        for work in row
+    ]
+
+
+def schedule_bubble(schedule: Any) -> float | None:
+    """Bubble of a torch pipeline schedule; None where it tells no order."""
+    order = getattr(schedule, "pipeline_order", None)
+    if not order:
+        return None
+    return simulated_bubble(
+        {rank: _renumbered(_flattened(actions)) for rank, actions in order.items()}
+    )
