@@ -15,10 +15,24 @@ from typing import Any
 
 import pytest
 
-SMALL = (
-    "--model debug --length 32 --batch 16 --microbatches 4 --data-bytes 200000 --seed 7 "
-    "--warmup 100 --checkpoint-every 0"
-).split()
+SMALL = [
+    "--model",
+    "debug",
+    "--length",
+    "32",
+    "--batch",
+    "16",
+    "--microbatches",
+    "4",
+    "--data-bytes",
+    "200000",
+    "--seed",
+    "7",
+    "--warmup",
+    "100",
+    "--checkpoint-every",
+    "0",
+]
 """A run of a few seconds. The warm-up outlasts it, so that the rate does not depend on --steps."""
 LIMIT_SECONDS = 240
 

@@ -100,7 +100,5 @@ def test_a_shard_damaged_in_place_fails_or_is_left_out(trainer: Any) -> None:
     failed = trainer.run(*flags, "--steps", "2", "--resume", "never")
     assert failed.code == 1
     assert "shard-00000.bin" in failed.printed
-    kept = trainer.train(
-        *flags, "--steps", "2", "--resume", "never", "--bad-shard", "quarantine"
-    )
+    kept = trainer.train(*flags, "--steps", "2", "--resume", "never", "--bad-shard", "quarantine")
     assert kept.result["quarantined_shards"] == ["shard-00000.bin"]

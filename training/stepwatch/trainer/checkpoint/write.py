@@ -109,9 +109,19 @@ class _Writer(FileSystemWriter):
         self._at = at
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        """Write this rank's files."""
+        """Write this rank's files.
+
+        Raises:
+            OSError: the storage does not take them.
+        """
         self._at("files")
-        return super().write_data(plan, planner)
+        try:
+            return super().write_data(plan, planner)
+        except RuntimeError as error:
+            # torch's archive writer buries what the storage said under a complaint of its own.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from error
+            raise
 
 
 def _write_tensors(
