@@ -17,7 +17,7 @@ from .spec import Alert, Case, Fired, Severity
 from .thresholds import STALLED_SECONDS
 
 
-def _series(open_incidents: str, stalled: str, running: str = "1x80") -> dict[str, str]:
+def _series(open_incidents: str, stalled: str, running: str = "1x90") -> dict[str, str]:
     return {
         f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="{FindingKind.HANG.value}"}}': open_incidents,
         f'{SECONDS_WITHOUT_PROGRESS.name}{{{JOB}="llama"}}': stalled,
@@ -66,19 +66,19 @@ ALERT = Alert(
         ),
         Case(
             name="the back-stop, where the detector said nothing",
-            series=_series("0x80", "0+15x80"),
-            at_seconds=660,
-            fired=(_fired("11m 0s"),),
+            series=_series("0x90", "0+15x90"),
+            at_seconds=960,
+            fired=(_fired("16m 0s"),),
         ),
         Case(
             name="silent after the job ended",
-            series=_series("0x80", "0+15x80", running="0x80"),
-            at_seconds=900,
+            series=_series("0x90", "0+15x90", running="0x90"),
+            at_seconds=1200,
         ),
         Case(
-            name="silent while a checkpoint takes five minutes",
-            series=_series("0x80", "0+15x20 0x60"),
-            at_seconds=300,
+            name="silent while a checkpoint takes ten minutes",
+            series=_series("0x90", "0+15x40 0x50"),
+            at_seconds=600,
         ),
     ),
 )

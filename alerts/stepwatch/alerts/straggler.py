@@ -5,15 +5,18 @@ from __future__ import annotations
 from stepwatch.signals.names import (
     ALERT_STRAGGLER,
     CAUSE,
+    INCIDENT_OPEN,
     JOB,
     JOB_RUNNING,
+    KIND,
     PHASE,
     SLOT,
     STRAGGLER_RANK,
     STRAGGLER_SLOWDOWN,
+    FindingKind,
 )
 
-from .expressions import while_running, worst
+from .expressions import either, incident, while_running, worst
 from .spec import Alert, Case, Fired, Severity
 from .thresholds import SLOWDOWN_RATIO
 
@@ -27,26 +30,39 @@ _WHO = (
 )
 
 
-def _series(slowdown: str, running: str = "1x40") -> dict[str, str]:
-    slot = f'{{{JOB}="llama",{SLOT}="0",{PHASE}="forward",{CAUSE}="cpu-steal"}}'
+_HOW_MUCH = (
+    f"{{{{ with printf `max({STRAGGLER_SLOWDOWN.name}{{{JOB}=%q}})` $labels.{JOB} | query }}}}"
+    " The worst takes {{ . | first | value | humanize }} times as long as its peers."
+    "{{ end }}"
+)
+_ALWAYS = "The slowest rank sets the pace of all the others."
+
+
+_IN_SLOT = f'{{{JOB}="llama",{SLOT}="0",{PHASE}="forward",{CAUSE}="cpu-contention"}}'
+_SLOWDOWN = f"{STRAGGLER_SLOWDOWN.name}{_IN_SLOT}"
+_RANK = f"{STRAGGLER_RANK.name}{_IN_SLOT}"
+
+
+def _series(slowdown: str, running: str = "1x40", incidents: str = "0x40") -> dict[str, str]:
     return {
-        f"{STRAGGLER_SLOWDOWN.name}{slot}": slowdown,
-        f"{STRAGGLER_RANK.name}{slot}": "2x40",
+        _SLOWDOWN: slowdown,
+        _RANK: "2x40",
         f'{JOB_RUNNING.name}{{{JOB}="llama"}}': running,
+        f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="{FindingKind.STRAGGLER.value}"}}': incidents,
     }
 
 
 ALERT = Alert(
     name=ALERT_STRAGGLER,
-    expr=while_running(f"{worst(STRAGGLER_SLOWDOWN)} > {SLOWDOWN_RATIO}"),
+    expr=while_running(
+        # An intermittent straggler leaves its slot between two slow spells; its incident stays.
+        either(f"{worst(STRAGGLER_SLOWDOWN)} > {SLOWDOWN_RATIO}", incident(FindingKind.STRAGGLER))
+    ),
     severity=Severity.TICKET,
     for_seconds=30,
     keep_firing_seconds=300,
-    summary=(
-        f"Job {{{{ $labels.{JOB} }}}}: "
-        "one rank is {{ $value | humanize }}x slower than its peers"
-    ),
-    description="The slowest rank sets the pace of all the others." + _WHO,
+    summary=f"Job {{{{ $labels.{JOB} }}}}: a rank holds the others back",
+    description=_ALWAYS + _WHO + _HOW_MUCH,
     impact="Every device of the job waits for this rank in each step; nothing is lost but time.",
     first_action="Run `stepwatch incidents`: it names rank, node, phase and cause.",
     cases=(
@@ -57,11 +73,20 @@ ALERT = Alert(
             fired=(
                 Fired(
                     {JOB: "llama"},
-                    "Job llama: one rank is 1.8x slower than its peers",
-                    "The slowest rank sets the pace of all the others."
-                    " Rank 2 in forward, cause: cpu-steal.",
+                    "Job llama: a rank holds the others back",
+                    f"{_ALWAYS} Rank 2 in forward, cause: cpu-contention."
+                    " The worst takes 1.8 times as long as its peers.",
                 ),
             ),
+        ),
+        Case(
+            name="an intermittent rank, between two slow spells",
+            series={
+                **_series("1.8 stale _ _ 1.8 stale", incidents="0 1x39"),
+                _RANK: "2 stale _ _ 2 stale",
+            },
+            at_seconds=120,
+            fired=(Fired({JOB: "llama"}, "Job llama: a rank holds the others back", _ALWAYS),),
         ),
         Case(
             name="silent at 1.2 times its peers",

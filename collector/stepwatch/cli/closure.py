@@ -74,7 +74,8 @@ def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Pr
         found += _dashboard(path, text, series, tree.runbooks)
     for path, page in tree.runbooks.items():
         found += _runbook(path, page, series, set(words.verbs))
-    return found
+    # Two links to one missing page are one problem.
+    return list(dict.fromkeys(found))
 
 
 def _stale(actual: Mapping[str, str], fresh: Mapping[str, str]) -> Iterator[Problem]:

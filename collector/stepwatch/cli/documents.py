@@ -128,15 +128,16 @@ def link_titles(text: str) -> Iterator[str]:
 
 def _parse_yaml(text: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        # The way through JSON refuses a document that contains itself.
+        return json.loads(json.dumps(yaml.safe_load(text), default=str, skipkeys=True))
+    except (yaml.YAMLError, ValueError, RecursionError):
         return None
 
 
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -26,14 +26,16 @@ def number(value: float | None, digits: int = 3) -> str:
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
-    """Columns as wide as their widest cell; the first column to the left, the others right."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ", left: int = 1
+) -> str:
+    """Columns as wide as their widest cell: `left` of them to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
-        first = cells[0].ljust(widths[0])
-        rest = (cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True))
-        return f"{indent}{'  '.join([first, *rest])}".rstrip()
+        sides = zip(cells, widths, range(len(cells)), strict=True)
+        padded = (c.ljust(width) if at < left else c.rjust(width) for c, width, at in sides)
+        return f"{indent}{'  '.join(padded)}".rstrip()
 
     return "\n".join(line(cells) for cells in (head, *rows))
 

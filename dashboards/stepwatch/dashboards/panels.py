@@ -146,7 +146,7 @@ def _legend() -> common_builders.VizLegendOptions:
         common_builders.VizLegendOptions()
         .display_mode(common.LegendDisplayMode.TABLE)
         .placement(common.LegendPlacement.BOTTOM)
-        .calcs(["lastNotNull", "max"])
+        .calcs(["last", "max"])
         .show_legend(True)
     )
 
@@ -186,6 +186,21 @@ def _organise(columns: Mapping[str, str]) -> dashboard.DataTransformerConfig:
             "indexByName": {name: index for index, name in enumerate(columns)},
             "renameByName": dict(columns),
         },
+    )
+
+
+def coloured(panel: table.Panel, column: str, colors: Mapping[str, str]) -> table.Panel:
+    """Write the texts of a column, named by its heading, in their colours."""
+    options = {
+        text: dashboard.ValueMappingResult(text=text, color=color, index=index)
+        for index, (text, color) in enumerate(colors.items())
+    }
+    return panel.override_by_name(
+        column,
+        [
+            dashboard.DynamicConfigValue("mappings", [dashboard.ValueMap(options=options)]),
+            dashboard.DynamicConfigValue("custom.cellOptions", {"type": "color-text"}),
+        ],
     )
 
 

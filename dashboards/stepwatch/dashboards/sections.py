@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.slo import SloState
 from stepwatch.signals.names import (
     ALERT_HANG,
     ALERT_STRAGGLER,
@@ -25,10 +26,12 @@ from .panels import (
     BAD,
     GOOD,
     NEUTRAL,
+    WARNING,
     About,
     Line,
     Panel,
     Steps,
+    coloured,
     heat,
     lines,
     link,
@@ -36,6 +39,14 @@ from .panels import (
     rows,
 )
 from .sdk import builders
+
+_COLORS = {
+    SloState.OK: GOOD,
+    SloState.BURNING: WARNING,
+    SloState.EXHAUSTED: BAD,
+    SloState.FROZEN: NEUTRAL,
+    SloState.UNKNOWN: NEUTRAL,
+}
 
 ANY: Steps = ((None, NEUTRAL), (1, BAD))
 """Zero is not praised, since a blind collector also counts zero; one is too many."""
@@ -102,7 +113,9 @@ def _incidents() -> Panel:
 
 def _states() -> Panel:
     about = About("SLO state", "The state each SLO is in; frozen or unknown is not healthy.")
-    return rows(about, Line(queries.SLO_STATES), columns={SLO: "SLO", STATE: "state"}, height=8)
+    columns = {SLO: "SLO", STATE: "state"}
+    table = rows(about, Line(queries.SLO_STATES), columns=columns, height=8)
+    return coloured(table, "state", {state.value: _COLORS[state] for state in SloState})
 
 
 def _budgets() -> Panel:
@@ -195,7 +208,7 @@ def telemetry(marks: Marks) -> Section:
 
 
 def _collector(marks: Marks) -> list[Panel]:
-    age = About("Age of newest record", "Of this job; the dashed line fires the alert.", "s", 12)
+    age = About("Record age over time", "Of this job; the dashed line fires the alert.", "s", 12)
     segments = About("Segments received", "By verdict; rejected ones are lost facts.", "cps", 12)
     seconds = About("Evaluation time", "Time the newest evaluation took.", "s")
     failures = About("Failed evaluations", "In the last minutes; no verdict comes from these.")

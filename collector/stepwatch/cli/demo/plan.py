@@ -73,7 +73,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
             )
     if arguments.data is not None and not arguments.data.exists():
         raise DataError(
-            f"there is no file or directory {arguments.data}; pass --data with text files"
+            f"there is no {arguments.data}; pass --data with a text file or a directory"
         )
     port = _usable_port(arguments.port)
     return Plan(

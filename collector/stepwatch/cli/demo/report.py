@@ -66,7 +66,8 @@ def _where(plan: Plan, page_url: str) -> list[str]:
         ]
     store = plan.store
     return [
-        f"page:  {page_url} once `stepwatch collector --store {store} --port {plan.port}` runs",
+        f"page:  {page_url}",
+        f"       while this runs: stepwatch collector --store {store} --port {plan.port}",
         f"ask:   stepwatch incidents --store {store}",
     ]
 

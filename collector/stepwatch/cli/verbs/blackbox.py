@@ -96,7 +96,7 @@ def rings_text(rings: list[dict[str, Any]]) -> str:
         mine = [ring for ring in rings if (ring["job"], ring["attempt"]) == (job, attempt)]
         rows = [_row(ring) for ring in sorted(mine, key=lambda ring: int(ring["rank"]))]
         head = ["rank", "node", "pid", "process", "step", "phase", "for", "inside", "last done"]
-        parts.append(f"{job}, attempt {attempt}\n{text.table(head, rows)}")
+        parts.append(f"{job}, attempt {attempt}\n{text.table(head, rows, left=9)}")
         for ring in mine:
             for step in ring.get("steps", ()):
                 phases = "  ".join(f"{k} {text.seconds(v)}" for k, v in step["seconds"].items())

@@ -49,7 +49,7 @@ def fleet_text(jobs: list[dict[str, Any]]) -> str:
         ]
         for job in jobs
     ]
-    return text.table(["job", "state", "attempt", "ranks", "step", "open", "slo"], rows, "")
+    return text.table(["job", "state", "attempt", "ranks", "step", "open", "slo"], rows, "", left=2)
 
 
 def job_text(job: dict[str, Any]) -> str:

@@ -1,0 +1,45 @@
+# stepwatch: `make` lists what there is.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-healthy test lint gen bench tools clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
+	@touch $@
+
+demo: $(READY)  ## train on four ranks, slow one down, say which and why (ARGS="--fault ...")
+	$(BIN)/stepwatch demo $(ARGS)
+
+demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an incident
+	$(BIN)/python tests/e2e/healthy_runs.py 10
+
+test: $(READY) tools lint  ## install what is missing, lint, and run every test
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/stepwatch check
+
+gen: $(READY)  ## write dashboards, rules and their tests anew
+	$(BIN)/stepwatch build
+
+bench: $(READY)  ## measure the budgets, side by side with a baseline
+	$(BIN)/python -m tests.bench $(ARGS)
+
+tools:  ## promtool and Chromium, installed from Debian's packages if missing
+	@tests/install-tools
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

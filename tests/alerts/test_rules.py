@@ -1,0 +1,84 @@
+"""The generated rules, judged by Prometheus' own promtool."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stepwatch.alerts import rules
+from stepwatch.alerts.catalogue import ALERTS
+from stepwatch.alerts.links import Links
+
+LINKS = Links("https://example.org/runbooks/", "https://grafana.example.org/d/job")
+
+
+def promtool(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    tool = shutil.which("promtool")
+    assert tool, "promtool is missing; install it with: apt-get install prometheus"
+    command = [tool, *words]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / rules.RULES_FILE).write_text(rules.rules_text(ALERTS, LINKS))
+    (tmp_path / rules.TESTS_FILE).write_text(rules.tests_text(ALERTS, LINKS))
+    return tmp_path
+
+
+def test_promtool_accepts_the_rules(folder: Path) -> None:
+    result = promtool("check", "rules", rules.RULES_FILE, folder=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{len(ALERTS)} rules found" in result.stdout
+
+
+def test_every_case_holds(folder: Path) -> None:
+    result = promtool("test", "rules", rules.TESTS_FILE, folder=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "alert"),
+    [
+        ("_slowdown_ratio) > 1.5", "_slowdown_ratio) > 1.9", "TrainingStraggler"),
+        ("_slowdown_ratio) > 1.5", "_slowdown_ratio) > 1.1", "TrainingStraggler"),
+        ("for: 30s", "for: 0s", "TrainingStraggler"),
+        ('kind="straggler"', 'kind="slow"', "TrainingStraggler"),
+        ("_without_progress) > 900", "_without_progress) > 9000", "TrainingHang"),
+        ("_without_progress) > 900", "_without_progress) > 300", "TrainingHang"),
+        ('kind="hang"', 'kind="hung"', "TrainingHang"),
+        ("_job_running) == 1", "_job_running) >= 0", "TrainingHang"),
+        ("_timestamp_seconds) > 60", "_timestamp_seconds) > 600", "TrainingTelemetryLost"),
+        ("_coverage_ratio) < 0.9", "_coverage_ratio) < 0.5", "TrainingTelemetryLost"),
+        ("(absent(stepwatch_collector_jobs))", "(vector(0) > 1)", "TrainingTelemetryLost"),
+        ("[3600s]", "[30s]", "TrainingTelemetryLost"),
+        ("first_action: 'Run", "first_action: 'Walk", "TrainingStraggler"),
+    ],
+)
+def test_a_changed_rule_fails_its_cases(folder: Path, right: str, wrong: str, alert: str) -> None:
+    path = folder / rules.RULES_FILE
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong))
+    result = promtool("test", "rules", rules.TESTS_FILE, folder=folder)
+    assert result.returncode != 0
+    assert alert in result.stdout + result.stderr
+
+
+def test_links_lead_to_the_given_places() -> None:
+    (group,) = yaml.safe_load(rules.rules_text(ALERTS, LINKS))["groups"]
+    for rule in group["rules"]:
+        told = rule["annotations"]
+        assert told["runbook_url"] == f"https://example.org/runbooks/{rule['alert']}"
+        assert told["dashboard_url"].startswith("https://grafana.example.org/d/job?var-job={{")
+
+
+def test_the_same_alerts_give_the_same_bytes() -> None:
+    assert rules.rules_text(ALERTS, LINKS) == rules.rules_text(ALERTS, LINKS)
+    assert rules.tests_text(ALERTS, LINKS) == rules.tests_text(ALERTS, LINKS)

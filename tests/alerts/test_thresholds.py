@@ -1,0 +1,18 @@
+"""Alerts stand behind the detectors, never before them."""
+
+from __future__ import annotations
+
+from stepwatch.alerts import thresholds
+from stepwatch.collector.detect.thresholds import load
+
+
+def test_the_back_stops_are_slower_than_the_detectors() -> None:
+    detectors = load()
+    hang = detectors.hang
+    assert max(hang.pause_seconds, hang.first_step_seconds) <= thresholds.STALLED_SECONDS
+    assert detectors.telemetry.least_seconds < thresholds.STALE_SECONDS
+
+
+def test_a_ratio_is_a_ratio() -> None:
+    assert thresholds.SLOWDOWN_RATIO > 1
+    assert 0 < thresholds.COVERAGE_RATIO < 1

@@ -1,0 +1,90 @@
+"""Bytes per rank and step: 8 ranks at one step a second, packed by the real agent."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.signals import wire
+from stepwatch.signals.blackbox import Identity, RingWriter
+from stepwatch.signals.records import Kind, Op
+
+from .result import Result
+
+RANKS, STEPS = 8, 300
+SECOND = 1_000_000_000
+
+
+def measure() -> Iterator[Result]:
+    """Everything a segment carries is counted: steps, collectives, live lines, host, cursors."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        raw = _spool_a_run(folder)
+        store = Store.sqlite(folder / "store.db")
+        stored = [StoredSegment(wire.decode(data), data) for data in raw]
+        store.add_segments(stored, 0)
+        store.close()
+        file_bytes = (folder / "store.db").stat().st_size / (RANKS * STEPS)
+    wire_bytes = sum(map(len, raw)) / (RANKS * STEPS)
+    yield Result(
+        "telemetry at rest, per rank and step",
+        f"{file_bytes:.0f} B",
+        "200 B",
+        f"on the wire {wire_bytes:.0f} B; 2,700 B for ARGUS (field.md)",
+    )
+
+
+def _spool_a_run(folder: Path) -> list[bytes]:
+    """One segment a second, as a node of 8 ranks at one step a second makes them."""
+    rings = [_ring(folder, rank) for rank in range(RANKS)]
+    agent = Agent(
+        AgentOptions(folder / "rings", folder / "spool", "http://127.0.0.1:9", "node-0", port=None)
+    )
+    noise = np.random.default_rng(0)
+    for step in range(1, STEPS + 1):
+        for ring in rings:
+            _write_step(ring, step, noise)
+        agent.tail.discover()
+        agent.pack()
+    return [data for _, data in agent.spool.oldest(STEPS + 1)]
+
+
+def _ring(folder: Path, rank: int) -> RingWriter:
+    identity = Identity("bench", 0, rank, RANKS, "node-0", os.getpid(), rank + 1, capacity=64)
+    return RingWriter(folder / "rings" / "bench" / "0" / str(rank), identity)
+
+
+def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None:
+    def jittered(seconds: float) -> int:
+        return int(seconds * SECOND * noise.normal(1.0, 0.02))
+
+    end = step * SECOND + jittered(0.01)
+    gather, scatter, reduce = jittered(0.08), jittered(0.05), jittered(0.01)
+    for op, count, spent in (
+        (Op.ALL_GATHER, 64, gather),
+        (Op.REDUCE_SCATTER, 32, scatter),
+        (Op.ALL_REDUCE, 2, reduce),
+    ):
+        ring.write(
+            Kind.COLLECTIVE,
+            step,
+            end,
+            7,
+            op,
+            count,
+            count << 20,
+            spent,
+            spent // count,
+            end - spent,
+        )
+    phases = [jittered(share) for share in (0.002, 0.004, 0.27, 0.53, 0.02)]
+    ring.write(
+        Kind.STEP, step, end, SECOND, *phases, 0, 0, gather + scatter + reduce, jittered(0.05),
+        8192, 8, 0, 2.0 + noise.normal(0, 0.1), 1.0 + noise.normal(0, 0.1),
+    )  # fmt: skip

@@ -1,0 +1,127 @@
+"""The dashboards' queries, evaluated by Prometheus' own engine over known series."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stepwatch.alerts.links import Links
+from stepwatch.cli import artefacts
+from stepwatch.cli.documents import queries as queries_of
+from stepwatch.dashboards import queries
+
+PHASES = {"data": 1, "forward": 2, "backward": 4}
+"""Seconds of each phase in every second, summed over ranks."""
+
+
+def promtool(*words: str) -> subprocess.CompletedProcess[str]:
+    tool = shutil.which("promtool")
+    assert tool, "promtool is missing; install it with: apt-get install prometheus"
+    return subprocess.run([tool, *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+def concrete(query: str) -> str:
+    """The query as Grafana sends it, for job `llama`."""
+    return re.sub(r"\$__\w+", "1m", query).replace("$job", "llama")
+
+
+def series() -> dict[str, str]:
+    found = {}
+    # Two collectors that export the same job must not count it twice.
+    for instance in ("one", "two"):
+        job = f'{{job_name="llama",instance="{instance}"'
+        for phase, pace in PHASES.items():
+            name = f'stepwatch_phase_seconds_total{job},phase="{phase}"}}'
+            found[name] = f"0+{pace * 15}x40"
+        found[f"stepwatch_collective_exposed_seconds_total{job}}}"] = "0+30x40"
+        found[f"stepwatch_pipeline_wait_seconds_total{job}}}"] = "0+15x40"
+        found[f"stepwatch_job_tokens_total{job}}}"] = "0+15000x40"
+        found[f'stepwatch_incident_open{job},kind="hang"}}'] = "1x40"
+        found[f'stepwatch_incident_open{job},kind="straggler"}}'] = "0x40"
+        found[f'stepwatch_slo_state{job},slo="goodput",state="healthy"}}'] = "0x40"
+        found[f'stepwatch_slo_state{job},slo="goodput",state="frozen"}}'] = "1x40"
+        found[f"stepwatch_job_step{job}}}"] = "30x40"
+        for bound, pace in (("1", 0), ("2", 15), ("+Inf", 15)):
+            name = f'stepwatch_step_duration_seconds_bucket{job},le="{bound}"}}'
+            found[name] = f"0+{pace}x40"
+    found['stepwatch_job_info{job_name="llama",attempt="0",job_class="trial",world_size="4"}'] = (
+        "1x20 stale"
+    )
+    found['stepwatch_job_info{job_name="llama",attempt="1",job_class="trial",world_size="4"}'] = (
+        "_x18 1x22"
+    )
+    return found
+
+
+def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "5m") -> str:
+    """Problems that promtool has with `expected`, a map of series to value; "" is none."""
+    test: dict[str, Any] = {
+        "interval": "15s",
+        "input_series": [{"series": name, "values": text} for name, text in series().items()],
+        "promql_expr_test": [
+            {
+                "expr": concrete(query),
+                "eval_time": at,
+                "exp_samples": [{"labels": k, "value": v} for k, v in expected.items()],
+            }
+        ],
+    }
+    path = tmp_path / "queries.test.yaml"
+    path.write_text(yaml.safe_dump({"evaluation_interval": "15s", "tests": [test]}))
+    result = promtool("test", "rules", str(path))
+    return "" if result.returncode == 0 else result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            queries.PHASE_SHARE,
+            {
+                '{job_name="llama",phase="data"}': 0.1,
+                '{job_name="llama",phase="forward"}': 0.2,
+                '{job_name="llama",phase="backward"}': 0.4,
+            },
+        ),
+        (queries.COLLECTIVE_SHARE, {'{job_name="llama"}': 0.2}),
+        (queries.PIPELINE_SHARE, {'{job_name="llama"}': 0.1}),
+        (queries.TOKENS, {'{job_name="llama"}': 1000}),
+        (queries.INCIDENT_COUNT, {'{job_name="llama"}': 1}),
+        (queries.SLO_STATES, {'{job_name="llama",slo="goodput",state="frozen"}': 1}),
+        (queries.step_quantile(0.5), {'{job_name="llama"}': 1.5}),
+        # No checkpoint was verified: what a restart would cost is not known, and not zero.
+        (queries.STEPS_AT_RISK, {}),
+        (queries.COVERAGE, {}),
+        (queries.ATTEMPT_BEGAN, {'{job_name="llama",attempt="1"}': 1}),
+    ],
+)
+def test_a_query_gives_what_its_panel_says(
+    tmp_path: Path, query: str, expected: dict[str, float]
+) -> None:
+    assert evaluate(tmp_path, query, expected) == ""
+
+
+def test_a_wrong_expectation_is_noticed(tmp_path: Path) -> None:
+    assert "FAILED" in evaluate(tmp_path, queries.TOKENS, {'{job_name="llama"}': 2000})
+
+
+def test_prometheus_accepts_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    (page,) = artefacts.build(Links("https://r", "https://g"), [artefacts.DASHBOARDS])
+    found = [query.expr for query in queries_of(page.text)]
+    rules = [
+        {"record": f"query_{number}", "expr": concrete(text)}
+        for number, text in enumerate(found)
+        if not text.startswith("label_values")
+    ]
+    assert len(rules) >= 30
+    path = tmp_path / "all.rules.yaml"
+    path.write_text(json.dumps({"groups": [{"name": "all", "rules": rules}]}))
+    result = promtool("check", "rules", str(path))
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,207 @@
+"""`stepwatch demo` end to end, and what a user reads and opens afterwards."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import ConsoleMessage, sync_playwright
+
+from .conftest import Site, until
+
+STEPS = 32
+CHROMIUM = "/usr/bin/chromium"
+CHROMIUM_WORDS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
+
+
+class Ran(NamedTuple):
+    """A finished demo: its folder, its JSON, and what it printed."""
+
+    folder: Path
+    report: dict[str, Any]
+    output: str
+
+
+def demo_words(*words: str) -> list[str]:
+    """Command line of a demo."""
+    return [sys.executable, "-m", "stepwatch.cli", "demo", *words]
+
+
+def demo_rings() -> set[Path]:
+    """Ring directories of demos on this machine."""
+    return set(Path("/dev/shm").glob("stepwatch-demo-*"))
+
+
+def run_demo(folder: Path, *words: str) -> Ran:
+    """Run a demo to its end."""
+    report, before = folder / "report.json", demo_rings()
+    options = ("--steps", str(STEPS), "--keep", str(folder / "kept"), "--json", str(report))
+    ran = subprocess.run(demo_words(*options, *words), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert demo_rings() <= before
+    return Ran(folder / "kept", json.loads(report.read_text()), ran.stdout)
+
+
+@pytest.fixture(scope="module")
+def slowed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A demo in which rank 1 is slow from step 14 on."""
+    folder = tmp_path_factory.mktemp("slowed")
+    return run_demo(folder, "--fault", "slow-compute:rank=1,step=14")
+
+
+def test_the_slowed_rank_and_no_other_is_named(slowed: Ran) -> None:
+    (incident,) = slowed.report["incidents"]
+    named = {key: incident[key] for key in ("kind", "rank", "phase", "cause", "since_step")}
+    assert named == {
+        "kind": "straggler",
+        "rank": 1,
+        "phase": "forward",
+        "cause": "slow-compute",
+        "since_step": 14,
+    }
+    assert incident["runbook"] == "TrainingStraggler"
+    assert incident["detected_after_seconds"] > 0
+    assert "INCIDENT straggler: rank 1 is slow in forward since step 14" in slowed.output
+
+
+def test_the_report_has_its_keys_and_real_numbers(slowed: Ran) -> None:
+    report = slowed.report
+    assert report["loss_last"] < report["loss_first"] < 6.0
+    assert report["tokens_per_second"] > 0
+    quantiles = report["step_seconds"]
+    assert 0 < quantiles["p50"] <= quantiles["p95"] <= quantiles["p99"]
+    assert [rank["rank"] for rank in report["ranks"]] == [0, 1, 2, 3]
+    assert [rank["stage"] for rank in report["ranks"]] == [0, 0, 1, 1]
+    for rank in report["ranks"]:
+        waits = rank["collective_wait_share"] + rank["pipeline_wait_share"]
+        assert sum(rank["phase_share"].values()) + waits == pytest.approx(1.0, abs=0.02)
+    assert report["checkpoints"]
+    assert all(item["verified"] and item["stall_seconds"] > 0 for item in report["checkpoints"])
+    assert [slo["name"] for slo in report["slos"]] == ["step-time"]
+
+
+def test_a_healthy_run_raises_nothing(tmp_path: Path) -> None:
+    ran = run_demo(tmp_path, "--fault", "none")
+    assert ran.report["incidents"] == []
+    assert ran.report["loss_last"] < ran.report["loss_first"]
+    assert "no incident" in ran.output
+
+
+def test_a_hang_names_the_rank_that_did_not_arrive(tmp_path: Path) -> None:
+    ran = run_demo(tmp_path, "--fault", "hang:rank=3,step=12")
+    (incident,) = ran.report["incidents"]
+    assert (incident["kind"], incident["rank"], incident["phase"]) == ("hang", 3, "forward")
+    assert (incident["since_step"], incident["runbook"]) == (12, "TrainingHang")
+
+
+def test_the_runbook_comes_with_the_values_of_the_incident(slowed: Ran) -> None:
+    (incident,) = slowed.report["incidents"]
+    store = ("--store", str(slowed.folder / "store.db"))
+    words = ("runbook", incident["runbook"], "--incident", incident["id"], *store)
+    ran = subprocess.run(
+        [sys.executable, "-m", "stepwatch.cli", *words], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (
+        f"stepwatch incidents --collector http://127.0.0.1:8480 --id {incident['id']}" in ran.stdout
+    )
+    assert "rank 1" in ran.stdout and "{rank}" not in ran.stdout and "{node}" not in ran.stdout
+
+
+@pytest.fixture(scope="module")
+def page_site(slowed: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A collector on the store that the demo left."""
+    site = Site(tmp_path_factory.mktemp("page"))
+    site.store_path = slowed.folder / "store.db"
+    site.start_collector()
+    yield site
+    site.close()
+
+
+def test_the_page_shows_heatmap_and_incident_in_a_browser(page_site: Site, tmp_path: Path) -> None:
+    said: list[ConsoleMessage] = []
+    failures: list[object] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_WORDS)
+        page = browser.new_page()
+        page.on("console", said.append)
+        page.on("pageerror", failures.append)
+        page.goto(f"{page_site.url}/jobs/demo")
+        page.wait_for_selector("#heatmap rect.cell")
+        cells = page.locator("#heatmap rect.cell")
+        fills = page.eval_on_selector_all(
+            "#heatmap rect.cell", "cells => cells.map(c => c.getAttribute('fill'))"
+        )
+        headline = page.locator(".incident .headline").inner_text()
+        count = cells.count()
+        page.screenshot(path=tmp_path / "job.png", full_page=True)
+        browser.close()
+    assert count == 4 * STEPS
+    assert len(set(fills)) > 10
+    assert headline.startswith("rank 1 is slow in forward since step 14")
+    assert [message.text for message in said if message.type == "error"] == []
+    assert failures == []
+    assert (tmp_path / "job.png").stat().st_size > 10_000
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = demo_rings()
+    words = demo_words("--fault", "none", "--keep", str(tmp_path / "kept"))
+    demo = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until("ranks to start", lambda: any(path.glob("*/*/0") for path in demo_rings() - before))
+    time.sleep(3)
+    demo.send_signal(signal.SIGINT)
+    _, complaint = demo.communicate(timeout=60)
+    assert (demo.returncode, complaint) == (130, "stepwatch: interrupted\n")
+    assert demo_rings() <= before
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert str(tmp_path) not in listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (["--fault", "slow-compuet"], 2, "no fault 'slow-compuet'; did you mean 'slow-compute'?"),
+        (["--fault", "hang:rnak=1"], 2, "fault hang has no option 'rnak'; did you mean 'rank'?"),
+        (["--fault", "hang:rank=9"], 2, "fault hang: rank 9; the demo has ranks 0-3"),
+        (["--fault", "hang:step=500"], 2, "step 500 is never reached in 60 steps"),
+        (["--steps", "3"], 2, "at least 10 steps"),
+        (["--data", "/nowhere/text"], 1, "there is no /nowhere/text; pass --data"),
+        (["--keep", "/proc/demo"], 1, "cannot write to --keep /proc/demo"),
+        (["--nonsense"], 2, "unrecognized arguments: --nonsense; see `stepwatch demo --help`"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(words: list[str], code: int, complaint: str) -> None:
+    before = demo_rings()
+    ran = subprocess.run(demo_words(*words), capture_output=True, text=True)
+    assert ran.returncode == code
+    assert complaint in ran.stderr and ran.stderr.count("\n") == 1
+    assert demo_rings() <= before
+
+
+def test_a_port_in_use_is_refused_in_one_line() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ran = subprocess.run(demo_words("--port", str(port)), capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        f"stepwatch: port {port} is in use; pass another --port\n",
+    )
