@@ -16,22 +16,8 @@ from typing import Any
 import pytest
 
 SMALL = [
-    "--model",
-    "debug",
-    "--length",
-    "32",
-    "--batch",
-    "16",
-    "--microbatches",
-    "4",
-    "--data-bytes",
-    "200000",
-    "--seed",
-    "7",
-    "--warmup",
-    "100",
-    "--checkpoint-every",
-    "0",
+    *("--model", "debug", "--length", "32", "--batch", "16", "--microbatches", "4"),
+    *("--data-bytes", "200000", "--seed", "7", "--warmup", "100", "--checkpoint-every", "0"),
 ]
 """A run of a few seconds. The warm-up outlasts it, so that the rate does not depend on --steps."""
 LIMIT_SECONDS = 240
@@ -41,6 +27,7 @@ LIMIT_SECONDS = 240
 class Finished:
     """How a run ended: exit code, its JSON result ({} without one) and what it printed."""
 
+    directory: Path
     code: int
     result: dict[str, Any]
     printed: str
@@ -85,7 +72,7 @@ class Trainer:
             os.killpg(process.pid, signal.SIGKILL)
             raise
         result = json.loads(self._json.read_bytes()) if self._json.exists() else {}
-        return Finished(process.returncode, result, printed)
+        return Finished(self.directory, process.returncode, result, printed)
 
     def run(self, *flags: str, **changes: str) -> Finished:
         """Run to the end, whatever the end is."""

@@ -1,4 +1,4 @@
-"""Checkpoints damaged on their storage, and storage that takes none: what a resume does with them."""
+"""Checkpoints damaged on their storage, and storage that takes none: what becomes of the run."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ mounting = pytest.mark.skipif(
 
 
 def _mounted(trainer: Any, mount: str, *flags: str) -> list[str]:
-    """Command that trains with `mount` (a shell line, $1 the checkpoints) in a namespace of its own."""
+    """Command that trains where `mount`, a shell line with the checkpoints as $1, has been run."""
     root = trainer.run_dir / "checkpoints"
     root.mkdir(parents=True, exist_ok=True)
     script = f'{mount} && shift && exec "$@"'

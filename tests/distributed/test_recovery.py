@@ -93,7 +93,7 @@ def test_another_model_is_refused_with_the_first_key_that_differs(trainer: Any) 
 def test_a_shard_damaged_in_place_fails_or_is_left_out(trainer: Any) -> None:
     text = trainer.directory / "text.txt"
     text.write_text("".join(f"line {number} of the text\n" for number in range(80_000)))
-    flags = ("--mesh", "dp_shard=2", "--data", str(text), "--data-bytes", "3000000")
+    flags = ("--mesh", "pp=1", "--data", str(text), "--data-bytes", "3000000")
     trainer.train(*flags, "--steps", "1")
     shard = trainer.run_dir / "data" / "shard-00000.bin"
     shard.write_bytes(b"x" + shard.read_bytes()[1:])

@@ -90,8 +90,10 @@ def test_lossy_arithmetic_stays_close(
     assert 0.0 < _difference(losses, alone) <= tolerance
 
 
-def test_hooks_change_no_bit(trainer: Any) -> None:
-    flags = ("--steps", "8", "--resume", "never")
-    watched = trainer.train(*flags)
-    assert any((trainer.directory / "rings").rglob("*"))
+def test_hooks_change_no_bit(trainer: Any, straight: Callable[..., Any]) -> None:
+    flags = ("--mesh", "pp=2,dp_shard=2", "--steps", "12")
+    watched = straight(*flags)
+    rings = watched.directory / "rings"
+    assert len([path for path in rings.rglob("*") if path.is_file()]) == 4
     assert trainer.train(*flags, STEPWATCH_DISABLE="1").losses == watched.losses
+    assert not (trainer.directory / "rings").exists()
