@@ -125,15 +125,24 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "MeshShape": "a mesh, such as pp=2,dp_shard=2",
+}
+
+
 def _converted(entry: dataclasses.Field[Any], value: Any) -> Any:
     kind = str(entry.type)
     try:
         # TOML's own numbers must not be cut (1.5 to 1) nor taken from true.
         if kind == "int" and isinstance(value, float | bool):
-            raise ValueError("a whole number is needed")
+            raise ValueError("cut")
         result = _READERS[kind](value)
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{_flag(entry.name)} {value!r} is not a {kind}: {error}") from error
+        raise UsageError(f"{_flag(entry.name)} {value!r} is not {_NAMES[kind]}") from error
     choices = entry.metadata["choices"]
     if choices and result not in choices:
         raise UsageError(f"{_flag(entry.name)} {result!r}: {_nearest(str(result), choices)}")
