@@ -38,7 +38,8 @@ class TimedCommunication:
         try:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
         finally:
-            timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
+            if self._watch.timeline is not None:  # closed meanwhile, by a signal handler say
+                timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
 
 
 def watch_fsdp2(watch: Watch, module: Any) -> None:
