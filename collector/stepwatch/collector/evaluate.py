@@ -55,15 +55,16 @@ class Evaluator:
         self._clock = clock
         self._started_s = clock.wall_ns() / NANOSECONDS
 
-    def restore(self, job: str) -> None:
+    def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector."""
-        verdicts = self.verdicts.setdefault(job, Verdicts())
-        for document in self._store.incidents(job):
+        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        for document in self._store.incidents(job.name):
             incident = incident_from(document)
             verdicts.incidents[incident.id] = incident
         for name in (sli.STEP_TIME, sli.GOODPUT):
-            slices = self._store.slices(job, name)
+            slices = self._store.slices(job.name, name)
             verdicts.slices[name] = {part.start_s: part for part in slices}
+        self._judge(verdicts, job.current)
 
     def evaluate(self, job: LiveJob) -> None:
         """Judge one job now and write what changed, in one transaction."""
@@ -73,10 +74,7 @@ class Evaluator:
         if verdicts.settled_at == attempt.received_s:
             return
         changed = self._slices(job, verdicts)
-        verdicts.judgements = [
-            judge(slo, list(verdicts.slices.get(slo.sli, {}).values()), attempt.newest_s)
-            for slo in self._slos
-        ]
+        self._judge(verdicts, attempt)
         ended = has_ended(attempt, now)
         silent = now - max(attempt.received_s, self._started_s)
         verdicts.findings = [] if ended else self._findings(attempt, verdicts, silent)
@@ -96,6 +94,12 @@ class Evaluator:
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         if ended and now - attempt.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = attempt.received_s
+
+    def _judge(self, verdicts: Verdicts, attempt: Attempt) -> None:
+        verdicts.judgements = [
+            judge(slo, list(verdicts.slices.get(slo.sli, {}).values()), attempt.newest_s)
+            for slo in self._slos
+        ]
 
     def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, sli.Slice]]:
         attempts = [(attempt, lost) for attempt, lost in job.ordered() if len(attempt.ledger)]

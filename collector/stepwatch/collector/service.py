@@ -108,4 +108,5 @@ class Service:
                     logger.warning("a stored segment of %s is unreadable: %s", name, error)
                     continue
                 self._state.apply([segment], received_ns / NANOSECONDS)
-            self._evaluator.restore(name)
+            if name in self._state.jobs:
+                self._evaluator.restore(self._state.jobs[name])

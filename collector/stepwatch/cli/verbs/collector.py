@@ -6,6 +6,7 @@ import argparse
 import logging
 import signal
 
+from stepwatch import runbooks
 from stepwatch.collector import app
 from stepwatch.collector.service import Service
 from stepwatch.signals import places
@@ -35,5 +36,5 @@ def run(arguments: argparse.Namespace) -> int:
     service = Service(app.open_store(arguments.store))
     host, port = opened.getsockname()[:2]
     logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
-    app.serve(service, opened, token, arguments.interval)
+    app.serve(service, opened, token, arguments.interval, runbooks.render)
     return 0
