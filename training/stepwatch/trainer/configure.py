@@ -41,6 +41,9 @@ def _described(entry: dataclasses.Field[Any]) -> str:
     return f"{text}{listed} [{entry.default}]" if entry.default != "" else f"{text}{listed}"
 
 
+_METAVARS = {"int": "N", "float": "X", "str": "WORD", "bool": "YES|NO", "MeshShape": "AXIS=N,..."}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare one flag per option, grouped by section; what is not given stays None."""
     parser.add_argument("--config", metavar="FILE", help="TOML file with the sections below")
@@ -55,7 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(f"[{section}]")
         for entry in dataclasses.fields(kind):
             group.add_argument(
-                _flag(entry.name), dest=entry.name, metavar="X", help=_described(entry)
+                _flag(entry.name),
+                dest=entry.name,
+                metavar=_METAVARS[str(entry.type)],
+                help=_described(entry),
             )
 
 
