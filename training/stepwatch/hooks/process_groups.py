@@ -2,8 +2,9 @@
 
 The post hook fires when the operation is enqueued. The end comes from the work's future, whose
 callback runs on another thread; it only marks the live line and appends to a queue that the
-training thread empties. A work without a future (Gloo's reduce-scatter) is polled when the next
-operation begins and at the step's boundary.
+training thread empties. A work without a future tells no end at all (Gloo's reduce-scatter does not
+even say when asked): such an operation is counted, and its time stays with the phase around it,
+unless the hooks time the call itself, as they do for FSDP2 on the CPU.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepwatch.signals.records import Op
 
 from .guard import guarded
+from .timeline import COLLECTIVE
 
 if TYPE_CHECKING:
     from .timeline import Timeline
@@ -63,9 +65,10 @@ def has_group_hooks() -> bool:
     return dist.is_available() and hasattr(dist.ProcessGroup, "register_pre_hook")
 
 
-def op_of(name: str) -> Op:
-    """Operation meant by a name such as `ALLREDUCE` or `_reduce_scatter_base`."""
-    lowered = name.lower()
+@functools.lru_cache(maxsize=64)
+def op_of(name: Any) -> Op:
+    """Operation meant by a `HookOpName` such as `ALLREDUCE`, or by its text."""
+    lowered = str(getattr(name, "name", name)).lower()
     return next((op for part, op in _MATCHES if part in lowered), Op.OTHER)
 
 
@@ -85,7 +88,7 @@ class GroupHooks:
         self._hooked: weakref.WeakSet[Any] = weakref.WeakSet()
         self._started: dict[tuple[int, int], Call] = {}
         self._ended: deque[tuple[Call, int]] = deque()
-        self._polled: list[tuple[Call, Any]] = []
+        self._endless: list[Call] = []
 
     def adopt_groups(self) -> None:
         """Register on groups that are not hooked yet."""
@@ -112,7 +115,10 @@ class GroupHooks:
             return
         if len(dist.distributed_c10d._world.pg_map) != len(self._hooked):
             self.adopt_groups()
-        self._poll(timeline)
+        for call in self._endless:
+            timeline.step_outside(call.entered)
+            timeline.depart(call.group, call.op, call.nbytes, call.arrived_ns, call.arrived_ns)
+        self._endless.clear()
         while self._ended:
             call, ended_ns = self._ended.popleft()
             timeline.depart(call.group, call.op, call.nbytes, call.arrived_ns, ended_ns)
@@ -122,10 +128,8 @@ class GroupHooks:
     @guarded()
     def _began(self, number: int, arguments: Any) -> None:
         timeline = self._watch.timeline
-        if timeline is None:
+        if timeline is None or timeline.bucket == COLLECTIVE:  # the call around it is timed
             return
-        if self._polled:
-            self._poll(timeline)
         op = int(op_of(arguments.name))
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
         arrived = timeline.arrive(number, op)
@@ -144,7 +148,7 @@ class GroupHooks:
         try:
             future = arguments.work.get_future()
         except RuntimeError:  # this backend's work has none
-            self._polled.append((call, arguments.work))
+            self._endless.append(call)
             return
         future.add_done_callback(lambda _: self._finished(timeline, call))
 
@@ -153,12 +157,3 @@ class GroupHooks:
         self._ended.append((call, time.monotonic_ns()))
         if self._watch.timeline is timeline:
             timeline.step_outside(call.entered)
-
-    def _poll(self, timeline: Timeline) -> None:
-        still = []
-        for call, work in self._polled:
-            if work.is_completed():
-                self._finished(timeline, call)
-            else:
-                still.append((call, work))
-        self._polled = still

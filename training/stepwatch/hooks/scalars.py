@@ -61,7 +61,7 @@ def scalar(value: Any) -> Scalar:
         raise ValueError(f"record one number, not a tensor of shape {tuple(value.shape)}")
     if value.device.type == "cuda":
         return DeviceScalar(value)
-    return as_float32(float(value))
+    return as_float32(float(value.detach()))
 
 
 def as_float32(value: float) -> float:

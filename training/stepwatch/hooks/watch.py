@@ -211,6 +211,11 @@ class Watch:
         self._disable()
         self.ring.close()
 
+    @guarded()
+    def _explain(self, failure: BaseException) -> None:
+        # An exception's own __str__ may fail; its name is told already.
+        self._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {failure}")
+
     def _disable(self) -> None:
         # Also what a forked child does first: the ring it inherited is its parent's.
         self.timeline = self.guard.publish = None
@@ -322,5 +327,6 @@ def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
         return
     failure = getattr(sys, "last_value", None)
     if watch._outcome is None and failure is not None:
-        watch._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {failure}")
+        watch._outcome = (LifecycleEvent.FAILURE, type(failure).__name__)
+        watch._explain(failure)
     watch.close()
