@@ -85,6 +85,17 @@ def run_directory(given: str) -> Iterator[Path]:
     yield path
 
 
+def require_place_for(result: str) -> None:
+    """Check that the result can be written before anything is started.
+
+    Raises:
+        ConfigurationError: its directory is missing or cannot be written.
+    """
+    parent = Path(result).absolute().parent
+    if result and not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise ConfigurationError(f"cannot write to {parent}: choose another --json")
+
+
 def rank_environment(faults: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Environment of the ranks: one thread each unless the user says otherwise, and the faults.
 
@@ -124,6 +135,7 @@ def launch(options: Options, faults: Sequence[str]) -> int:
     refuse(options)
     command = torchrun_command(options)
     environment = rank_environment(faults, os.environ)
+    require_place_for(options.run.json)
     for warning in warnings_for(options):
         print(f"warning: {warning}", file=sys.stderr)
     with run_directory(options.run.run_dir) as run_dir:
