@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from stepwatch import runbooks
-from stepwatch.cli.source import add_source_arguments, ask
+from stepwatch.cli.source import add_source_arguments, ask, component
 
 EXAMPLE = "stepwatch runbook TrainingStraggler --incident 3f2a91c0d4be"
 _FROM_INCIDENT = ("job", "attempt", "rank", "node", "phase", "cause", "since_step")
@@ -28,15 +28,18 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     values = {"collector": arguments.collector}
     if arguments.incident:
-        values |= incident_values(ask(arguments, f"/v1/incidents/{arguments.incident}"))
+        identity = component(arguments.incident, "incident")
+        values |= incident_values(ask(arguments, f"/v1/incidents/{identity}"))
     page = runbooks.render(arguments.name, values)
     print(json.dumps({"name": arguments.name, "text": page}) if arguments.json else page)
     return 0
 
 
 def incident_values(incident: dict[str, Any]) -> dict[str, str]:
-    """What an incident fills in; a rank that does not stand out stays a placeholder."""
+    """What an incident fills in; a rank or node that is not known stays a placeholder."""
     values = {key: str(incident[key]) for key in _FROM_INCIDENT}
     if incident["rank"] < 0:
-        del values["rank"], values["node"]
+        del values["rank"]
+    if incident["node"] == "unknown":
+        del values["node"]
     return {**values, "incident": incident["id"]}
