@@ -131,7 +131,7 @@ class Evaluator:
         step = attempt.ledger.complete_until(attempt.world)
         lost = telemetry.detect(silences, step, self._limits.telemetry)
         silent = min(silences.values(), default=0.0)
-        situations = rank_situations(attempt)
+        situations = rank_situations(attempt, self._clock.monotonic_ns() / NANOSECONDS)
         verdicts.still_seconds = min(
             (item.moved_age for item in situations), default=math.nan
         ) + max(silent, 0.0)
@@ -159,8 +159,11 @@ def _all_gone(attempt: Attempt) -> bool:
     return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
 
 
-def rank_situations(attempt: Attempt) -> list[hang.RankSituation]:
-    """The ranks that have not finished, as the hang detector takes them."""
+def rank_situations(attempt: Attempt, now_s: float) -> list[hang.RankSituation]:
+    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
+
+    An agent speaks of a dead rank once and no more: such a rank stands still from then on.
+    """
     situations = []
     for rank, view in attempt.states.items():
         row = view.row
@@ -168,6 +171,7 @@ def rank_situations(attempt: Attempt) -> list[hang.RankSituation]:
             continue
         now = int(row["time_ns"])
         moved = max(int(row["since_ns"]), int(row["collective_since_ns"]))
+        since = now_s - view.heard_s if attempt.is_gone(rank) else 0.0
         situations.append(
             hang.RankSituation(
                 rank,
@@ -177,7 +181,7 @@ def rank_situations(attempt: Attempt) -> list[hang.RankSituation]:
                 bool(row["waiting"]),
                 bool(row["in_collective"]),
                 int(row["collective_op"]),
-                (now - moved) / NANOSECONDS if moved else 0.0,
+                (now - moved) / NANOSECONDS + since if moved else since,
                 _age(now, int(row["heartbeat_ns"])),
                 _process_state(int(row["process_state"])),
             )

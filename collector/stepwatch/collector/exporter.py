@@ -131,6 +131,8 @@ def _judgements(jobs: Jobs) -> Iterator[Metric]:
     coverage: list[Sample] = []
     for job, verdicts in jobs:
         for name, slices in verdicts.slices.items():
+            if not slices:
+                continue
             good.append(((job.name, name), sum(part.good for part in slices.values())))
             total.append(((job.name, name), sum(part.total for part in slices.values())))
         for item in verdicts.judgements:
