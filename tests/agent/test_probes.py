@@ -101,7 +101,9 @@ def test_a_kernel_without_pressure_says_unknown_not_zero(proc: Proc) -> None:
     assert parse_table("a: b\n\nx\nMemTotal: -5 kB") == {}
 
 
-@pytest.mark.parametrize("content", ["", "\n", "garbage", "cpu", "cpu x y z w", "cpu 1 2", "\0" * 99])
+@pytest.mark.parametrize(
+    "content", ["", "\n", "garbage", "cpu", "cpu x y z w", "cpu 1 2", "\0" * 99]
+)
 @pytest.mark.parametrize("name", ["stat", "loadavg", "meminfo", "vmstat", "pressure/cpu"])
 def test_garbage_in_proc_is_never_more_than_an_unreadable_probe(
     proc: Proc, make_agent: Callable[..., Agent], name: str, content: str

@@ -63,7 +63,9 @@ def test_an_answer_that_acknowledges_nothing_loses_nothing(
     at_least: float,
     at_most: float,
 ) -> None:
-    moods: Moods = [(mood[0], {k: v.encode().decode("latin-1") for k, v in mood[1].items()}, mood[2])]
+    moods: Moods = [
+        (mood[0], {k: v.encode().decode("latin-1") for k, v in mood[1].items()}, mood[2])
+    ]
     rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db", moods=moods) as url:
         agent = make_agent(url)

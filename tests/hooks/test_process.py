@@ -60,7 +60,9 @@ def test_an_os_exit_is_no_clean_end(run: Run, rings: Path) -> None:
 
 
 def test_a_forked_child_writes_nothing(run: Run, rings: Path) -> None:
-    program = BEGIN + """
+    program = (
+        BEGIN
+        + """
 import os, sys, time
 handle = watch.checkpoint(9)
 handle.__enter__()
@@ -82,6 +84,7 @@ with watch.step():
     pass
 watch.close()
 """
+    )
     ended = run(program)
     assert ended.returncode == 0, ended.stderr
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 1]
@@ -93,7 +96,9 @@ watch.close()
 
 
 def test_multiprocessing_children_are_no_ranks(run: Run, rings: Path) -> None:
-    program = BEGIN + """
+    program = (
+        BEGIN
+        + """
 import multiprocessing
 def work():
     with watch.step():
@@ -103,6 +108,7 @@ child.start(); child.join()
 assert child.exitcode == 0
 watch.close()
 """
+    )
     ended = run(program)
     assert ended.returncode == 0, ended.stderr
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0]
@@ -126,23 +132,29 @@ print(heavy, threading.active_count(), spent)
 
 
 def test_no_thread_starts_when_switched_off(run: Run, rings: Path) -> None:
-    program = BEGIN + "import sys, threading; print(threading.active_count(), 'torch' in sys.modules)"
+    program = (
+        BEGIN + "import sys, threading; print(threading.active_count(), 'torch' in sys.modules)"
+    )
     assert run(program, STEPWATCH_DISABLE="1").stdout.strip() == "1 False"
     assert not rings.exists()
     assert run(program).stdout.strip() == "2 False"
 
 
 def test_without_torch_everything_but_attach_works(run: Run, rings: Path) -> None:
-    program = """
+    program = (
+        """
 import sys
 sys.modules["torch"] = sys.modules["torch.distributed"] = None
-""" + BEGIN + """
+"""
+        + BEGIN
+        + """
 with watch.step() as step, watch.collective("all_reduce", nbytes=8):
     step.record(loss=1)
 with watch.step(), watch.collective("all_reduce", group=object(), nbytes=8):
     pass
 watch.attach(model=object())
 """
+    )
     ended = run(program)
     assert ended.returncode == 0, ended.stderr
     assert rows_in(rings, Kind.COLLECTIVE)["bytes"].tolist() == [8, 8]
@@ -151,11 +163,15 @@ watch.attach(model=object())
 
 
 def test_no_threads_left_to_start_is_survived(run: Run, rings: Path) -> None:
-    program = """
+    program = (
+        """
 import threading
 def refuse(self):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = refuse
-""" + BEGIN + "print(watch.enabled, watch.guard.errors)"
+"""
+        + BEGIN
+        + "print(watch.enabled, watch.guard.errors)"
+    )
     assert run(program).stdout.strip() == "True 1"
     assert len(rows_in(rings, Kind.STEP)) == 1
