@@ -162,7 +162,12 @@ def _fitted(options: Options, environment: Mapping[str, str]) -> Options:
 
 def _built(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest) -> Session:
     place = runtime.place
-    watch = Watch.from_env(job=options.run.job, mesh_index=place.index, mesh_size=place.size)
+    watch = Watch.from_env(
+        job=options.run.job,
+        mesh_index=place.index,
+        mesh_size=place.size,
+        device=-1 if runtime.device.index is None else runtime.device.index,
+    )
     inject = Injector.from_env(rank=runtime.rank)
     data = open_data(options, run_dir, runtime)
     share, busy = assemble(options, runtime), BusyTime()
