@@ -181,7 +181,7 @@ def test_damage_done_while_the_agent_runs_is_refused_by_the_collector_and_counte
 )
 def test_damaged_cursors_are_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "cursors.json").write_bytes(content)
-    with pytest.raises(ConfigurationError, match="is damaged .* move the spool away") as refused:
+    with pytest.raises(ConfigurationError, match=r"is damaged .* move the spool away") as refused:
         Spool(tmp_path, "n1")
     assert "\n" not in str(refused.value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,8 @@ from stepwatch.hooks.timeline import BUCKETS, COLLECTIVE, PIPELINE_WAIT, Timelin
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.records import Kind, Op, Phase
 
-Bucket = int
+Tree = tuple[int, int, Any]
+"""(bucket, nanoseconds spent in it before and after each child, children)."""
 
 
 class Hands:
@@ -43,9 +45,9 @@ TREES = st.recursive(
 )
 
 
-def play(timeline: Timeline, hands: Hands, tree: object, own: list[int], moved: list[int]) -> None:
+def play(timeline: Timeline, hands: Hands, tree: Tree, own: list[int], moved: list[int]) -> None:
     """Enter, spend time, visit children, leave; `own` collects the self time of each bucket."""
-    bucket, spent, inner = tree  # type: ignore[misc]
+    bucket, spent, inner = tree
     arrived = 0
     if bucket == COLLECTIVE:
         arrived = timeline.enter_collective(9, int(Op.ALL_REDUCE))
@@ -66,11 +68,13 @@ def play(timeline: Timeline, hands: Hands, tree: object, own: list[int], moved: 
 
 @settings(max_examples=200, deadline=None)
 @given(steps=st.lists(st.lists(TREES, max_size=4), min_size=1, max_size=3), gap=st.integers(0, 999))
-def test_self_times_are_exact_and_add_up(ring: RingWriter, steps: object, gap: int) -> None:
+def test_self_times_are_exact_and_add_up(
+    ring: RingWriter, steps: list[list[Tree]], gap: int
+) -> None:
     hands = Hands()
     timeline = Timeline(ring, hands)
     timeline.begin()
-    for trees in steps:  # type: ignore[attr-defined]
+    for trees in steps:
         began, own, moved = hands.now, [0] * BUCKETS, [0]
         for tree in trees:
             hands.now += gap

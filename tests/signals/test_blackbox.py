@@ -12,6 +12,7 @@ import time
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ from stepwatch.signals.blackbox.layout import (
     unpack_live,
 )
 from stepwatch.signals.errors import RingError
-from stepwatch.signals.records import Kind
+from stepwatch.signals.records import DTYPES, Kind
 
 
 def identity(capacity: int = 16, ring_id: int = 7) -> Identity:
@@ -43,7 +44,7 @@ def write(ring: RingWriter, number: int) -> None:
 
 def numbers(read: RingRows) -> list[int]:
     """Numbers read, each checked against every place that holds it."""
-    rows = read.rows.get(Kind.LIFECYCLE, [])
+    rows = read.rows.get(Kind.LIFECYCLE, np.zeros(0, dtype=DTYPES[Kind.LIFECYCLE]))
     for row in rows:
         number = int(row["seq"])
         assert (row["rank"], row["step"], row["time_ns"]) == (3, number, number * 10)
@@ -333,5 +334,5 @@ def test_a_ring_belongs_to_its_user_alone(tmp_path: Path) -> None:
 def test_an_identity_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     for change in ({"rank": 1 << 40}, {"mesh_index": (1 << 20, 0, 0, 0)}):
         with pytest.raises(RingError, match="cannot create the ring"):
-            RingWriter(tmp_path / "0", identity()._replace(**change))  # type: ignore[arg-type]
+            RingWriter(tmp_path / "0", identity()._replace(**change))
     assert list(tmp_path.iterdir()) == []
