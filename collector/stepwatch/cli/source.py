@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from stepwatch.signals import places
-from stepwatch.signals.errors import StepwatchError, UsageError
+from stepwatch.signals.errors import ConfigurationError, StepwatchError, UsageError
 
 
 class SourceError(StepwatchError):
@@ -49,15 +49,42 @@ def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:
             response = asyncio.run(_from_store(arguments.store, path, query))
         else:
             response = _from_collector(arguments, path, query)
+    except httpx.InvalidURL as error:
+        raise UsageError(f"{arguments.collector[:200]!r} is no URL: {error}") from error
     except httpx.HTTPError as error:
         raise SourceError(
             f"no collector answers at {arguments.collector} ({type(error).__name__}); "
             "start one, or pass --collector URL or --store FILE"
         ) from error
+    document = _document(response)
     if response.status_code != 200:
-        reason = response.json().get("error", response.text) if response.content else "no reason"
-        raise SourceError(f"{path}: {reason}")
-    return response.json()
+        reason = document.get("error") if isinstance(document, dict) else None
+        raise SourceError(f"{path}: {reason or f'HTTP {response.status_code}'}")
+    if document is None:
+        raise SourceError(
+            f"what answers at {arguments.collector} is no collector; pass --collector URL"
+        )
+    return document
+
+
+def component(name: str, what: str) -> str:
+    """`name` where it may be a component of a path of the API.
+
+    Raises:
+        UsageError: no job or incident can have this name.
+    """
+    try:
+        return places.checked_name(name, what)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
+
+
+def _document(response: httpx.Response) -> Any:
+    """The answer's JSON; None where it holds none."""
+    try:
+        return response.json()
+    except ValueError:
+        return None
 
 
 def _from_collector(

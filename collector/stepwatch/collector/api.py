@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import math
+from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -20,13 +22,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepwatch.collector import summary
+from stepwatch.collector.evaluate import Verdicts
 from stepwatch.collector.exporter import JobExporter
 from stepwatch.collector.ingest import MAX_BODY_BYTES
+from stepwatch.collector.live import LiveJob
 from stepwatch.collector.runbook_page import ReadRunbook, relevant, runbook_document
 from stepwatch.collector.service import Service
 from stepwatch.signals.errors import StepwatchError
 
 MAX_REQUESTS_IN_FLIGHT = 16
+BODY_SECONDS = 30.0
+"""Time a client has to send its body; one that stalls must not keep others out."""
+Say = Callable[[LiveJob, Verdicts], dict[str, Any]]
 _OPEN_PATHS = ("/healthz", "/", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
@@ -56,7 +63,8 @@ def make_api(
         Route("/static/{name}", static),
     ]
     middleware = [Middleware(TokenGate, token=token)] if token else []
-    return Starlette(routes=routes, middleware=middleware)
+    handlers = {sa.exc.SQLAlchemyError: store_gone}
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
 class TokenGate:
@@ -93,60 +101,58 @@ class Api:
         self._registry.register(JobExporter(service))
 
     async def segments(self, request: Request) -> Response:
-        """Take segments; 413 too large, 429 overloaded, 503 when the store is gone."""
+        """Take segments; 408 too slow, 413 too large, 429 overloaded, 503 store gone."""
         if self._in_flight >= MAX_REQUESTS_IN_FLIGHT:
             return _problem(429, "too many requests in flight", {"retry-after": "1"})
         self._in_flight += 1
         try:
-            body = await _bounded_body(request)
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _bounded_body(request)
             if body is None:
                 return _problem(413, f"send at most {MAX_BODY_BYTES} bytes at once")
             verdicts = await run_in_threadpool(self._service.receive, body)
         except ClientDisconnect:
             return _problem(400, "the request ended early")
-        except sa.exc.SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or type(error).__name__)
-            return _problem(503, f"the store does not answer: {reason}", {"retry-after": "5"})
+        except TimeoutError:
+            return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s")
         finally:
             self._in_flight -= 1
         return _json({"verdicts": [verdict._asdict() for verdict in verdicts]})
 
     async def jobs(self, request: Request) -> Response:
         """All jobs, newest written first."""
-        jobs, now = self._service.jobs_now()
-        return _json({"jobs": [summary.job_line(job, seen, now) for job, seen in jobs]})
+
+        def lines() -> list[dict[str, Any]]:
+            with self._service.still():
+                jobs, now = self._service.jobs_now()
+                return [summary.job_line(job, seen, now) for job, seen in jobs]
+
+        return _json({"jobs": await run_in_threadpool(lines)})
 
     async def job(self, request: Request) -> Response:
         """One job."""
-        found = self._service.job(request.path_params["job"])
-        if found is None:
-            return _problem(404, "no such job; /v1/jobs lists them")
-        document = await run_in_threadpool(summary.job_summary, *found, self._service.now())
-        return _json(document)
+        return await self._about_job(
+            request, lambda job, seen: summary.job_summary(job, seen, self._service.now())
+        )
 
     async def heatmap(self, request: Request) -> Response:
         """Seconds over ranks and steps; `?metric=` is one of `summary.METRIC_PLANES`."""
-        found = self._service.job(request.path_params["job"])
-        if found is None:
-            return _problem(404, "no such job; /v1/jobs lists them")
         metric = request.query_params.get("metric", "work")
         if metric not in summary.METRIC_PLANES:
             return _problem(400, f"metric must be one of {', '.join(summary.METRIC_PLANES)}")
-        return _json(await run_in_threadpool(summary.heatmap, found[0].current, metric))
+        return await self._about_job(request, lambda job, _: summary.heatmap(job.current, metric))
 
     async def incidents(self, request: Request) -> Response:
         """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""
         job, state = request.query_params.get("job"), request.query_params.get("state")
-        found = await run_in_threadpool(self._service.store.incidents, job)
-        kept = [item for item in found if state is None or item["state"] == state]
-        return _json({"incidents": kept})
+        found = await run_in_threadpool(self._service.store.incidents, job, state)
+        return _json({"incidents": found})
 
     async def incident(self, request: Request) -> Response:
         """One incident."""
-        found = await run_in_threadpool(self._service.store.incidents)
         wanted = request.path_params["id"]
-        match = next((item for item in found if item["id"] == wanted), None)
-        return _json(match) if match else _problem(404, "no such incident")
+        found = await run_in_threadpool(self._service.store.incident, wanted)
+        return _json(found) if found else _problem(404, "no such incident")
 
     async def runbook(self, request: Request) -> Response:
         """A runbook as HTML; `?incident=` or `?job=` choose whose values are filled in."""
@@ -163,12 +169,36 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text."""
-        text = await run_in_threadpool(generate_latest, self._registry)
-        return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+        def text() -> bytes:
+            with self._service.still():
+                return generate_latest(self._registry)
+
+        return Response(await run_in_threadpool(text), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def _about_job(self, request: Request, say: Say) -> Response:
+        """Let `say` describe a job while nothing moves; 404 where it is not known."""
+        name = request.path_params["job"]
+
+        def answer() -> dict[str, Any] | None:
+            with self._service.still():
+                found = self._service.job(name)
+                return None if found is None else say(*found)
+
+        document = await run_in_threadpool(answer)
+        if document is None:
+            return _problem(404, "no such job; /v1/jobs lists them")
+        return _json(document)
 
     async def health(self, request: Request) -> Response:
         """200 while the process answers."""
         return PlainTextResponse("ok\n")
+
+
+async def store_gone(request: Request, error: Exception) -> Response:
+    """503: whatever asked, the store did not answer."""
+    reason = str(getattr(error, "orig", None) or type(error).__name__)
+    return _problem(503, f"the store does not answer: {reason}", {"retry-after": "5"})
 
 
 def page(name: str) -> Any:

@@ -13,7 +13,7 @@ from stepwatch.collector.api import make_api
 from stepwatch.collector.runbook_page import ReadRunbook
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
-from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.errors import ConfigurationError, StepwatchError
 
 
 def listen(host: str, port: int, token: str | None) -> socket.socket:
@@ -32,10 +32,11 @@ def listen(host: str, port: int, token: str | None) -> socket.socket:
     try:
         opened.bind((host, port))
         opened.listen(128)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         opened.close()
+        reason = getattr(error, "strerror", None) or "no such port"
         raise ConfigurationError(
-            f"cannot listen on {host}:{port}: {error.strerror}; pass another --port"
+            f"cannot listen on {host}:{port}: {reason}; pass another --port"
         ) from error
     return opened
 
@@ -56,18 +57,36 @@ def serve(
     interval: float,
     runbook: ReadRunbook | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then close everything."""
+    """Serve until SIGTERM or SIGINT, then close everything.
+
+    Raises:
+        StepwatchError: the evaluation thread died; a collector that no longer judges must not look
+            alive.
+    """
     config = uvicorn.Config(
         make_api(service, token, runbook), log_level="warning", access_log=False, lifespan="off"
     )
-    evaluation = threading.Thread(target=service.run, args=(interval,), name="evaluate")
+    server = uvicorn.Server(config)
+    judging = threading.Event()
+    judging.set()
+
+    def judge() -> None:
+        try:
+            service.run(interval)
+            judging.clear()
+        finally:
+            server.should_exit = True
+
+    evaluation = threading.Thread(target=judge, name="evaluate")
     evaluation.start()
     try:
-        uvicorn.Server(config).run(sockets=[opened])
+        server.run(sockets=[opened])
     finally:
         service.stop()
         evaluation.join()
         service.store.close()
+    if judging.is_set():
+        raise StepwatchError("the evaluation ended in an error, see the log; start it again")
 
 
 def _is_loopback(host: str) -> bool:

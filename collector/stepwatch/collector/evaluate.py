@@ -23,6 +23,8 @@ HISTORY_STEPS = 128
 """Steps handed to the straggler detector: it judges the newest and looks back for the first."""
 ABANDONED_SECONDS = 24 * 3600.0
 """Silence after which a job that never said its end is no longer expected to run."""
+FROZEN_AFTER_SECONDS = 3.0
+"""A node's silence after which incidents about ranks stay as they are: agents send every second."""
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is judged a little longer: the last segments may still be on their way."""
 
@@ -53,31 +55,33 @@ class Evaluator:
         self._slos = slos
         self._limits = limits
         self._clock = clock
-        self._started_s = clock.wall_ns() / NANOSECONDS
 
     def restore(self, job: LiveJob) -> None:
-        """Take up the incidents and slices of an earlier collector."""
-        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        """Take up the incidents and slices of an earlier collector, and judge from them."""
+        verdicts = self.verdicts[job.name] = Verdicts()
         for document in self._store.incidents(job.name):
             incident = incident_from(document)
             verdicts.incidents[incident.id] = incident
         for name in (sli.STEP_TIME, sli.GOODPUT):
             slices = self._store.slices(job.name, name)
             verdicts.slices[name] = {part.start_s: part for part in slices}
-        self._judge(verdicts, job.current)
+        verdicts.judgements = self._judgements(job, verdicts)
+
+    def forget(self, job: str) -> None:
+        """Drop what was said about a job; the store keeps it."""
+        self.verdicts.pop(job, None)
 
     def evaluate(self, job: LiveJob) -> None:
         """Judge one job now and write what changed, in one transaction."""
         now = self._clock.wall_ns() / NANOSECONDS
         verdicts = self.verdicts.setdefault(job.name, Verdicts())
         attempt = job.current
-        if verdicts.settled_at == attempt.received_s:
+        if verdicts.settled_at == job.received_s:
             return
         changed = self._slices(job, verdicts)
-        self._judge(verdicts, attempt)
         ended = has_ended(attempt, now)
-        silent = now - max(attempt.received_s, self._started_s)
-        verdicts.findings = [] if ended else self._findings(attempt, verdicts, silent)
+        silences = attempt.silences(self._clock.monotonic_ns() / NANOSECONDS)
+        verdicts.findings = [] if ended else self._findings(attempt, verdicts, silences)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
         moment = Moment(
             job.name,
@@ -86,18 +90,23 @@ class Evaluator:
             attempt.newest_s or now,
             {rank: view.node for rank, view in attempt.states.items()},
             attempt.world,
-            frozen=lost or silent > 3.0,
+            frozen=lost or max(silences.values(), default=0.0) > FROZEN_AFTER_SECONDS,
             ended=ended,
         )
         moved = advance(verdicts.incidents.values(), verdicts.findings, moment)
-        self._store.save_evaluation(job.name, changed, [item.document() for item in moved])
+        documents = [item.document() for item in moved]
+        self._store.save_evaluation(job.name, changed, documents)
+        # Only now: what could not be written must look changed again the next time.
+        for name, part in changed:
+            verdicts.slices.setdefault(name, {})[part.start_s] = part
         verdicts.incidents.update((incident.id, incident) for incident in moved)
-        if ended and now - attempt.received_s > ENDED_GRACE_SECONDS:
-            verdicts.settled_at = attempt.received_s
+        verdicts.judgements = self._judgements(job, verdicts)
+        if ended and now - job.received_s > ENDED_GRACE_SECONDS:
+            verdicts.settled_at = job.received_s
 
-    def _judge(self, verdicts: Verdicts, attempt: Attempt) -> None:
-        verdicts.judgements = [
-            judge(slo, list(verdicts.slices.get(slo.sli, {}).values()), attempt.newest_s)
+    def _judgements(self, job: LiveJob, verdicts: Verdicts) -> list[Judgement]:
+        return [
+            judge(slo, _in_time_order(verdicts.slices.get(slo.sli, {})), job.newest_s)
             for slo in self._slos
         ]
 
@@ -107,21 +116,22 @@ class Evaluator:
             attempt.ledger.facts(attempt.world, attempt.began_s, lost) for attempt, lost in attempts
         ]
         baselines = [attempt.ledger.baseline() for attempt, _ in attempts]
-        changed: list[tuple[str, sli.Slice]] = []
-        for name, slices in (
-            (sli.STEP_TIME, sli.step_time_slices(facts, baselines)),
-            (sli.GOODPUT, sli.goodput_slices(facts)),
-        ):
-            known = verdicts.slices.setdefault(name, {})
-            new = sli.changed(known, slices)
-            known.update((part.start_s, part) for part in new)
-            changed.extend((name, part) for part in new)
-        return changed
+        return [
+            (name, part)
+            for name, slices in (
+                (sli.STEP_TIME, sli.step_time_slices(facts, baselines)),
+                (sli.GOODPUT, sli.goodput_slices(facts)),
+            )
+            for part in sli.changed(verdicts.slices.get(name, {}), slices)
+        ]
 
-    def _findings(self, attempt: Attempt, verdicts: Verdicts, silent: float) -> list[Finding]:
+    def _findings(
+        self, attempt: Attempt, verdicts: Verdicts, silences: dict[str, float]
+    ) -> list[Finding]:
         step = attempt.ledger.complete_until(attempt.world)
-        lost = telemetry.detect(silent, step, self._limits.telemetry)
-        situations = rank_situations(attempt)
+        lost = telemetry.detect(silences, step, self._limits.telemetry)
+        silent = min(silences.values(), default=0.0)
+        situations = rank_situations(attempt, self._clock.monotonic_ns() / NANOSECONDS)
         verdicts.still_seconds = min(
             (item.moved_age for item in situations), default=math.nan
         ) + max(silent, 0.0)
@@ -149,8 +159,11 @@ def _all_gone(attempt: Attempt) -> bool:
     return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
 
 
-def rank_situations(attempt: Attempt) -> list[hang.RankSituation]:
-    """The ranks that have not finished, as the hang detector takes them."""
+def rank_situations(attempt: Attempt, now_s: float) -> list[hang.RankSituation]:
+    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
+
+    An agent speaks of a dead rank once and no more: such a rank stands still from then on.
+    """
     situations = []
     for rank, view in attempt.states.items():
         row = view.row
@@ -158,6 +171,7 @@ def rank_situations(attempt: Attempt) -> list[hang.RankSituation]:
             continue
         now = int(row["time_ns"])
         moved = max(int(row["since_ns"]), int(row["collective_since_ns"]))
+        since = now_s - view.heard_s if attempt.is_gone(rank) else 0.0
         situations.append(
             hang.RankSituation(
                 rank,
@@ -167,8 +181,8 @@ def rank_situations(attempt: Attempt) -> list[hang.RankSituation]:
                 bool(row["waiting"]),
                 bool(row["in_collective"]),
                 int(row["collective_op"]),
-                (now - moved) / NANOSECONDS if moved else 0.0,
-                (now - int(row["heartbeat_ns"])) / NANOSECONDS,
+                (now - moved) / NANOSECONDS + since if moved else since,
+                _age(now, int(row["heartbeat_ns"])),
                 _process_state(int(row["process_state"])),
             )
         )
@@ -185,6 +199,15 @@ def rank_facts(attempt: Attempt) -> straggler.RankFacts:
             cpu[rank] = (last.cpu_seconds - first.cpu_seconds) / seconds
             queue[rank] = (last.run_queue_seconds - first.run_queue_seconds) / seconds
     return straggler.RankFacts(cpu, queue)
+
+
+def _age(now_ns: int, since_ns: int) -> float:
+    """Seconds; NaN where the moment is not known."""
+    return (now_ns - since_ns) / NANOSECONDS if since_ns else math.nan
+
+
+def _in_time_order(slices: dict[int, sli.Slice]) -> list[sli.Slice]:
+    return [slices[start] for start in sorted(slices)]
 
 
 def _process_state(number: int) -> ProcessState:

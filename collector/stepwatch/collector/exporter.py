@@ -38,6 +38,11 @@ class CollectorView(Protocol):
     evaluation_seconds: float
     evaluation_failures: int
 
+    @property
+    def jobs_forgotten(self) -> int:
+        """Jobs dropped from live state because there were too many."""
+        ...
+
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
         """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
         ...
@@ -58,7 +63,8 @@ class JobExporter:
         jobs, now = self._view.jobs_now()
         shown = jobs[:MAX_JOBS]
         yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
-        yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), len(jobs) - len(shown))])
+        capped = len(jobs) - len(shown) + self._view.jobs_forgotten
+        yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
         yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
         failures = self._view.evaluation_failures
         yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
@@ -89,6 +95,7 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
         [
             ((job.name,), float(sum(a.ledger.rows["tokens"].sum() for a in job.attempts.values())))
             for job, _ in jobs
+            if any(len(attempt.ledger) for attempt in job.attempts.values())
         ],
     )
     still = [((name,), v.still_seconds) for name, a, v in current if not has_ended(a, now)]
@@ -124,6 +131,8 @@ def _judgements(jobs: Jobs) -> Iterator[Metric]:
     coverage: list[Sample] = []
     for job, verdicts in jobs:
         for name, slices in verdicts.slices.items():
+            if not slices:
+                continue
             good.append(((job.name, name), sum(part.good for part in slices.values())))
             total.append(((job.name, name), sum(part.total for part in slices.values())))
         for item in verdicts.judgements:
@@ -194,8 +203,9 @@ def _newest_loss(attempt: Attempt) -> Value:
     return float(known[-1]) if len(known) else None
 
 
-def _seconds(attempts: list[Attempt], name: str) -> float:
-    return float(sum(a.rank_seconds[name].sum() for a in attempts if name in a.rank_seconds))
+def _seconds(attempts: list[Attempt], name: str) -> Value:
+    known = [a.rank_seconds[name].sum() for a in attempts if len(a.ledger)]
+    return float(sum(known)) if known else None
 
 
 def _buckets(attempts: list[Attempt]) -> tuple[list[tuple[str, float]], float]:

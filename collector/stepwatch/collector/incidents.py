@@ -1,7 +1,8 @@
 """Incidents: findings with a life. Pure: the old incidents and the new findings give the new ones.
 
 open ──▶ resolved      the finding has stayed away for `RESOLVE_AFTER_SECONDS`
-     ──▶ ended         the job ended while the incident was open
+     ──▶ ended         the job, or the attempt it is about, ended while the incident was open
+resolved ──▶ open      the finding is back within `REOPEN_WITHIN_SECONDS`, or is the very same one
 While telemetry is lost, incidents about the ranks neither open nor resolve.
 """
 
@@ -100,18 +101,24 @@ def advance(
 ) -> list[Incident]:
     """The incidents that are new or changed."""
     by_key: dict[str, Incident] = {}
+    by_id: dict[str, Incident] = {}
     for incident in sorted(known, key=lambda incident: incident.opened_at):
-        by_key[incident.key] = incident
+        by_key[incident.key] = by_id[incident.id] = incident
     changed: list[Incident] = []
     seen: set[str] = set()
     for finding in findings:
         key = _key(moment, finding)
+        if key in seen or (moment.frozen and finding.kind is not FindingKind.TELEMETRY_LOST):
+            continue
         seen.add(key)
         before = by_key.get(key)
-        if before is not None and _continues(before, moment):
-            changed.append(_seen_again(before, finding, moment))
-        else:
-            changed.append(_opened(key, finding, moment))
+        if before is None or not _continues(before, moment):
+            fresh = _opened(key, finding, moment)
+            before = by_id.get(fresh.id)
+            if before is None:
+                changed.append(fresh)
+                continue
+        changed.append(_seen_again(before, finding, moment))
     for incident in by_key.values():
         if incident.state == OPEN and incident.key not in seen:
             changed.extend(_without_finding(incident, moment))
@@ -142,7 +149,7 @@ def _opened(key: str, finding: Finding, moment: Moment) -> Incident:
         attempt=moment.attempt,
         state=OPEN,
         rank=finding.rank,
-        node=moment.nodes.get(finding.rank, UNKNOWN_NODE),
+        node=finding.node or moment.nodes.get(finding.rank, UNKNOWN_NODE),
         phase=finding.phase,
         cause=finding.cause,
         summary=finding.summary,
@@ -168,16 +175,19 @@ def _opened(key: str, finding: Finding, moment: Moment) -> Incident:
 
 def _seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident:
     timeline = incident.timeline
+    elapsed = max(0.0, moment.now - incident.last_seen_at)
     if incident.state != OPEN:
         timeline = _noted(timeline, moment.now, "reopened", finding.summary)
+        ago = finding.began_ago_seconds  # the time in which it was away cost nothing
+        elapsed = 0.0 if math.isnan(ago) else min(elapsed, max(0.0, ago))
     if incident.cause != finding.cause or incident.phase != finding.phase:
         text = f"{finding.cause} in {finding.phase}"
         timeline = _noted(timeline, moment.now, "cause changed", text)
-    elapsed = max(0.0, moment.now - incident.last_seen_at)
     return replace(
         incident,
         state=OPEN,
         resolved_at=None,
+        node=finding.node or incident.node,
         phase=finding.phase,
         cause=finding.cause,
         summary=finding.summary,
@@ -192,7 +202,7 @@ def _seen_again(incident: Incident, finding: Finding, moment: Moment) -> Inciden
 
 def _without_finding(incident: Incident, moment: Moment) -> list[Incident]:
     """Nothing, or the incident in its new state."""
-    if moment.ended:
+    if moment.ended or incident.attempt != moment.attempt:
         timeline = _noted(incident.timeline, moment.now, ENDED, "the attempt ended")
         return [replace(incident, state=ENDED, resolved_at=moment.now, timeline=timeline)]
     about_ranks = incident.kind != FindingKind.TELEMETRY_LOST.value

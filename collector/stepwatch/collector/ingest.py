@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import threading
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from stepwatch.collector.store import Store, StoredSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.records import DTYPES
 from stepwatch.signals.wire import Segment
 
 ACCEPTED, DUPLICATE, REJECTED = "accepted", "duplicate", "rejected"
 MAX_BODY_BYTES = 64 << 20
 MAX_SEGMENTS = 4096
+DECODED_BYTES = 64 << 20
+"""Decoded rows held at once: a body that unfolds to more is stored in several transactions."""
+MAX_QUARANTINED = 16
+"""Segments of one request that are kept for whoever looks into it."""
+
+Apply = Callable[[list[Segment], int], None]
 
 
 class Verdict(NamedTuple):
@@ -24,52 +33,96 @@ class Verdict(NamedTuple):
     reason: str
 
 
-class Ingest:
-    """Stores segments, each exactly once, and hands the new ones to `apply` after the commit."""
+class Piece(NamedTuple):
+    """One piece of a body: its bytes, and the segment in it or the reason why there is none."""
 
-    def __init__(self, store: Store, clock: Clock, apply: Callable[[list[Segment]], None]) -> None:
+    data: bytes
+    segment: Segment | None
+    reason: str
+
+
+class Ingest:
+    """Stores segments, each exactly once, and hands the new ones to `apply` after the commit.
+
+    `lock` is held from the commit to the end of `apply`, so that live state takes segments in the
+    order in which a restart reads them back. `apply` is given the wall time, in nanoseconds, that
+    was stored with them.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, apply: Apply, lock: threading.RLock | None = None
+    ) -> None:
         self.counts = {ACCEPTED: 0, DUPLICATE: 0, REJECTED: 0}
         self._store = store
         self._clock = clock
         self._apply = apply
+        self._lock = lock or threading.RLock()
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Decode, store and judge every segment of `body`, in order.
 
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
-        """
-        now = self._clock.wall_ns()
-        verdicts: list[Verdict | None] = []
-        good: list[StoredSegment] = []
-        bad: list[tuple[bytes, str]] = []
-        for data in wire.split(body):
-            try:
-                if len(verdicts) >= MAX_SEGMENTS:
-                    raise SegmentError(f"more than {MAX_SEGMENTS} segments in one request")
-                good.append(StoredSegment(wire.decode(data), data))
-                verdicts.append(None)
-            except SegmentError as error:
-                bad.append((data, str(error)))
-                verdicts.append(Verdict(REJECTED, _sequence(data), str(error)))
-        fresh = self._store.add_segments(good, now) if good else []
-        self._store.quarantine(bad[:16], now)
-        self._apply([stored.segment for stored, new in zip(good, fresh, strict=True) if new])
-        return self._filled(verdicts, good, fresh)
+        What follows the first `MAX_SEGMENTS` is rejected as one piece.
 
-    def _filled(
-        self, verdicts: list[Verdict | None], good: list[StoredSegment], fresh: list[bool]
-    ) -> list[Verdict]:
-        stored = iter(zip(good, fresh, strict=True))
-        result = []
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged, and what
+                was stored already is a duplicate when it comes again.
+        """
+        verdicts: list[Verdict] = []
+        for group in _grouped(_pieces(body)):
+            with self._lock:
+                verdicts.extend(self._take(group))
+        return verdicts
+
+    def _take(self, pieces: list[Piece]) -> list[Verdict]:
+        now = self._clock.wall_ns()
+        good = [StoredSegment(p.segment, p.data) for p in pieces if p.segment is not None]
+        fresh = self._store.add_segments(good, now) if good else []
+        # Before anything else can fail: what is stored and not applied would never be applied.
+        self._apply([stored.segment for stored, new in zip(good, fresh, strict=True) if new], now)
+        verdicts = list(_verdicts(pieces, fresh))
         for verdict in verdicts:
-            if verdict is None:
-                item, new = next(stored)
-                sequence = item.segment.key.sequence
-                verdict = Verdict(ACCEPTED if new else DUPLICATE, sequence, "")
             self.counts[verdict.verdict] += 1
-            result.append(verdict)
-        return result
+        bad = ((piece.data, piece.reason) for piece in pieces if piece.segment is None)
+        self._store.quarantine(itertools.islice(bad, MAX_QUARANTINED), now)
+        return verdicts
+
+
+def _pieces(body: bytes) -> Iterator[Piece]:
+    for index, data in enumerate(wire.split(body)):
+        if index == MAX_SEGMENTS:
+            reason = f"more than {MAX_SEGMENTS} segments in one request; send the rest again"
+            yield Piece(data, None, reason)
+            return
+        try:
+            yield Piece(data, wire.decode(data), "")
+        except SegmentError as error:
+            yield Piece(data, None, str(error))
+
+
+def _grouped(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
+    group: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        group.append(piece)
+        size += 0 if piece.segment is None else _decoded_bytes(piece.segment)
+        if size >= DECODED_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _decoded_bytes(segment: Segment) -> int:
+    return sum(len(rows) * DTYPES[kind].itemsize for kind, rows in segment.tables.items())
+
+
+def _verdicts(pieces: list[Piece], fresh: list[bool]) -> Iterator[Verdict]:
+    stored = iter(fresh)
+    for piece in pieces:
+        if piece.segment is None:
+            yield Verdict(REJECTED, _sequence(piece.data), piece.reason)
+        else:
+            yield Verdict(ACCEPTED if next(stored) else DUPLICATE, piece.segment.key.sequence, "")
 
 
 def _sequence(data: bytes) -> int | None:

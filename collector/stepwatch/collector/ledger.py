@@ -32,7 +32,6 @@ class Ledger:
 
     def __init__(self) -> None:
         self.first = 0
-        self.refused = 0
         self._rows = np.zeros(0, dtype=ROW)
         self._used = 0
 
@@ -50,14 +49,14 @@ class Ledger:
         return np.arange(self.first, self.first + self._used, dtype=np.int64)
 
     def add(self, steps: Rows, to_wall_ns: int) -> None:
-        """Add STEP rows, each (rank, step) once; `to_wall_ns` turns monotonic into wall time."""
-        steps = self._grow_for(steps)
-        if not len(steps):
-            return
+        """Add STEP rows that `make_room` let through, each (rank, step) once.
+
+        `to_wall_ns` turns monotonic into wall time.
+        """
         index = steps["step"].astype(np.int64) - self.first
         rows = self._rows
         pauses = steps["checkpoint_ns"] + steps["eval_ns"]
-        seconds = (steps["duration_ns"].astype(np.float64) - pauses) / NANOSECONDS
+        seconds = np.maximum(steps["duration_ns"].astype(np.float64) - pauses, 0.0) / NANOSECONDS
         np.add.at(rows["reported"], index, 1)
         np.add.at(rows["busy"], index, seconds)
         np.add.at(rows["tokens"], index, steps["tokens"].astype(np.uint64))
@@ -84,30 +83,39 @@ class Ledger:
         return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
 
     def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
-        """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt."""
+        """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt.
+
+        A step that no rank reported is expected all the same; its end is put between those of its
+        neighbours. `began_s` is 0 where the start was not heard: then the first step began it.
+        """
         rows = self.rows
         seen = rows["reported"] > 0
+        ends = rows["end_wall_ns"] / NANOSECONDS
+        if not seen.all():
+            ends = np.interp(self.steps, self.steps[seen], ends[seen])
         lost = np.zeros(self._used, dtype=np.bool_)
         if resumed_at is not None:
             lost = self.steps >= resumed_at
+        if not began_s and self._used:
+            began_s = float(ends[0] - rows["longest"][0])
         return StepFacts(
             world,
             began_s,
-            (rows["end_wall_ns"] / NANOSECONDS)[seen],
-            rows["busy"][seen].astype(np.float64),
-            rows["longest"][seen].astype(np.float64),
-            rows["reported"][seen].astype(np.int64),
-            lost[seen],
+            ends,
+            rows["busy"].astype(np.float64),
+            rows["longest"].astype(np.float64),
+            rows["reported"].astype(np.int64),
+            lost,
         )
 
-    def _grow_for(self, steps: Rows) -> Rows:
+    def make_room(self, steps: Rows) -> Rows:
+        """The STEP rows that fit into `MAX_STEPS`, after making room for them."""
         numbers = steps["step"].astype(np.int64)
         if not self._used and len(numbers):
             self.first = int(numbers.min())
         if len(numbers) and 0 < self.first - int(numbers.min()) <= MAX_STEPS - self._used:
             self._shift(self.first - int(numbers.min()))
         fits = (numbers >= self.first) & (numbers < self.first + MAX_STEPS)
-        self.refused += int((~fits).sum())
         if not fits.any():
             return steps[:0]
         used = max(self._used, int(numbers[fits].max()) - self.first + 1)

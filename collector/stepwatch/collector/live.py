@@ -8,20 +8,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector import plausible
+from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.window import StepRing, Window
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import (
-    CheckpointEvent,
-    Kind,
-    LifecycleEvent,
-    ProcessState,
-)
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows, Segment
 
 MAX_WORLD = 131_072
-MAX_ATTEMPTS = 64
+MAX_ATTEMPTS = 1000
 MAX_EVENTS = 10_000
+MAX_NODES = 16_384
+MAX_JOBS = 1000
+MAX_CELLS = 1 << 25
+"""Window cells of all jobs together, at about 50 bytes each; beyond it the oldest written go."""
+MAX_JOB_CELLS = 1 << 24
+"""Window cells of one job; beyond it its oldest attempts keep their ledger only."""
 USAGE_READINGS = 8
 """Readings kept per rank; agents take one a second."""
 _USAGE_FIELDS = ("time_ns", "cpu_seconds", "run_queue_seconds")
@@ -37,22 +40,21 @@ class Lifecycle(NamedTuple):
     text: str
 
 
-class Checkpoint(NamedTuple):
-    """What is known of one checkpoint; None where no rank said it yet."""
+class Heard(NamedTuple):
+    """When the collector took something in: Unix seconds, and seconds on its monotonic clock.
 
-    step: int
-    stall_seconds: float | None = None
-    durable_seconds: float | None = None
-    size_bytes: int | None = None
-    verified: bool | None = None
-    reason: str = ""
+    Silence is counted on the monotonic one, so that a wall-clock step is never called silence.
+    """
+
+    wall_s: float
+    monotonic_s: float
 
 
 class RankView(NamedTuple):
-    """Newest state of one rank, with the node it is on and when the collector received it."""
+    """Newest state of one rank, the node it is on, and the collector's monotonic time then."""
 
     node: str
-    received_s: float
+    heard_s: float
     row: np.void
 
 
@@ -74,6 +76,9 @@ class Attempt:
         self.began_s = 0.0
         self.newest_s = 0.0
         self.received_s = 0.0
+        self.heard_s = 0.0
+        self.first_step_heard_s: float | None = None
+        self.refused_records = 0
         self.ledger = Ledger()
         self.ring = StepRing(0)
         self.stage = np.full(0, -1, dtype=np.int16)
@@ -87,20 +92,21 @@ class Attempt:
         self.usage: dict[int, deque[Usage]] = {}
         self.rank_seconds: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
 
-    def apply(self, segment: Segment, received_s: float) -> None:
+    def apply(self, segment: Segment, heard: Heard) -> None:
         """Take in one segment that was not seen before."""
         tables = segment.tables
         offset = segment.clock.wall_ns - segment.clock.monotonic_ns
-        self.received_s = max(self.received_s, received_s)
-        self._take_states(tables.get(Kind.RANK_STATE), segment.key.node, received_s)
+        self.received_s, self.heard_s = heard
+        self._take_states(tables.get(Kind.RANK_STATE), segment.key.node, heard.monotonic_s)
         self._take_lifecycle(tables.get(Kind.LIFECYCLE), offset)
         self._take_steps(tables.get(Kind.STEP), offset)
         self._take_checkpoints(tables.get(Kind.CHECKPOINT))
         gaps = tables.get(Kind.GAP)
         if gaps is not None:
-            self.lost_records += int((gaps["last_seq"] - gaps["first_seq"] + 1).sum())
+            self.lost_records += plausible.lost_records(gaps)
         hosts = tables.get(Kind.HOST)
-        if hosts is not None and len(hosts):
+        known = segment.key.node in self.hosts or len(self.hosts) < MAX_NODES
+        if hosts is not None and len(hosts) and known:
             self.hosts[segment.key.node] = hosts[-1]
 
     def window(self, count: int) -> Window:
@@ -110,8 +116,8 @@ class Attempt:
     @property
     def finished(self) -> bool:
         """Whether every rank said that it reached the end."""
-        finishes = [event for event in self.ended.values() if event is LifecycleEvent.FINISH]
-        return self.world > 0 and len(finishes) >= self.world
+        ends = [self.ended.get(rank) for rank in range(self.world)]
+        return self.world > 0 and all(event is LifecycleEvent.FINISH for event in ends)
 
     @property
     def failed(self) -> bool:
@@ -126,24 +132,54 @@ class Attempt:
         gone = view is not None and view.row["process_state"] == ProcessState.GONE
         return gone and rank not in self.ended
 
+    def release(self) -> None:
+        """Give the window back; steps that still arrive are refused, the ledger stays."""
+        self.ring = StepRing(0)
+
+    def silences(self, now_s: float) -> dict[str, float]:
+        """Seconds since each node was heard, at monotonic `now_s`, while ranks of it should run.
+
+        Ranks that others trained with but that were never heard stand under `unknown`.
+        """
+        heard: dict[str, float] = {}
+        for rank, view in self.states.items():
+            if rank not in self.ended and not self.is_gone(rank):
+                heard[view.node] = max(heard.get(view.node, 0.0), view.heard_s)
+        known = set(self.states) | set(self.ended)
+        if self.first_step_heard_s is not None and self.states and len(known) < self.world:
+            heard["unknown"] = self.first_step_heard_s
+        if not self.states:
+            heard["unknown"] = self.heard_s
+        return {node: now_s - at for node, at in heard.items()}
+
     def _set_world(self, world: int) -> None:
         if not self.world < world <= MAX_WORLD:
             return
-        self.world = world
-        self.ring = StepRing(world)
-        self.stage = np.full(world, -1, dtype=np.int16)
-        self.rank_seconds = {name: np.zeros(world) for name in (*_SUMMED, "duration")}
+        known, self.world = self.world, world
+        self.ring = self.ring.grown(world)
+        stage = np.full(world, -1, dtype=np.int16)
+        stage[:known] = self.stage
+        self.stage = stage
+        for name in (*_SUMMED, "duration"):
+            sums = np.zeros(world)
+            sums[:known] = self.rank_seconds.get(name, sums[:0])
+            self.rank_seconds[name] = sums
 
-    def _take_states(self, rows: Rows | None, node: str, received_s: float) -> None:
-        for row in rows if rows is not None else ():
-            self._set_world(int(row["world"]))
+    def _take_states(self, rows: Rows | None, node: str, heard_s: float) -> None:
+        if rows is None or not len(rows):
+            return
+        possible = rows["world"][rows["world"] <= MAX_WORLD]
+        self._set_world(int(possible.max(initial=0)))
+        for row in rows:
             self.job_class = bytes(row["job_class"]).decode("utf-8", "replace")
             rank = int(row["rank"])
             if 0 <= rank < self.world:
-                self.states[rank] = RankView(node, received_s, row)
+                self.states[rank] = RankView(node, heard_s, row)
                 usage = self.usage.setdefault(rank, deque(maxlen=USAGE_READINGS))
                 usage.append(Usage(*(float(row[name]) for name in _USAGE_FIELDS)))
                 self.stage[rank] = row["stage"]
+            else:
+                self.refused_records += 1
 
     def _take_lifecycle(self, rows: Rows | None, offset: int) -> None:
         for row in rows if rows is not None else ():
@@ -155,21 +191,30 @@ class Attempt:
             if event is LifecycleEvent.START:
                 self._set_world(int(row["value"]))
                 self.began_s = min(self.began_s or at, at)
-            elif event is LifecycleEvent.RESUME:
+            elif event is LifecycleEvent.RESUME and row["value"] >= 0:
                 self.resumed_from = int(row["value"])
             elif event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
-                self.ended[int(row["rank"])] = event
+                self._end(int(row["rank"]), event)
             if len(self.lifecycle) < MAX_EVENTS:
                 text = bytes(row["text"]).decode("utf-8", "replace")
                 fact = Lifecycle(at, int(row["rank"]), event, int(row["value"]), text)
                 self.lifecycle.append(fact)
 
+    def _end(self, rank: int, event: LifecycleEvent) -> None:
+        """A failure stays one whatever follows."""
+        if 0 <= rank < MAX_WORLD and self.ended.get(rank) is not LifecycleEvent.FAILURE:
+            self.ended[rank] = event
+
     def _take_steps(self, rows: Rows | None, offset: int) -> None:
-        if rows is None or not len(rows):
+        if rows is None:
             return
-        fresh = self.ring.add(rows)
+        usable = self.ledger.make_room(rows[plausible.steps(rows, self.ring.world, offset)])
+        self.refused_records += len(rows) - len(usable)
+        fresh = self.ring.add(usable)
         if not len(fresh):
             return
+        if self.first_step_heard_s is None:
+            self.first_step_heard_s = self.heard_s
         self.ledger.add(fresh, offset)
         newest = (int(fresh["time_ns"].max()) + offset) / NANOSECONDS
         self.newest_s = max(self.newest_s, newest)
@@ -182,7 +227,7 @@ class Attempt:
             if step not in self.checkpoints and len(self.checkpoints) >= MAX_EVENTS:
                 self.checkpoints.pop(next(iter(self.checkpoints)))
             known = self.checkpoints.get(step, Checkpoint(step))
-            self.checkpoints[step] = _merged(known, row)
+            self.checkpoints[step] = merged(known, row)
 
 
 _SUMMED = (
@@ -198,24 +243,6 @@ _SUMMED = (
 )
 
 
-def _merged(known: Checkpoint, row: np.void) -> Checkpoint:
-    """Fold one record in; the checkpoint is as slow as its slowest rank, as good as its worst."""
-    event, text = int(row["event"]), bytes(row["text"]).decode("utf-8", "replace")
-    stall, durable = int(row["stall_ns"]) / NANOSECONDS, int(row["durable_ns"]) / NANOSECONDS
-    if stall:
-        known = known._replace(stall_seconds=max(known.stall_seconds or 0.0, stall))
-    if event == CheckpointEvent.WRITTEN:
-        known = known._replace(
-            durable_seconds=max(known.durable_seconds or 0.0, durable),
-            size_bytes=max(known.size_bytes or 0, int(row["bytes"])),
-        )
-    elif event == CheckpointEvent.VERIFIED and known.verified is None:
-        known = known._replace(verified=True)
-    elif event in (CheckpointEvent.FAILED, CheckpointEvent.REJECTED):
-        known = known._replace(verified=False, reason=text)
-    return known
-
-
 class LiveJob:
     """All attempts of one job."""
 
@@ -223,7 +250,7 @@ class LiveJob:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
 
-    def apply(self, segment: Segment, received_s: float) -> None:
+    def apply(self, segment: Segment, heard: Heard) -> None:
         """Take in one segment that was not seen before."""
         number = segment.key.attempt
         attempt = self.attempts.get(number)
@@ -231,7 +258,30 @@ class LiveJob:
             attempt = self.attempts[number] = Attempt(number)
             while len(self.attempts) > MAX_ATTEMPTS:
                 del self.attempts[min(self.attempts)]
-        attempt.apply(segment, received_s)
+        attempt.apply(segment, heard)
+        if self.cells > MAX_JOB_CELLS:
+            self._release_oldest()
+
+    def _release_oldest(self) -> None:
+        for number in sorted(self.attempts)[:-1]:
+            self.attempts[number].release()
+            if self.cells <= MAX_JOB_CELLS:
+                return
+
+    @property
+    def cells(self) -> int:
+        """Window cells held."""
+        return sum(attempt.ring.cells for attempt in self.attempts.values())
+
+    @property
+    def received_s(self) -> float:
+        """When any of its attempts was heard last, Unix seconds."""
+        return max(attempt.received_s for attempt in self.attempts.values())
+
+    @property
+    def newest_s(self) -> float:
+        """Wall time of the newest step of any attempt, Unix seconds; 0 before the first."""
+        return max(attempt.newest_s for attempt in self.attempts.values())
 
     @property
     def current(self) -> Attempt:
@@ -256,15 +306,27 @@ def _restart_step(attempt: Attempt) -> int | None:
 
 
 class LiveState:
-    """All jobs, newest written last."""
+    """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, LiveJob] = {}
+        self.forgotten = 0
 
-    def apply(self, segments: Iterable[Segment], received_s: float) -> None:
+    def apply(self, segments: Iterable[Segment], heard: Heard) -> None:
         """Take in segments that were stored just now, each for the first time."""
         for segment in segments:
             name = segment.key.job
             job = self.jobs.pop(name, None) or LiveJob(name)
             self.jobs[name] = job
-            job.apply(segment, received_s)
+            job.apply(segment, heard)
+
+    def forget(self) -> list[str]:
+        """Drop the jobs that wrote longest ago while there is too much; returns their names."""
+        dropped = []
+        cells = sum(job.cells for job in self.jobs.values())
+        while len(self.jobs) > MAX_JOBS or (cells > MAX_CELLS and len(self.jobs) > 1):
+            name = next(iter(self.jobs))
+            cells -= self.jobs.pop(name).cells
+            dropped.append(name)
+        self.forgotten += len(dropped)
+        return dropped

@@ -5,19 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 
 from stepwatch.collector.detect.thresholds import load as load_thresholds
 from stepwatch.collector.evaluate import Evaluator, Verdicts
 from stepwatch.collector.ingest import Ingest, Verdict
-from stepwatch.collector.live import LiveJob, LiveState
+from stepwatch.collector.live import Heard, LiveJob, LiveState
 from stepwatch.collector.slo import default_slos
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
-from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.errors import SegmentError, StoreError
 from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,11 @@ MAX_RESTORED_JOBS = 200
 
 
 class Service:
-    """Holds everything a collector knows; safe to call from several threads."""
+    """Holds everything a collector knows; safe to call from several threads.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
 
     def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
@@ -37,9 +42,17 @@ class Service:
         self._state = LiveState()
         self._lock = threading.RLock()
         self._evaluator = Evaluator(store, default_slos(), load_thresholds(), self.clock)
-        self._ingest = Ingest(store, self.clock, self._apply)
+        self._ingest = Ingest(store, self.clock, self._apply, self._lock)
         self._stopping = threading.Event()
-        self._restore()
+        try:
+            for name in store.jobs(MAX_RESTORED_JOBS):
+                self._restore(name)
+                self._forget()
+        except sa.exc.SQLAlchemyError as error:
+            reason = getattr(error, "orig", None) or type(error).__name__
+            raise StoreError(
+                f"cannot read the store: {reason}; restore it from a copy, or pass another --store"
+            ) from error
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Store the segments of a request body.
@@ -47,8 +60,13 @@ class Service:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
         """
+        return self._ingest.receive(body)
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While this is held nothing moves, so that an answer is of one moment."""
         with self._lock:
-            return self._ingest.receive(body)
+            yield
 
     def segment_counts(self) -> Mapping[str, int]:
         """Segments received, by verdict."""
@@ -57,6 +75,11 @@ class Service:
     def now(self) -> float:
         """Unix seconds on the service's clock."""
         return self.clock.wall_ns() / NANOSECONDS
+
+    @property
+    def jobs_forgotten(self) -> int:
+        """Jobs dropped from live state because there were too many; they stay in the store."""
+        return self._state.forgotten
 
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
         """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
@@ -78,7 +101,8 @@ class Service:
         for job in jobs:
             try:
                 with self._lock:
-                    self._evaluator.evaluate(job)
+                    if job.name in self._state.jobs:
+                        self._evaluator.evaluate(self._state.jobs[job.name])
             except (sa.exc.SQLAlchemyError, ArithmeticError, LookupError, ValueError):
                 self.evaluation_failures += 1
                 logger.exception("cannot evaluate job %s", job.name)
@@ -93,20 +117,38 @@ class Service:
         """End `run` after the evaluation in progress."""
         self._stopping.set()
 
-    def _apply(self, segments: list[Segment]) -> None:
-        self._state.apply(segments, self.now())
+    def _apply(self, segments: list[Segment], received_ns: int) -> None:
+        """Take in what was just stored; a job not in live state comes back with all its past."""
+        heard = Heard(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
+        returning = {segment.key.job for segment in segments} - self._state.jobs.keys()
+        for name in sorted(returning):
+            self._restore(name)
+        self._state.apply((item for item in segments if item.key.job not in returning), heard)
+        self._forget()
+
+    def _forget(self) -> None:
+        dropped = self._state.forget()
+        for name in dropped:
+            self._evaluator.forget(name)
+        if dropped:
+            logger.warning("too many jobs: %s is no longer judged", ", ".join(dropped[:20]))
 
     def _verdicts(self, job: str) -> Verdicts:
         return self._evaluator.verdicts.setdefault(job, Verdicts())
 
-    def _restore(self) -> None:
-        for name in self.store.jobs(MAX_RESTORED_JOBS):
+    def _restore(self, name: str) -> None:
+        """Build a job anew from the store; after an error it is as if it had never been known."""
+        now = self.clock.monotonic_ns() / NANOSECONDS
+        try:
             for payload, received_ns in self.store.segments(name):
                 try:
                     segment = wire.decode(payload)
                 except SegmentError as error:
                     logger.warning("a stored segment of %s is unreadable: %s", name, error)
                     continue
-                self._state.apply([segment], received_ns / NANOSECONDS)
+                self._state.apply([segment], Heard(received_ns / NANOSECONDS, now))
             if name in self._state.jobs:
                 self._evaluator.restore(self._state.jobs[name])
+        except sa.exc.SQLAlchemyError:
+            self._state.jobs.pop(name, None)
+            raise

@@ -41,7 +41,8 @@ class StepFacts(NamedTuple):
 
     `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
     in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
-    `observed` the ranks that reported, `lost` marks steps that a later attempt redoes.
+    `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
+    steps that a later attempt redoes.
     """
 
     world: int
@@ -70,25 +71,43 @@ def goodput_slices(attempts: list[StepFacts]) -> list[Slice]:
     """Good: device-seconds of work that was preserved. Total: all device-seconds allocated.
 
     Allocation runs from the start of an attempt to its last step, all ranks included, so start-up,
-    stalls and redone steps are all lost goodput.
+    stalls and redone steps are all lost goodput. Steps that nobody reported count for neither.
     """
     good, total = [], []
     for facts in attempts:
         starts = np.concatenate([[facts.began_s], facts.end_s[:-1]])
-        total.append(np.maximum(facts.end_s - starts, 0.0) * facts.world)
+        allocated = np.maximum(facts.end_s - starts, 0.0) * facts.world
+        total.append(np.where(facts.observed > 0, allocated, 0.0))
         good.append(np.where(facts.lost, 0.0, np.minimum(facts.busy, total[-1])))
     return _slices(attempts, good, total)
 
 
 def changed(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:
-    """Slices of `new` that differ from `old` (by start), with their versions counted on."""
+    """Slices of `new` that differ from `old` (by start), with their versions counted on.
+
+    A slice whose steps have all moved on, because a late rank ended them later, becomes empty.
+    """
     result = []
-    for part in new:
+    for part in _with_emptied(old, new):
         before = old.get(part.start_s)
         version = 1 if before is None else before.version
         if before is not None and before == part._replace(version=version):
             continue
         result.append(part._replace(version=version + (before is not None)))
+    return result
+
+
+def _with_emptied(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:
+    emptied = old.keys() - {part.start_s for part in new}
+    if not emptied:
+        return new
+    nothing = [Slice(start, 1, 0.0, 0.0, 0, 0, 0.0, 0.0) for start in emptied]
+    result, good, total = [], 0.0, 0.0
+    for part in sorted([*new, *nothing]):
+        if part.start_s in emptied:
+            part = part._replace(cumulative_good=good, cumulative_total=total)
+        good, total = part.cumulative_good, part.cumulative_total
+        result.append(part)
     return result
 
 

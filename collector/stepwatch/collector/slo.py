@@ -11,14 +11,17 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from stepwatch.collector.sli import SLICE_SECONDS, Slice
+from stepwatch.collector.sli import GOODPUT, SLICE_SECONDS, STEP_TIME, Slice
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.places import checked_name
 
 COVERAGE_FLOOR = Decimal("0.9")
 """Below this share of expected records nothing is judged: an evaluation is frozen."""
 SHORT_WINDOW_SECONDS = 60
+MAX_WINDOW_SECONDS = 366 * 86_400
 LEAST_TOTAL = Decimal("60")
 """Device-seconds before a state is called; less is `unknown`."""
+_MICROSECOND = Decimal("0.000001")
 _DURATION = re.compile(r"(\d+)([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -92,14 +95,19 @@ def _window(
     if last < 0 or last <= first:
         return Decimal(0), Decimal(0), None
     end = slices[last]
-    good, total = end.cumulative_good, end.cumulative_total
+    good, total = _exact(end.cumulative_good), _exact(end.cumulative_total)
     if first >= 0:
-        good -= slices[first].cumulative_good
-        total -= slices[first].cumulative_total
+        good -= _exact(slices[first].cumulative_good)
+        total -= _exact(slices[first].cumulative_total)
     observed = sum(part.observed for part in slices[first + 1 : last + 1])
     expected = sum(part.expected for part in slices[first + 1 : last + 1])
     coverage = Decimal(observed) / Decimal(expected) if expected else None
-    return Decimal(repr(good)), Decimal(repr(total)), coverage
+    return good, total, coverage
+
+
+def _exact(seconds: float) -> Decimal:
+    """Device-seconds to the microsecond: sums of floats carry noise below it."""
+    return Decimal(seconds).quantize(_MICROSECOND)
 
 
 def parse_slo(text: str, source: str) -> Slo:
@@ -122,10 +130,21 @@ def parse_slo(text: str, source: str) -> Slo:
             target,
             _duration(str(spec["timeWindow"][0]["duration"]), source),
         )
-    except (yaml.YAMLError, KeyError, IndexError, TypeError, ArithmeticError) as error:
+    except (
+        yaml.YAMLError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+    ) as error:
         raise ConfigurationError(f"{source}: cannot be read as an SLO: {error!r}") from error
-    if not 0 < slo.target < 1:
+    if not slo.target.is_finite() or not 0 < slo.target < 1:
         raise ConfigurationError(f"{source}: target {slo.target} must lie between 0 and 1")
+    if slo.sli not in (STEP_TIME, GOODPUT):
+        raise ConfigurationError(
+            f"{source}: no SLI {slo.sli[:80]!r}; there are: {STEP_TIME}, {GOODPUT}"
+        )
+    checked_name(slo.name, f"{source}: metadata.name")
     return slo
 
 
@@ -140,4 +159,7 @@ def _duration(text: str, source: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ConfigurationError(f"{source}: duration {text!r} must look like 5m, 1h, 28d or 4w")
-    return int(match[1]) * _SECONDS[match[2]]
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if not SHORT_WINDOW_SECONDS <= seconds <= MAX_WINDOW_SECONDS:
+        raise ConfigurationError(f"{source}: duration {text} must lie between 1m and 366d")
+    return seconds

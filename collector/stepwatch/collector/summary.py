@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.detect.thresholds import load as load_thresholds
 from stepwatch.collector.evaluate import Verdicts, has_ended
 from stepwatch.collector.live import Attempt, LiveJob
 from stepwatch.collector.slo import Judgement
@@ -23,6 +24,9 @@ def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
         return "finished"
     if has_ended(attempt, now):
         return "failed" if attempt.failed else "unknown"
+    silent = now - attempt.received_s > load_thresholds().telemetry.least_seconds
+    if silent or not attempt.world:
+        return "unknown"
     if any(incident.kind == "telemetry-lost" for incident in verdicts.open_incidents()):
         return "unknown"
     return "running"
@@ -65,6 +69,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
             for each, lost in job.ordered()
         ],
         "lost_records": attempt.lost_records,
+        "refused_records": attempt.refused_records,
     }
 
 
@@ -99,11 +104,15 @@ def rank_summary(attempt: Attempt, rank: int) -> dict[str, Any]:
         "node": view.node if view else None,
         "stage": int(attempt.stage[rank]) if view else None,
         "process_state": int(view.row["process_state"]) if view else None,
-        "phase": PHASE_NAMES[int(view.row["phase"])] if view else None,
+        "phase": _phase_name(int(view.row["phase"])) if view else None,
         "phase_share": {name: share(name) for name in PHASE_NAMES},
         "collective_wait_share": share("collective"),
         "pipeline_wait_share": share("pipeline_wait"),
     }
+
+
+def _phase_name(number: int) -> str | None:
+    return PHASE_NAMES[number] if number < len(PHASE_NAMES) else None
 
 
 def _tokens_per_second(attempt: Attempt) -> float | None:
@@ -122,7 +131,7 @@ def _slo(judgement: Judgement) -> dict[str, Any]:
         "name": judgement.name,
         "state": judgement.state.value,
         "target": float(judgement.target),
-        "ratio": None if judgement.ratio is None else float(judgement.ratio),
+        "ratio": None if judgement.ratio is None else float(round(judgement.ratio, 6)),
         "budget_remaining": None if remaining is None else float(round(remaining, 6)),
         "burn_rate": None if judgement.burn_rate is None else float(round(judgement.burn_rate, 4)),
         "coverage": None if judgement.coverage is None else float(round(judgement.coverage, 6)),

@@ -42,25 +42,41 @@ class StepRing:
         self._flags = np.zeros(shape, dtype=np.uint16)
         self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in COLUMNS}
 
+    @property
+    def cells(self) -> int:
+        """(step, rank) cells held."""
+        return self.depth * self.world
+
+    def grown(self, world: int) -> StepRing:
+        """A ring for more ranks that knows what this one knows."""
+        larger = StepRing(world)
+        slots, ranks = np.nonzero(self._step >= 0)
+        steps = self._step[slots, ranks]
+        order = np.argsort(steps, kind="stable")  # of two steps in one slot the newer one stays
+        slots, ranks, steps = slots[order], ranks[order], steps[order]
+        at = (steps % larger.depth, ranks)
+        larger._step[at] = steps
+        larger._flags[at] = self._flags[slots, ranks]
+        for name, plane in self._planes.items():
+            larger._planes[name][at] = plane[slots, ranks]
+        return larger
+
     def add(self, rows: Rows) -> Rows:
-        """Take STEP rows; returns those that were new: not known, not repeated, not too old."""
-        rank = rows["rank"].astype(np.int64)
-        valid = (rank >= 0) & (rank < self.world)
-        rows, rank = rows[valid], rank[valid]
-        step = rows["step"].astype(np.int64)
+        """Take STEP rows of ranks below `world`; returns those that were new to their rank.
+
+        A row that is `depth` steps older than the newest of its own rank counts as repeated. A rank
+        that is late, by however much, is new: `window` leaves out what is too old for it.
+        """
+        rank, step = rows["rank"].astype(np.int64), rows["step"].astype(np.int64)
         _, firsts = np.unique(np.stack([rank, step]), axis=1, return_index=True)
         rows, rank, step = rows[firsts], rank[firsts], step[firsts]
         slot = step % self.depth
         fresh = self._step[slot, rank] < step
-        rows, rank, step, slot = rows[fresh], rank[fresh], step[fresh], slot[fresh]
-        if len(step):
-            newest = max(int(step.max()), int(self._step.max()))
-            recent = step > newest - self.depth
-            at = (slot[recent], rank[recent])
-            self._step[at] = step[recent]
-            self._flags[at] = rows["flags"][recent]
-            for name, plane in self._planes.items():
-                plane[at] = rows[f"{name}_ns"][recent] / NANOSECONDS
+        rows, at, step = rows[fresh], (slot[fresh], rank[fresh]), step[fresh]
+        self._step[at] = step
+        self._flags[at] = rows["flags"]
+        for name, plane in self._planes.items():
+            plane[at] = rows[f"{name}_ns"] / NANOSECONDS
         return rows
 
     def window(self, count: int, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Window:

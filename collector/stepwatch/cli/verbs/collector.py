@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import signal
+import sys
+from types import FrameType
 
 from stepwatch import runbooks
 from stepwatch.collector import app
@@ -22,7 +25,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--port", type=int, default=places.DEFAULT_COLLECTOR_PORT, help="0: any free one"
     )
     parser.add_argument("--token-file", help="file with the bearer token that clients present")
-    parser.add_argument("--interval", type=float, default=1.0, help="seconds between evaluations")
+    parser.add_argument(
+        "--interval", type=interval_seconds, default=1.0, help="seconds between evaluations"
+    )
+
+
+def interval_seconds(text: str) -> float:
+    """A time between evaluations.
+
+    Raises:
+        ArgumentTypeError: it is no number from a tenth of a second to an hour.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} must be from 0.1 to 3600 seconds")
+    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s collector %(levelname)s %(message)s"
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _leave)
     token = places.read_token(arguments.token_file)
     opened = app.listen(arguments.host, arguments.port, token)
     service = Service(app.open_store(arguments.store))
@@ -38,3 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
     app.serve(service, opened, token, arguments.interval, runbooks.render)
     return 0
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """SIGTERM is how a collector is stopped: no problem, exit code 0."""
+    sys.exit(0)

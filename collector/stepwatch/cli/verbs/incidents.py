@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.source import add_source_arguments, ask, source_words
+from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 
 EXAMPLE = "stepwatch incidents --state open --collector http://collector:8480"
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print; exit 1 if one of those shown is open."""
     if arguments.id:
-        found = [ask(arguments, f"/v1/incidents/{arguments.id}")]
+        found = [ask(arguments, f"/v1/incidents/{component(arguments.id, 'incident')}")]
     else:
         query = {key: getattr(arguments, key) for key in ("job", "state")}
         given = {key: value for key, value in query.items() if value}

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from stepwatch import runbooks
-from stepwatch.cli.source import add_source_arguments, ask
+from stepwatch.cli.source import add_source_arguments, ask, component
 from stepwatch.collector.incidents import runbook_values
 
 EXAMPLE = "stepwatch runbook TrainingStraggler --incident 3f2a91c0d4be"
@@ -27,7 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     values = {"collector": arguments.collector}
     if arguments.incident:
-        values |= runbook_values(ask(arguments, f"/v1/incidents/{arguments.incident}"))
+        identity = component(arguments.incident, "incident")
+        values |= runbook_values(ask(arguments, f"/v1/incidents/{identity}"))
     page = runbooks.render(arguments.name, values)
     print(json.dumps({"name": arguments.name, "text": page}) if arguments.json else page)
     return 0

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.source import add_source_arguments, ask, source_words
+from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print; exit 1 if an incident is open."""
     if arguments.job:
-        job = ask(arguments, f"/v1/jobs/{arguments.job}")
+        job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
         source = source_words(arguments)
         print(json.dumps(job, indent=1) if arguments.json else job_text(job, source))
         return int(job["open_incidents"] > 0)

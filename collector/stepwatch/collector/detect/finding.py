@@ -25,6 +25,7 @@ class Finding(NamedTuple):
     `began_step` is the first step it shows in; `began_ago_seconds` how long before the newest
     record that was, NaN if unknown; `severity` orders findings of a kind; `ratio` is the slowdown
     against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost.
+    `node` names the node where no rank does.
     """
 
     kind: FindingKind
@@ -38,3 +39,4 @@ class Finding(NamedTuple):
     ratio: float
     lost_ratio: float
     evidence: tuple[Evidence, ...]
+    node: str = ""

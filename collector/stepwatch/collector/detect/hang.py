@@ -64,17 +64,18 @@ def allowed_seconds(
 
 
 def _culprit(ranks: list[RankSituation], missing: list[RankSituation]) -> RankSituation | None:
-    """The rank all others wait for: a dead or stopped one first, else the one that is behind."""
-    abnormal = (
-        ProcessState.GONE,
-        ProcessState.ZOMBIE,
-        ProcessState.STOPPED,
-        ProcessState.UNINTERRUPTIBLE,
-    )
-    for state in abnormal:
+    """The rank all others wait for: a dead or stopped one first, else the one that is behind.
+
+    A rank that waits may be seen blocked in the kernel for a moment; only one that does not wait
+    holds the others up by it.
+    """
+    for state in (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED):
         for item in ranks:
             if item.process is state:
                 return item
+    blocked = [item for item in missing if item.process is ProcessState.UNINTERRUPTIBLE]
+    if blocked:
+        return blocked[0]
     if not missing or len(missing) == len(ranks) > 1:
         return None
     return max(missing, key=lambda item: (-item.step, item.moved_age))
@@ -96,7 +97,7 @@ def _finding(
     if inside is not None:
         evidence.append(
             Evidence(
-                f"rank {inside.rank} waits in {OP_NAMES[inside.op]} for",
+                f"rank {inside.rank} waits in {_op_name(inside.op)} for",
                 inside.moved_age,
                 "seconds",
                 "an arrival that does not come",
@@ -120,6 +121,10 @@ def _finding(
         f"arrive; it is in {phase}, microbatch {culprit.microbatch}, and {words}"
     )
     return _hang(culprit.rank, phase, cause, summary, step, culprit.moved_age, evidence)
+
+
+def _op_name(op: int) -> str:
+    return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
 
 
 def _cause(culprit: RankSituation, limits: HangThresholds) -> tuple[str, str]:

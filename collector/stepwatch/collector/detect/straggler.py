@@ -95,18 +95,36 @@ def _step_seconds(window: Window) -> Vector:
 
 
 def _peer_seconds(own: Floats, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Floats:
-    """For each (step, rank) the median of the other ranks of its stage; own past without peers."""
+    """For each (step, rank) the median of the other ranks of its stage.
+
+    A rank without such peers is held against its own past, times what all ranks together have
+    slowed down by: a whole job that slows down has no straggler.
+    """
     peers = np.full_like(own, np.nan)
+    past = np.median(own[: max(1, len(own) // 2)], axis=0)
     for number in np.unique(stage):
         members = np.flatnonzero(stage == number)
         if len(members) == 1:
-            peers[:, members[0]] = np.median(own[: max(1, len(own) // 2), members[0]])
+            others = np.delete(np.arange(own.shape[1]), members)
+            peers[:, members[0]] = past[members[0]] * _shared_slowdown(own[:, others], past[others])
         elif len(members) <= 8:
             for rank in members:
                 peers[:, rank] = np.median(own[:, members[members != rank]], axis=1)
         else:
             peers[:, members] = np.median(own[:, members], axis=1, keepdims=True)
     return peers
+
+
+def _shared_slowdown(own: Floats, past: Vector) -> Vector:
+    """Per step, how much longer the least slowed half of these ranks works than in the past.
+
+    At least 1: ranks that work less than before make no other rank slow.
+    """
+    known = past > 0
+    if not known.any():
+        return np.ones(len(own))
+    ratios = np.sort(own[:, known] / past[known], axis=1)
+    return np.maximum(ratios[:, (ratios.shape[1] - 1) // 2], 1.0)
 
 
 def _is_slow(
@@ -133,8 +151,12 @@ def _is_certain(
 def _exceeds(
     own: Floats, peers: Floats, step_seconds: Vector, ratio: float, excess_ratio: float
 ) -> Flags:
+    excess = own - peers
     return np.asarray(
-        (own >= ratio * peers) & (own - peers >= excess_ratio * step_seconds[:, None])
+        (excess > 0)
+        & (own >= ratio * peers)
+        & (excess >= excess_ratio * step_seconds[:, None])
+        & (step_seconds[:, None] > 0)
     )
 
 
@@ -177,10 +199,11 @@ def _finding(
     usual = float(np.median(before)) if len(before) >= 3 else max(step - (mine - theirs), 1e-9)
     lost = max(0.0, 1.0 - usual / step)
     ratio = mine / theirs if theirs > 0 else float("inf")
+    times = f" ({ratio:.1f}x)" if theirs > 0 else ""
     first = int(judged.steps[since])
     summary = (
         f"rank {rank} is slow in {phase} since step {first}: {mine:.3f} s a step, its peers "
-        f"{theirs:.3f} s ({ratio:.1f}x); the job lost {lost:.0%} of its throughput"
+        f"{theirs:.3f} s{times}; the job lost {lost:.0%} of its throughput"
     )
     evidence = (
         Evidence(f"own {phase} time per step", mine, "seconds", f"peers {theirs:.3f} s"),

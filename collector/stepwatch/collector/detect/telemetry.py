@@ -1,40 +1,52 @@
-"""Telemetry lost: a job that should be sending is silent, and so we are blind."""
+"""Telemetry lost: a node of a job that should be sending is silent, and so we are blind."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.thresholds import TelemetryThresholds
 from stepwatch.signals.names import FindingKind
 
+NODES_NAMED = 8
+_AGAINST = "agents send every second"
 
-def detect(silent_seconds: float, step: int, limits: TelemetryThresholds) -> list[Finding]:
-    """A finding if nothing arrived for too long from a job that has not ended.
 
-    `silent_seconds` is counted on the collector's clock; `step` is the newest step known.
+def detect(silences: Mapping[str, float], step: int, limits: TelemetryThresholds) -> list[Finding]:
+    """One finding if a node of a job that has not ended was not heard for too long.
+
+    `silences` holds the seconds since each node was heard, on the collector's clock; `step` is the
+    newest step known of all ranks. No node known is no finding.
     """
-    if silent_seconds < limits.least_seconds:
+    silent = {node: s for node, s in silences.items() if s >= limits.least_seconds}
+    if not silent:
         return []
-    evidence = Evidence(
-        "seconds since the newest segment", silent_seconds, "seconds", "agents send every second"
-    )
+    worst = max(silent.values())
+    whole = len(silent) == len(silences)
+    named = ", ".join(sorted(silent)[:NODES_NAMED])
+    who = "any agent" if whole else f"{len(silent)} of {len(silences)} nodes ({named})"
     summary = (
-        f"nothing was received for {silent_seconds:.0f} s; the newest step known is {step}. "
+        f"nothing was received from {who} for {worst:.0f} s; the newest step known is {step}. "
         "Whether the job trains is unknown"
+    )
+    evidence = tuple(
+        Evidence(f"seconds since node {node} was heard", silent[node], "seconds", _AGAINST)
+        for node in sorted(silent)[:NODES_NAMED]
     )
     return [
         Finding(
             FindingKind.TELEMETRY_LOST,
             NO_RANK,
             "other",
-            "agents-silent",
+            "agents-silent" if whole else "node-silent",
             summary,
             step,
-            silent_seconds,
-            silent_seconds,
+            worst,
+            worst,
             math.nan,
             math.nan,
-            (evidence,),
+            evidence,
+            next(iter(silent)) if len(silent) == 1 else "",
         )
     ]

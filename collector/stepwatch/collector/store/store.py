@@ -38,18 +38,18 @@ class Store:
         StoreError: it cannot be opened or was written by a newer stepwatch.
     """
 
-    def __init__(self, url: str) -> None:
-        self._engine = sa.create_engine(url)
-        if self._engine.dialect.name == "sqlite":
-            sa.event.listen(self._engine, "connect", _configure_sqlite)
+    def __init__(self, url: str | sa.URL) -> None:
         try:
+            self._engine = sa.create_engine(url)
+            if self._engine.dialect.name == "sqlite":
+                sa.event.listen(self._engine, "connect", _configure_sqlite)
             schema.metadata.create_all(self._engine)
             self._check_version()
         except sa.exc.SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error)
+            reason = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise StoreError(
-                f"cannot open the store {self._engine.url}: {reason}; "
-                "pass --store with a writable path"
+                f"cannot open the store {_shown(url)}: {reason}; "
+                "pass --store with a writable path, or an SQLAlchemy URL"
             ) from error
 
     @classmethod
@@ -65,7 +65,7 @@ class Store:
             raise StoreError(
                 f"cannot create {path.parent}: {error.strerror}; pass --store with a writable path"
             ) from error
-        return cls(f"sqlite:///{path}")
+        return cls(sa.URL.create("sqlite", database=str(path)))
 
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[bool]:
         """Store segments in one transaction; False marks those that were there already."""
@@ -132,14 +132,25 @@ class Store:
                 columns |= {"opened_at": document["opened_at"], "document": document}
                 self._upsert(connection, schema.incident, columns)
 
-    def incidents(self, job: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
-        """Newest incidents, of one job or all."""
+    def incidents(
+        self, job: str | None = None, state: str | None = None, limit: int = 1000
+    ) -> list[dict[str, Any]]:
+        """Newest incidents, of one job or all, in one state or any."""
         table = schema.incident
-        query = sa.select(table.c.document).order_by(table.c.opened_at.desc()).limit(limit)
+        query = sa.select(table.c.document).order_by(table.c.opened_at.desc(), table.c.id)
         if job is not None:
             query = query.where(table.c.job == job)
+        if state is not None:
+            query = query.where(table.c.state == state)
         with self._engine.connect() as connection:
-            return [row.document for row in connection.execute(query)]
+            return [row.document for row in connection.execute(query.limit(limit))]
+
+    def incident(self, identity: str) -> dict[str, Any] | None:
+        """One incident by its id."""
+        query = sa.select(schema.incident.c.document).where(schema.incident.c.id == identity)
+        with self._engine.connect() as connection:
+            found: dict[str, Any] | None = connection.execute(query).scalar_one_or_none()
+            return found
 
     def slices(self, job: str, sli: str) -> list[Slice]:
         """Slices of one SLI in time order."""
@@ -167,11 +178,13 @@ class Store:
         self._engine.dispose()
 
     def _check_version(self) -> None:
+        query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
         with self._engine.begin() as connection:
-            statement = self._insert(schema.meta).values(key="schema", value=SCHEMA_VERSION)
-            connection.execute(statement.on_conflict_do_nothing())
-            query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
-            found = connection.execute(query).scalar_one()
+            found = connection.execute(query).scalar_one_or_none()
+            if found is None:  # readers must not need the write lock
+                statement = self._insert(schema.meta).values(key="schema", value=SCHEMA_VERSION)
+                connection.execute(statement.on_conflict_do_nothing())
+                found = connection.execute(query).scalar_one()
         if found != SCHEMA_VERSION:
             raise StoreError(
                 f"the store has schema {found}, this stepwatch reads {SCHEMA_VERSION}; "
@@ -206,6 +219,14 @@ def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
         ),
         "payload": stored.data,
     }
+
+
+def _shown(url: str | sa.URL) -> str:
+    """The URL as a message may hold it: without its password."""
+    try:
+        return sa.make_url(url).render_as_string(hide_password=True)
+    except sa.exc.ArgumentError:
+        return str(url)[:80]
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:

@@ -1,0 +1,32 @@
+"""Which rows can be true: what no trainer and no clock could have made is refused, not counted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.signals.wire import Rows
+
+MAX_DURATION_NS = 30 * 86_400 * 1_000_000_000
+"""No step, wait or phase lasts a month; beyond it a counter ran below zero."""
+_WALL_END_NS = 1 << 63
+
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def steps(rows: Rows, world: int, to_wall_ns: int) -> Mask:
+    """Rows of STEP whose rank exists, whose durations are possible and whose end is a wall time.
+
+    `to_wall_ns` turns the rows' monotonic time into wall time.
+    """
+    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world)
+    for name in rows.dtype.names or ():
+        if name.endswith("_ns") and name != "time_ns":
+            possible &= rows[name] <= MAX_DURATION_NS
+    earliest, latest = max(0, -to_wall_ns), _WALL_END_NS - 1 - max(0, to_wall_ns)
+    return possible & (rows["time_ns"] >= earliest) & (rows["time_ns"] <= latest)
+
+
+def lost_records(gaps: Rows) -> int:
+    """Records that GAP rows stand for; a gap that ends before it begins stands for none."""
+    ordered = gaps[gaps["last_seq"] >= gaps["first_seq"]]
+    return sum(int(row["last_seq"]) - int(row["first_seq"]) + 1 for row in ordered)

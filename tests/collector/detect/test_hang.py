@@ -1,0 +1,133 @@
+"""A job that stands still names the rank that did not arrive, and why; one that moves nobody."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.detect.hang import RankSituation, allowed_seconds, detect
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.records import Op, Phase, ProcessState
+
+LIMITS = load().hang
+WAITER = RankSituation(
+    0, 50, Phase.BACKWARD, 2, False, True, Op.ALL_REDUCE, 30.0, 0.2, ProcessState.SLEEPING
+)
+ABSENT = WAITER._replace(rank=2, in_collective=False, phase=Phase.FORWARD)
+
+
+def job(absent: RankSituation) -> list[RankSituation]:
+    """Four ranks, of which all but `absent` wait in a collective."""
+    ranks = [WAITER._replace(rank=rank) for rank in range(4)]
+    ranks[absent.rank] = absent
+    return ranks
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"process": ProcessState.GONE}, "process-gone"),
+        ({"process": ProcessState.ZOMBIE}, "process-gone"),
+        ({"process": ProcessState.STOPPED}, "process-stopped"),
+        ({"process": ProcessState.UNINTERRUPTIBLE}, "uninterruptible-io"),
+        ({"heartbeat_age": 20.0}, "interpreter-blocked"),
+        ({"process": ProcessState.RUNNING}, "busy"),
+        ({"process": ProcessState.SLEEPING}, "not-arrived"),
+        ({"process": ProcessState.UNKNOWN, "heartbeat_age": math.nan}, "not-arrived"),
+    ],
+)
+def test_each_cause(changes: dict[str, Any], cause: str) -> None:
+    (finding,) = detect(job(ABSENT._replace(**changes)), 0.5, True, LIMITS)
+    assert (finding.rank, finding.phase, finding.cause) == (2, "forward", cause)
+    assert finding.began_ago_seconds == 30.0
+    assert "rank 2 did not arrive" in finding.summary
+    assert any("waits in all_reduce" in item.name for item in finding.evidence)
+
+
+@pytest.mark.parametrize("state", [ProcessState.STOPPED, ProcessState.GONE])
+def test_a_dead_or_stopped_rank_is_named_even_inside_a_collective(state: ProcessState) -> None:
+    ranks = job(WAITER._replace(rank=3, process=state))
+    assert [item.rank for item in detect(ranks, 0.5, True, LIMITS)] == [3]
+
+
+def test_a_waiting_rank_blocked_for_a_moment_is_not_blamed() -> None:
+    ranks = job(ABSENT)
+    ranks[0] = ranks[0]._replace(process=ProcessState.UNINTERRUPTIBLE)
+    assert [item.rank for item in detect(ranks, 0.5, True, LIMITS)] == [2]
+
+
+def test_all_wait_or_none_does_is_nobody() -> None:
+    (finding,) = detect(job(WAITER._replace(rank=1)), 0.5, True, LIMITS)
+    assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
+    nobody = [ABSENT._replace(rank=rank) for rank in range(4)]
+    assert [item.rank for item in detect(nobody, 0.5, True, LIMITS)] == [NO_RANK]
+
+
+def test_of_two_absent_the_one_behind() -> None:
+    ranks = job(ABSENT)
+    ranks[1] = ABSENT._replace(rank=1, step=49)
+    assert [item.rank for item in detect(ranks, 0.5, True, LIMITS)] == [1]
+
+
+def test_a_single_rank_can_hang() -> None:
+    assert [item.rank for item in detect([ABSENT], 0.5, True, LIMITS)] == [2]
+
+
+def test_one_moving_rank_is_no_hang() -> None:
+    ranks = job(ABSENT)
+    ranks[3] = ranks[3]._replace(moved_age=0.1)
+    assert detect(ranks, 0.5, True, LIMITS) == []
+
+
+def test_nothing_known_says_nothing() -> None:
+    assert detect([], 0.5, True, LIMITS) == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "median", "first_done", "seconds"),
+    [
+        (Phase.FORWARD, 0.1, True, LIMITS.least_seconds),
+        (Phase.FORWARD, 10.0, True, 10.0 * LIMITS.step_multiple),
+        (Phase.FORWARD, math.nan, True, LIMITS.first_step_seconds),
+        (Phase.FORWARD, 0.1, False, LIMITS.first_step_seconds),
+        (Phase.CHECKPOINT, 0.1, True, LIMITS.pause_seconds),
+        (Phase.EVAL, 0.1, True, LIMITS.pause_seconds),
+    ],
+)
+def test_phases_have_their_allowance(
+    phase: Phase, median: float, first_done: bool, seconds: float
+) -> None:
+    def standing(age: float) -> list[RankSituation]:
+        ranks = [item._replace(moved_age=age) for item in job(ABSENT)]
+        return [ranks[0], ranks[1], ranks[2]._replace(phase=phase), ranks[3]]
+
+    assert allowed_seconds(standing(1.0), median, first_done, LIMITS) == seconds
+    assert detect(standing(seconds * 0.99), median, first_done, LIMITS) == []
+    assert len(detect(standing(seconds * 1.01), median, first_done, LIMITS)) == 1
+
+
+@given(
+    phase=st.integers(0, 2**16 - 1),
+    op=st.integers(0, 2**16 - 1),
+    process=st.sampled_from(ProcessState),
+    ages=st.tuples(st.floats(allow_nan=True), st.floats(allow_nan=True)),
+    waiting=st.booleans(),
+    inside=st.booleans(),
+)
+def test_any_situation_is_at_most_one_finding(
+    phase: int,
+    op: int,
+    process: ProcessState,
+    ages: tuple[float, float],
+    waiting: bool,
+    inside: bool,
+) -> None:
+    odd = RankSituation(2, 2**32 - 1, phase, 65535, waiting, inside, op, *ages, process)
+    found = detect([odd, *job(ABSENT)[:2]], 0.5, True, LIMITS)
+    assert len(found) <= 1
+    assert all(finding.rank in (NO_RANK, 0, 1, 2) for finding in found)

@@ -1,0 +1,55 @@
+"""Windows made by hand: planes of seconds over (steps, ranks), with noise of a known size."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect.straggler import RankFacts
+from stepwatch.collector.window import COLUMNS, Window
+
+SHARES = {"data": 0.05, "forward": 0.25, "backward": 0.4, "optimizer": 0.05, "other": 0.05}
+
+
+def window(
+    steps: int,
+    ranks: int,
+    stages: int = 1,
+    noise: float = 0.0,
+    seed: int = 0,
+    first_step: int = 100,
+) -> Window:
+    """A healthy job with steps of one second; `noise` is the sigma of lognormal work."""
+    generator = np.random.default_rng(seed)
+    planes = {name: np.zeros((steps, ranks), dtype=np.float32) for name in COLUMNS}
+    for name, share in SHARES.items():
+        work = share * generator.lognormal(0.0, noise, (steps, ranks))
+        planes[name] = work.astype(np.float32)
+    stage = (np.arange(ranks) * stages // ranks).astype(np.int16)
+    made = Window(
+        np.arange(first_step, first_step + steps, dtype=np.int64),
+        planes,
+        np.zeros((steps, ranks), dtype=np.uint16),
+        stage,
+    )
+    settle(made)
+    return made
+
+
+def settle(made: Window) -> None:
+    """Let the others wait for the slowest rank of each step, as synchronous training does."""
+    work = np.sum([made.planes[name] for name in SHARES], axis=0)
+    pauses = made.planes["checkpoint"] + made.planes["eval"]
+    longest = work.max(axis=1, keepdims=True) * 1.05
+    made.planes["collective"][:] = longest - work
+    made.planes["duration"][:] = longest + pauses
+
+
+def slow(made: Window, rank: int, phase: str, seconds: float, since: int) -> None:
+    """Let `rank` work `seconds` longer in `phase` from row `since` on."""
+    made.planes[phase][since:, rank] += seconds
+    settle(made)
+
+
+def unknown_facts(ranks: int) -> RankFacts:
+    """No reading of any rank."""
+    return RankFacts(np.full(ranks, np.nan), np.full(ranks, np.nan))

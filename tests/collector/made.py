@@ -1,0 +1,170 @@
+"""Telemetry made by hand: what a healthy or a troubled run would send, with every value known.
+
+Step `s` of every rank ends `(s + 1) * seconds` after the node's monotonic zero, which is `EPOCH` in
+wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from stepwatch.signals import wire
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import (
+    DTYPES,
+    Kind,
+    LifecycleEvent,
+    Phase,
+    ProcessState,
+)
+from stepwatch.signals.wire import Rows, Segment, SegmentKey
+
+EPOCH = 1_800_000_000
+"""Wall seconds at monotonic zero; a multiple of a slice."""
+SHARES = {"data": 0.05, "forward": 0.25, "backward": 0.4, "optimizer": 0.05, "other": 0.05}
+"""Share of a healthy step that each phase takes; the rest is waiting in collectives."""
+JOB = "made-by-hand"
+
+
+class HandClock:
+    """A clock whose hands the test turns; both start at `EPOCH` seconds of run time `at`."""
+
+    def __init__(self, at: float = 0.0) -> None:
+        self.monotonic = at
+        self.wall = EPOCH + at
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.monotonic += seconds
+        self.wall += seconds
+
+    def monotonic_ns(self) -> int:
+        """Nanoseconds on the monotonic hand."""
+        return round(self.monotonic * NANOSECONDS)
+
+    def wall_ns(self) -> int:
+        """Nanoseconds on the wall hand."""
+        return round(self.wall * NANOSECONDS)
+
+
+def step_rows(
+    steps: Iterable[int],
+    ranks: Iterable[int],
+    seconds: float = 0.2,
+    excess: Mapping[tuple[int, str], float] | None = None,
+    began: float = 0.0,
+) -> Rows:
+    """STEP rows in step order; `excess` adds seconds of work to (rank, phase) in every step.
+
+    The others wait for the slow rank, so every rank's step is longer by the largest excess.
+    """
+    excess = excess or {}
+    ranks = list(ranks)
+    longer = max(excess.values(), default=0.0)
+    cells = [(step, rank) for step in steps for rank in ranks]
+    rows = np.zeros(len(cells), dtype=DTYPES[Kind.STEP])
+    for row, (step, rank) in zip(rows, cells, strict=True):
+        work = {name: share * seconds for name, share in SHARES.items()}
+        for (slow, phase), more in excess.items():
+            if slow == rank:
+                work[phase] += more
+        row["rank"], row["step"], row["seq"] = rank, step, step + 1
+        row["time_ns"] = round((began + (step + 1) * seconds) * NANOSECONDS)
+        row["duration_ns"] = round((seconds + longer) * NANOSECONDS)
+        for name, spent in work.items():
+            row[f"{name}_ns"] = round(spent * NANOSECONDS)
+        row["collective_ns"] = row["duration_ns"] - sum(int(row[f"{n}_ns"]) for n in work)
+        row["tokens"], row["microbatches"] = 100, 4
+        row["loss"], row["grad_norm"] = 5.0 - step / 100, 1.0
+    return rows
+
+
+def state_rows(
+    ranks: Iterable[int], world: int, at: float, step: int = 0, moved_ago: float = 0.01
+) -> Rows:
+    """RANK_STATE rows of healthy, running ranks at run time `at`; two ranks to a stage."""
+    ranks = list(ranks)
+    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.RANK_STATE])
+    rows["rank"], rows["world"], rows["step"] = ranks, world, step
+    rows["time_ns"] = round(at * NANOSECONDS)
+    rows["since_ns"] = max(1, round((at - moved_ago) * NANOSECONDS))
+    rows["heartbeat_ns"] = max(1, round((at - 0.1) * NANOSECONDS))
+    rows["phase"], rows["process_state"] = Phase.FORWARD, ProcessState.RUNNING
+    rows["stage"] = np.asarray(ranks) // 2
+    rows["cpu_seconds"], rows["run_queue_seconds"] = at, 0.0
+    rows["job_class"] = b"experiment"
+    return rows
+
+
+def lifecycle_rows(
+    event: LifecycleEvent, ranks: Iterable[int], value: int = 0, at: float = 0.0
+) -> Rows:
+    """One LIFECYCLE row per rank."""
+    ranks = list(ranks)
+    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.LIFECYCLE])
+    rows["rank"], rows["event"], rows["value"] = ranks, event, value
+    rows["time_ns"] = round(at * NANOSECONDS)
+    return rows
+
+
+def checkpoint_rows(event: int, ranks: Iterable[int], step: int, text: bytes = b"") -> Rows:
+    """One CHECKPOINT row per rank: half a second of stall, two seconds until durable."""
+    ranks = list(ranks)
+    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.CHECKPOINT])
+    rows["rank"], rows["event"], rows["step"], rows["text"] = ranks, event, step, text
+    rows["stall_ns"], rows["durable_ns"], rows["bytes"] = NANOSECONDS // 2, 2 * NANOSECONDS, 1000
+    return rows
+
+
+def segment(
+    sequence: int,
+    tables: Mapping[Kind, Rows],
+    job: str = JOB,
+    attempt: int = 0,
+    node: str = "node-0",
+) -> Segment:
+    """A segment whose clock pair puts monotonic zero at `EPOCH`."""
+    key = SegmentKey(job, attempt, node, 7, sequence)
+    return Segment(key, ClockPair(0, EPOCH * NANOSECONDS), dict(tables))
+
+
+def run_segments(
+    steps: int,
+    world: int = 4,
+    seconds: float = 0.2,
+    excess: Mapping[tuple[int, str], float] | None = None,
+    slow_from: int = 0,
+    job: str = JOB,
+) -> list[Segment]:
+    """A run on one node, five steps to a segment: start, steps, states; `excess` from a step on."""
+    ranks = range(world)
+    made = []
+    for first in range(0, steps, 5):
+        numbers = range(first, min(first + 5, steps))
+        troubles = [excess if step >= slow_from else None for step in numbers]
+        parts = [
+            step_rows([step], ranks, seconds, trouble)
+            for step, trouble in zip(numbers, troubles, strict=True)
+        ]
+        at = (numbers[-1] + 1) * seconds
+        tables = {
+            Kind.STEP: np.concatenate(parts),
+            Kind.RANK_STATE: state_rows(ranks, world, at, numbers[-1]),
+        }
+        if first == 0:
+            tables[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.START, ranks, world)
+        made.append(segment(first // 5 + 1, tables, job))
+    return made
+
+
+def random_rows(kind: Kind, count: int, generator: np.random.Generator) -> Rows:
+    """Rows of random bytes: every bit pattern a field can hold."""
+    raw = generator.bytes(count * DTYPES[kind].itemsize)
+    return np.frombuffer(raw, dtype=DTYPES[kind]).copy()
+
+
+def body(segments: Iterable[Segment]) -> bytes:
+    """A request body."""
+    return b"".join(wire.encode(item) for item in segments)
