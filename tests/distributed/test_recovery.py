@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +34,15 @@ def test_a_killed_rank_costs_no_bit(trainer: Any, straight: Callable[..., Any]) 
     assert all(row["verified"] for row in finished.result["checkpoints"])
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]) -> Path:
+    """The directory of a run of six steps on four ranks."""
+    trainer = make_trainer(tmp_path_factory.mktemp("saved"))
+    trainer.train(*TWO_BY_TWO, "--steps", "6")
+    run_dir: Path = trainer.run_dir
+    return run_dir
+
+
 @pytest.mark.parametrize(
     "mesh",
     [
@@ -42,9 +53,9 @@ def test_a_killed_rank_costs_no_bit(trainer: Any, straight: Callable[..., Any]) 
     ],
 )
 def test_a_checkpoint_of_four_ranks_resumes_on_another_mesh(
-    trainer: Any, straight: Callable[..., Any], mesh: str
+    saved: Path, trainer: Any, straight: Callable[..., Any], mesh: str
 ) -> None:
-    trainer.train(*TWO_BY_TWO, "--steps", "6")
+    shutil.copytree(saved, trainer.run_dir)
     finished = trainer.train("--mesh", mesh, "--steps", "12")
     expected = straight(*TWO_BY_TWO, "--steps", "12").losses
     assert finished.result["resumes"][0]["from_step"] == 6
@@ -75,7 +86,7 @@ def test_sigterm_to_torchrun_loses_no_step(trainer: Any, straight: Callable[...,
 
 
 def test_sigterm_to_the_launcher_has_its_own_exit_code(trainer: Any) -> None:
-    process = trainer.start(*trainer.command("--mesh", "dp_shard=2", "--steps", "4000"))
+    process = trainer.start(*trainer.command("--mesh", "pp=1", "--steps", "4000"))
     printed = read_until(process, "step 3 ")
     process.send_signal(signal.SIGTERM)
     stopped = trainer.finish(process, printed)
