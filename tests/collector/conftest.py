@@ -11,6 +11,7 @@ from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
 
 from .made import HandClock
+from .process import Process
 
 
 @pytest.fixture
@@ -28,3 +29,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def service(store: Store, clock: HandClock) -> Service:
     return Service(store, clock)
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Iterator[Process]:
+    """A collector process that answers; killed at the end."""
+    process = Process(tmp_path)
+    process.start()
+    process.wait_ready()
+    yield process
+    process.end()

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +29,7 @@ from .made import (
     state_rows,
     step_rows,
 )
+from .process import Process
 
 
 def view(known: Service, job: str = JOB) -> dict[str, Any]:
@@ -138,30 +134,6 @@ def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(refused.value)
 
 
-class Process:
-    """`stepwatch collector` as a process, on a port that stays the same."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        words = ["collector", "--store", str(self._folder / "s.db"), "--port", str(self.port)]
-        with open(self._folder / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "stepwatch.cli", *words], stdout=log, stderr=log
-            )
-
-    def kill(self) -> None:
-        if self._process is not None:
-            os.kill(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-
 def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     collector = Process(tmp_path)
     waiting = run_segments(400, seconds=0.01)
@@ -173,12 +145,12 @@ def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
         while (waiting or kills < 3) and time.monotonic() < deadline:
             if time.monotonic() > next_kill and kills < 3:
                 threshold = random.Random(kills).uniform(1.5, 2.5)
-                collector.kill()
+                collector.end()
                 collector.start()
                 kills, next_kill = kills + 1, time.monotonic() + threshold
             batch = waiting[:3]
             try:
-                answer = httpx.post(f"{collector.url}/v1/segments", content=body(batch), timeout=2)
+                answer = collector.send(body(batch))
             except httpx.HTTPError:
                 time.sleep(0.02)
                 continue
@@ -186,10 +158,10 @@ def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
             waiting = waiting[3:]
             time.sleep(0.1)
     finally:
-        collector.kill()
+        collector.end()
     assert kills == 3 and not waiting
     assert set(acknowledged) <= {"accepted", "duplicate"} and len(acknowledged) == 80
-    store = Store.sqlite(tmp_path / "s.db")
+    store = Store.sqlite(tmp_path / "store.db")
     found = [
         (int(row["rank"]), int(row["step"]))
         for payload, _ in store.segments(JOB)

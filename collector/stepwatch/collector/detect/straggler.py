@@ -254,4 +254,4 @@ def _cause(
 
 def _against(values: Vector) -> str:
     known = values[np.isfinite(values)]
-    return f"all ranks, median {float(np.median(known)):.2f}" if len(known) else "unknown"
+    return f"all ranks, median {float(np.median(known)):.0%}" if len(known) else "unknown"

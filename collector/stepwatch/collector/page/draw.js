@@ -3,14 +3,20 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+const ANSWER_WITHIN_MS = 10000;
+let asked = false;
+
 async function getJson(path) {
   const token = sessionStorage.getItem("stepwatch-token");
   const headers = token ? { authorization: "Bearer " + token } : {};
-  const response = await fetch(path, { headers });
-  if (response.status === 401) {
+  // A collector that hangs must show as stale, too: without a limit the page would wait in silence.
+  const response = await fetch(path, { headers, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+  if (response.status === 401 && !asked) {
+    asked = true; // once: whoever cancels is not asked again every two seconds
     const given = prompt("This collector needs a token");
-    if (given) { sessionStorage.setItem("stepwatch-token", given); return getJson(path); }
+    if (given) { sessionStorage.setItem("stepwatch-token", given); asked = false; return getJson(path); }
   }
+  if (response.status === 401) throw new Error("it needs a token; reload to give one");
   if (!response.ok) throw new Error("HTTP " + response.status);
   return response.json();
 }
@@ -38,6 +44,11 @@ function seconds(value) {
   if (value < 1) return (1000 * value).toFixed(value < 0.01 ? 2 : 0) + " ms";
   return value < 120 ? value.toFixed(2) + " s" : (value / 60).toFixed(1) + " min";
 }
+function measure(value, unit) {
+  if (!known(value)) return UNKNOWN;
+  if (unit === "ratio") return percent(value, 0);
+  return unit === "seconds" ? seconds(value) : number(value, Number.isInteger(value) ? 0 : 3) + " " + unit;
+}
 function bytes(value) {
   if (!known(value)) return UNKNOWN;
   const units = ["B", "kB", "MB", "GB", "TB"];
@@ -52,22 +63,31 @@ function row(...cells) {
   return element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
 }
 
+// Runs `load` now and every so often, and says how fresh the page is; returns a way to run it at once.
 function keepFresh(load, every) {
   const mark = document.getElementById("freshness");
-  let last = null;
+  const time = (ms) => new Date(ms).toISOString().slice(11, 19) + " UTC";
+  let last = null, timer = null, running = false, again = false;
   async function turn() {
+    if (running) { again = true; return; }
+    running = true;
+    clearTimeout(timer);
+    let failure = null;
     try {
       await load();
       last = Date.now();
-      mark.textContent = "updated " + new Date(last).toISOString().slice(11, 19) + " UTC";
-      mark.className = "freshness";
     } catch (error) {
-      mark.textContent = last === null
-        ? "no answer from the collector: " + error.message
-        : "stale since " + new Date(last).toISOString().slice(11, 19) + " UTC: " + error.message;
-      mark.className = "freshness stale";
+      failure = error.message;
     }
-    setTimeout(turn, every);
+    running = false;
+    mark.textContent = failure === null ? "updated " + time(last)
+      : last === null ? "no answer from the collector: " + failure
+        : "stale since " + time(last) + ": " + failure;
+    mark.className = failure === null ? "freshness" : "freshness stale";
+    document.body.classList.toggle("outdated", failure !== null);
+    timer = setTimeout(turn, again ? 0 : every);
+    again = false;
   }
   turn();
+  return turn;
 }

@@ -6,11 +6,13 @@ function sloCell(slos) {
   return cell;
 }
 
+const openCell = (count) => element("span", { className: count ? "state s-open" : "", textContent: String(count) });
+
 keepFresh(async () => {
   const { jobs } = await getJson("/v1/jobs");
   document.getElementById("empty").hidden = jobs.length > 0;
   document.querySelector("#jobs tbody").replaceChildren(...jobs.map((job) => row(
     element("a", { href: "/jobs/" + encodeURIComponent(job.job), textContent: job.job }),
     state(job.state), String(job.attempt), String(job.world_size || UNKNOWN),
-    known(job.step) ? String(job.step) : UNKNOWN, String(job.open_incidents), sloCell(job.slos))));
+    known(job.step) ? String(job.step) : UNKNOWN, openCell(job.open_incidents), sloCell(job.slos))));
 }, 2000);

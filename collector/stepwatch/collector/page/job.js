@@ -20,6 +20,7 @@ function drawFacts(view) {
     ["newest segment", clock(view.newest_record_at)],
   ];
   if (view.lost_records) facts.push(["records lost", view.lost_records]);
+  if (view.refused_records) facts.push(["records refused", view.refused_records]);
   document.getElementById("facts").replaceChildren(...facts.map(([name, value]) =>
     element("div", { className: "fact" }, element("b", {}, value instanceof Node ? value : String(value)),
       element("span", { textContent: name }))));
@@ -29,7 +30,7 @@ function evidenceTable(rows) {
   return element("table", {}, element("thead", {}, element("tr", {},
     ...["Evidence", "Value", "Held against"].map((text) => element("th", { textContent: text })))),
     element("tbody", {}, ...rows.map((item) => row(
-      item.name, number(item.value, 3) + " " + item.unit, item.against))));
+      item.name, measure(item.value, item.unit), item.against))));
 }
 
 function drawIncident(incident) {
@@ -50,7 +51,7 @@ function drawIncident(incident) {
       element("dt", { textContent: name }), element("dd", {}, value)))),
     element("p", {}, "What to do: ", element("a", {
       href: "/runbooks/" + encodeURIComponent(incident.runbook) + "?incident=" + encodeURIComponent(incident.id),
-      textContent: "runbook " + incident.runbook }), ", or ", element("code", { textContent: command })),
+      textContent: "runbook " + incident.runbook }), ", or ", element("code", { className: "command", textContent: command })),
     evidenceTable(incident.evidence));
 }
 
@@ -68,16 +69,21 @@ function drawIncidents(incidents) {
 const ranks = ([first, last]) => first === last ? "rank " + first : "ranks " + first + "-" + last;
 const steps = ([first, last]) => first === last ? "step " + first : "steps " + first + "-" + last;
 
-// Light to dark in one hue: readable in grey and by those who do not tell red from green.
+// From faint to strong against the ground: readable in grey and by those who do not tell red from green.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const RAMPS = { light: [[222, 235, 247], [8, 48, 107]], dark: [[44, 58, 72], [255, 205, 96]] };
 function colour(value, low, high) {
   const share = high > low ? Math.min(1, Math.max(0, (value - low) / (high - low))) : 0;
-  const mix = (a, b) => Math.round(a + (b - a) * share);
-  return "rgb(" + mix(222, 8) + "," + mix(235, 48) + "," + mix(247, 107) + ")";
+  const [faint, strong] = RAMPS[dark.matches ? "dark" : "light"];
+  return "rgb(" + faint.map((from, index) => Math.round(from + (strong[index] - from) * share)).join(",") + ")";
 }
+
+// Drawn at the panel's own width, so that text keeps its size on a narrow screen.
+const widthOf = (id) => Math.max(320, document.getElementById(id).clientWidth - 22);
 
 function drawHeatmap(map) {
   const left = 64, height = Math.max(14, Math.min(28, 360 / Math.max(1, map.ranks.length)));
-  const width = 1200, cell = (width - left) / Math.max(1, map.steps.length);
+  const width = widthOf("heatmap"), cell = (width - left) / Math.max(1, map.steps.length);
   const values = map.seconds.flat().filter(known).sort((a, b) => a - b);
   const low = values[0] || 0, high = values[Math.floor(0.99 * (values.length - 1))] || 1;
   const picture = shape("svg", { viewBox: "0 0 " + width + " " + (map.ranks.length * height + 20), role: "img" });
@@ -97,7 +103,7 @@ function drawHeatmap(map) {
       picture.append(box);
     });
   });
-  const every = Math.max(1, Math.ceil(map.steps.length / 12));
+  const every = Math.max(1, Math.ceil(map.steps.length / Math.floor(width / 80)));
   map.steps.forEach((span, x) => {
     if (x % every) return;
     const label = shape("text", { x: left + x * cell, y: map.ranks.length * height + 15 });
@@ -107,18 +113,23 @@ function drawHeatmap(map) {
   document.getElementById("heatmap").replaceChildren(map.steps.length ? picture
     : element("p", { className: "note", textContent: "No step has been received yet." }));
   document.getElementById("legend").textContent = map.steps.length
-    ? "light " + seconds(low) + " to dark " + seconds(high) + " and more; hatched: unknown. Columns are steps." : "";
+    ? "faint " + seconds(low) + " to strong " + seconds(high) + " and more; hatched: unknown. Columns are steps." : "";
 }
 
+// By ProcessState of stepwatch.signals.records; the others are how a rank should be.
+const TROUBLED = { 4: " · stopped", 5: " · dead", 6: " · gone" };
+
 function drawPhases(view) {
-  const left = 120, width = 1200, height = 24;
+  const left = 170, width = widthOf("phases"), height = 24;
   const shares = (rank) => BUCKETS.map(([key]) => key === "collective" ? rank.collective_wait_share
     : key === "pipeline" ? rank.pipeline_wait_share : rank.phase_share[key]);
   const shown = view.ranks.slice(0, 64);
   const picture = shape("svg", { viewBox: "0 0 " + width + " " + shown.length * height, role: "img" });
   shown.forEach((rank, y) => {
     const name = shape("text", { x: 0, y: y * height + 15 });
-    name.textContent = "rank " + rank.rank + " · stage " + (known(rank.stage) ? rank.stage : "?");
+    name.textContent = "rank " + rank.rank + " · stage " + (known(rank.stage) ? rank.stage : "?")
+      + (TROUBLED[rank.process_state] || "");
+    if (TROUBLED[rank.process_state]) name.setAttribute("class", "troubled");
     picture.append(name);
     let x = left;
     shares(rank).forEach((share, index) => {
@@ -140,9 +151,10 @@ function drawPhases(view) {
 function drawTables(view) {
   document.querySelector("#slos tbody").replaceChildren(...view.slos.map((slo) => row(
     slo.name, state(slo.state), percent(slo.ratio), percent(slo.target), percent(slo.budget_remaining, 0), percent(slo.coverage))));
-  const verified = (value) => value === true ? state("verified") : value === false ? state("failed") : state(UNKNOWN);
+  const word = (value) => value === true ? "verified" : value === false ? "failed" : UNKNOWN;
+  const verified = (item) => element("span", {}, state(word(item.verified)), item.reason ? " " + item.reason : "");
   document.querySelector("#checkpoints tbody").replaceChildren(...view.checkpoints.map((item) => row(
-    String(item.step), verified(item.verified), seconds(item.stall_seconds), seconds(item.durable_seconds), bytes(item.size_bytes))));
+    String(item.step), verified(item), seconds(item.stall_seconds), seconds(item.durable_seconds), bytes(item.size_bytes))));
 }
 
 async function load() {
@@ -160,5 +172,7 @@ async function load() {
 document.getElementById("heatmap").addEventListener("mouseover", (event) => {
   document.getElementById("hover").textContent = event.target.dataset ? event.target.dataset.text || "" : "";
 });
-metric.addEventListener("change", load);
-keepFresh(load, 2000);
+const refresh = keepFresh(load, 2000);
+metric.addEventListener("change", refresh);
+dark.addEventListener("change", refresh);
+addEventListener("resize", refresh);

@@ -1,0 +1,59 @@
+"""`stepwatch collector` as a real process on a free port."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+
+
+class Process:
+    """Starts, stops and kills; the port stays the same across restarts."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.store = folder / "store.db"
+        self.log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, without waiting."""
+        words = ["collector", "--store", str(self.store), "--port", str(self.port)]
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "stepwatch.cli", *words, "--interval", "0.2"],
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_ready(self, seconds: float = 20.0) -> None:
+        """Wait until it answers."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                httpx.get(f"{self.url}/healthz", timeout=1.0)
+                return
+            except httpx.HTTPError:
+                time.sleep(0.05)
+        raise AssertionError(f"no answer within {seconds} s: {self.log.read_text()}")
+
+    def send(self, data: bytes) -> httpx.Response:
+        """Post segments."""
+        return httpx.post(f"{self.url}/v1/segments", content=data, timeout=5.0)
+
+    def end(self, number: int = signal.SIGKILL) -> int:
+        """Send a signal and return the exit code; does nothing where none runs."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(number)
+        code = self._process.wait(20)
+        self._process = None
+        return code

@@ -1,0 +1,182 @@
+"""The page in a real browser, over a real collector process."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import CheckpointEvent, Kind, ProcessState
+from stepwatch.signals.wire import Segment
+
+from .made import JOB, body, checkpoint_rows, run_segments, segment, state_rows, step_rows
+from .process import Process
+
+STEPS, RANKS, SLOW_FROM = 60, 4, 40
+EXCESS = {(2, "forward"): 0.2}
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def chromium() -> str | None:
+    """The browser that the test command installs; None lets playwright take its own."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+class Visitor:
+    """One open page, everything it said and asked for."""
+
+    def __init__(self, browser: Browser, width: int = 1280, dark: bool = False) -> None:
+        self.page: Page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        self.errors: list[str] = []
+        self.asked: set[str] = set()
+        self.page.on("console", lambda said: self._note(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.asked.add(request.url))
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.errors.append(text)
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Visitor]:
+    opened = Visitor(browser)
+    yield opened
+    opened.page.close()
+
+
+def send(collector: Process, segments: list[Segment]) -> None:
+    """Post a run that has just come to its last step."""
+    began = time.time_ns() - round(STEPS * 0.2 * NANOSECONDS)
+    for item in segments:
+        now = item._replace(clock=ClockPair(0, began))
+        assert collector.send(body([now])).json()["verdicts"][0]["verdict"] == "accepted"
+
+
+def judged(collector: Process, visitor: Visitor) -> Page:
+    """The job's page once its incident is there."""
+    visitor.page.goto(f"{collector.url}/jobs/{JOB}")
+    expect(visitor.page.locator(".incident.open")).to_be_visible(timeout=15_000)
+    return visitor.page
+
+
+@pytest.fixture
+def straggling(collector: Process) -> Process:
+    send(collector, run_segments(STEPS, RANKS, excess=EXCESS, slow_from=SLOW_FROM))
+    return collector
+
+
+def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
+    page = judged(straggling, visitor)
+    cells = page.locator("#heatmap rect.cell")
+    expect(cells).to_have_count(STEPS * RANKS)
+    fills = [cell.get_attribute("fill") for cell in cells.all()]
+    slow = set(fills[2 * STEPS + SLOW_FROM : 3 * STEPS])
+    others = set(fills) - slow
+    assert len(slow) == 1 and others, "the slow cells, and they alone, stand out"
+    assert slow.isdisjoint(fills[: 2 * STEPS + SLOW_FROM] + fills[3 * STEPS :])
+    expect(page.locator("#heatmap rect.cell-unknown")).to_have_count(0)
+    headline = page.locator(".incident.open .headline")
+    expect(headline).to_contain_text(f"rank 2 is slow in forward since step {SLOW_FROM}")
+    expect(page.locator(".incident.open code")).to_contain_text("stepwatch runbook")
+    expect(page.locator("#title")).to_have_text(JOB)
+    assert "NaN" not in page.locator("main").inner_text()
+    assert "undefined" not in page.locator("main").inner_text()
+    assert visitor.errors == []
+    assert {url.split("/")[2] for url in visitor.asked if not url.startswith("data:")} == {
+        straggling.url.removeprefix("http://")
+    }
+
+
+def test_the_fleet_leads_to_the_job(straggling: Process, visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(straggling.url)
+    line = page.locator("#jobs tbody tr")
+    expect(line).to_have_count(1)
+    expect(line).to_contain_text("running")
+    expect(line.locator(".s-open")).to_have_text("1", timeout=15_000)
+    line.locator("a").click()
+    expect(page.locator("#heatmap rect.cell").first).to_be_visible()
+    assert visitor.errors == []
+
+
+def test_an_empty_collector_says_so(collector: Process, visitor: Visitor) -> None:
+    visitor.page.goto(collector.url)
+    expect(visitor.page.locator("#empty")).to_be_visible()
+    assert visitor.errors == []
+
+
+def test_a_rank_that_vanished_is_hatched_and_named(straggling: Process, visitor: Visitor) -> None:
+    gone = state_rows([3], RANKS, STEPS * 0.2, STEPS)
+    gone["process_state"] = ProcessState.GONE
+    more = step_rows(range(STEPS, STEPS + 5), [0, 1, 2], excess=EXCESS)
+    failed = checkpoint_rows(CheckpointEvent.FAILED, [1], 50, b"disk full")
+    tables = {Kind.STEP: more, Kind.RANK_STATE: gone, Kind.CHECKPOINT: failed}
+    send(straggling, [segment(500, tables)])
+    page = judged(straggling, visitor)
+    expect(page.locator("#heatmap rect.cell-unknown")).to_have_count(5)
+    expect(page.locator("#heatmap rect.cell")).to_have_count(STEPS * RANKS + 15)
+    hatched = page.locator("#heatmap rect.cell-unknown").first
+    assert "unknown" in str(hatched.evaluate("cell => getComputedStyle(cell).fill"))
+    expect(page.locator("#phases text.troubled")).to_have_text("rank 3 · stage 1 · gone")
+    expect(page.locator("#checkpoints tbody")).to_contain_text("failed disk full")
+
+
+def test_another_metric_is_drawn_at_once(straggling: Process, visitor: Visitor) -> None:
+    page = judged(straggling, visitor)
+    first = page.locator("#heatmap rect.cell").first
+    before = first.get_attribute("data-seconds")
+    page.select_option("#metric", "collective_wait")
+    expect(first).not_to_have_attribute("data-seconds", str(before), timeout=1_500)
+
+
+def test_a_page_without_its_collector_says_so(straggling: Process, visitor: Visitor) -> None:
+    page = judged(straggling, visitor)
+    expect(page.locator("#freshness")).to_contain_text("updated")
+    straggling.end()
+    expect(page.locator("#freshness")).to_contain_text("stale since", timeout=10_000)
+    expect(page.locator("body")).to_have_class("outdated")
+    straggling.start()
+    expect(page.locator("#freshness")).to_contain_text("updated", timeout=20_000)
+    expect(page.locator("body")).not_to_have_class("outdated")
+    expect(page.locator(".incident.open .headline")).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (700, False), (1280, True)])
+def test_widths_and_grounds(
+    straggling: Process, browser: Browser, tmp_path: Path, width: int, dark: bool
+) -> None:
+    visitor = Visitor(browser, width, dark)
+    page = judged(straggling, visitor)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+    label = page.locator("#heatmap text").first
+    assert float(label.evaluate("text => text.getBoundingClientRect().height")) >= 10
+    shot = page.screenshot(path=str(tmp_path / "page.png"), full_page=True)
+    assert len(shot) > 20_000
+    ground = str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    brightness = sum(int(part) for part in ground.strip("rgb()").split(",")) / 3
+    assert (brightness < 60) if dark else (brightness > 200)
+    assert visitor.errors == []
+    page.close()
