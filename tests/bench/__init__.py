@@ -1,1 +1,1 @@
-"""Benchmarks: the budgets of design section 10, side by side with a baseline in one run."""
+"""Benchmarks: the budgets, side by side with a baseline in one run."""

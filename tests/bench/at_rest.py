@@ -36,7 +36,7 @@ def measure() -> Iterator[Result]:
         "telemetry at rest, per rank and step",
         f"{file_bytes:.0f} B",
         "200 B",
-        f"on the wire {wire_bytes:.0f} B; 2,700 B for ARGUS (field.md)",
+        f"on the wire {wire_bytes:.0f} B; 2,700 B reported for ARGUS",
     )
 
 

@@ -90,5 +90,5 @@ def _collectives(on: Watch, off: Watch) -> Result:
         "hooks, per collective (FSDP2 path)",
         f"{cost:.1f} µs",
         "5 µs",
-        f"switched off {disabled:.1f} µs; 3.4-5.6 µs for plain Python hooks (field.md)",
+        f"switched off {disabled:.1f} µs; 3.4-5.6 µs for plain Python hooks",
     )

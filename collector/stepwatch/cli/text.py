@@ -21,6 +21,13 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.0%}"
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """A value with its unit: seconds and ratios as people read them, others as they are."""
+    if unit == "seconds":
+        return seconds(value)
+    return percent(value) if unit == "ratio" else f"{number(value)} {unit}"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A plain number with thousands separated."""
     return UNKNOWN if value is None else f"{value:,.{digits}f}"

@@ -70,7 +70,7 @@ def closer(incident: dict[str, Any], source: str | None) -> str:
         f"{text.seconds(incident['device_seconds_lost'])} of device time"
     )
     evidence = [
-        [item["name"], f"{text.number(item['value'])} {item['unit']}", item["against"]]
+        [item["name"], text.quantity(item["value"], item["unit"]), item["against"]]
         for item in incident["evidence"]
     ]
     lines = [headline(incident, source), f"  lost: {impact}", ""]

@@ -117,6 +117,8 @@ function drawHeatmap(map) {
 }
 
 // By ProcessState of stepwatch.signals.records; the others are how a rank should be.
+// A rank that finished may go; one that did not must be seen to have gone.
+const trouble = (rank) => rank.ended === "finish" ? "" : TROUBLED[rank.process_state] || "";
 const TROUBLED = { 4: " · stopped", 5: " · dead", 6: " · gone" };
 
 function drawPhases(view) {
@@ -128,8 +130,8 @@ function drawPhases(view) {
   shown.forEach((rank, y) => {
     const name = shape("text", { x: 0, y: y * height + 15 });
     name.textContent = "rank " + rank.rank + " · stage " + (known(rank.stage) ? rank.stage : "?")
-      + (TROUBLED[rank.process_state] || "");
-    if (TROUBLED[rank.process_state]) name.setAttribute("class", "troubled");
+      + trouble(rank);
+    if (trouble(rank)) name.setAttribute("class", "troubled");
     picture.append(name);
     let x = left;
     shares(rank).forEach((share, index) => {
