@@ -8,7 +8,7 @@ from typing import NoReturn
 from stepwatch.signals.errors import StepwatchError, UsageError
 
 from .configure import configure
-from .rank import leave, run_rank
+from .rank import run_rank
 
 
 def main() -> NoReturn:
@@ -23,7 +23,9 @@ def main() -> NoReturn:
     except StepwatchError as error:
         # Every rank says what it knows: only the one that died of it may know the cause.
         print(f"stepwatch: {error}", file=sys.stderr)
-        leave(2 if isinstance(error, UsageError) else 1)
+        # What handlers at exit, the hooks' among them, take for the cause of the end.
+        sys.last_value = error
+        sys.exit(2 if isinstance(error, UsageError) else 1)
 
 
 if __name__ == "__main__":

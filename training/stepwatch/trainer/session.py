@@ -223,5 +223,6 @@ def started(options: Options, run_dir: Path) -> Iterator[Session]:
         stop.install()
         yield session
         stop.remove()
-        session.watch.finish()
+        if not stop.asked:
+            session.watch.finish()
         session.watch.close()
