@@ -52,10 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _leave)
     token = places.read_token(arguments.token_file)
     opened = app.listen(arguments.host, arguments.port, token)
-    service = Service(app.open_store(arguments.store))
-    host, port = opened.getsockname()[:2]
-    logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
-    app.serve(service, opened, token, arguments.interval)
+    with opened:
+        service = Service(app.open_store(arguments.store))
+        host, port = opened.getsockname()[:2]
+        logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
+        app.serve(service, opened, token, arguments.interval)
     return 0
 
 
