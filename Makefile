@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test lint gen bench tools clean
+.PHONY: help demo demo-healthy test test-matrix lint gen bench tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -24,6 +24,9 @@ demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an inci
 
 test: $(READY) tools lint  ## install what is missing, lint, and run every test
 	$(BIN)/python -m pytest $(ARGS)
+
+test-matrix: $(READY)  ## every combination of parallel strategies and crashes (long)
+	$(BIN)/python -m pytest -m matrix tests/distributed $(ARGS)
 
 lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check
 	$(BIN)/ruff check .

@@ -43,7 +43,7 @@ def test_addresses_reach_rules_and_dashboard(tmp_path: Path) -> None:
     assert main(words) == OK
     (group,) = yaml.safe_load((tmp_path / "training.rules.yaml").read_text())["groups"]
     told = group["rules"][0]["annotations"]
-    assert told["runbook_url"] == "https://w.example/r/TrainingHang"
+    assert told["runbook_url"].startswith("https://w.example/r/TrainingHang?job=")
     assert told["dashboard_url"].startswith("https://g.example/d/stepwatch-training-job?var-job=")
     page = json.loads((tmp_path / "training-job.json").read_text())
     assert page["links"][0]["url"] == "https://w.example/r/TrainingHang"

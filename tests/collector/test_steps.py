@@ -117,10 +117,11 @@ def test_loss_is_what_a_rank_knew() -> None:
 
 def test_baseline_is_unknown_before_there_are_steps() -> None:
     ledger = Ledger()
-    ledger.add(ledger.make_room(step_rows(range(5), [0])), OFFSET)
+    ledger.add(ledger.make_room(step_rows(range(7), [0])), OFFSET)
     assert np.isnan(ledger.baseline())
-    ledger.add(ledger.make_room(step_rows([5], [0])), OFFSET)
+    ledger.add(ledger.make_room(step_rows([7], [0])), OFFSET)
     assert ledger.baseline() == pytest.approx(0.2)
-    late = step_rows(range(6, 12), [0], excess={(0, "forward"): 5.0})
+    ledger.add(ledger.make_room(step_rows(range(8, 23), [0])), OFFSET)
+    late = step_rows(range(23, 80), [0], excess={(0, "forward"): 5.0})
     ledger.add(ledger.make_room(late), OFFSET)
     assert ledger.baseline() == pytest.approx(0.2), "a run that slows down late keeps its past"

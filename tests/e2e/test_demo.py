@@ -140,8 +140,8 @@ def test_the_page_shows_heatmap_and_incident_in_a_browser(page_site: Site, tmp_p
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_WORDS)
         page = browser.new_page()
-        page.on("console", said.append)
-        page.on("pageerror", failures.append)
+        page.on("console", lambda message: said.append(message))
+        page.on("pageerror", lambda error: failures.append(error))
         page.goto(f"{page_site.url}/jobs/demo")
         page.wait_for_selector("#heatmap rect.cell")
         cells = page.locator("#heatmap rect.cell")

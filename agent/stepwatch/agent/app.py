@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class Agent:
     """Reads, spools and sends until `stop` is called.
 
     Raises:
-        ConfigurationError: the spool or the port cannot be used.
+        ConfigurationError: the spool, the port or the collector's URL cannot be used.
     """
 
     def __init__(self, options: AgentOptions, clock: Clock | None = None) -> None:
@@ -52,12 +53,11 @@ class Agent:
         self.clock = clock or SystemClock()
         self.spool = Spool(options.spool_dir, options.node, options.spool_limit_bytes)
         self.tail = Tail(options.ring_dir, self.spool.cursors())
-        headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
-        client = httpx.Client(base_url=options.collector, headers=headers, timeout=10.0)
-        self.relay = Relay(self.spool, client)
+        self.relay = Relay(self.spool, _client(options))
         self.host: Probe = HostProbe(self.clock)
         self.latest: dict[Kind, Rows] = {}
         self.probe_up: dict[str, bool] = {}
+        self.steps: dict[str, list[int]] = {}
         self.registry = CollectorRegistry()
         self.registry.register(NodeExporter(self))
         self.port = self._listen(options.port)
@@ -78,7 +78,13 @@ class Agent:
         self.tail.discover()
         self.pack()
         sender.join(timeout=3.0)
+        if not sender.is_alive():
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the spool and the connection."""
         self.relay.client.close()
+        self.spool.close()
 
     def stop(self) -> None:
         """Ask `run` to finish; safe in a signal handler."""
@@ -88,8 +94,10 @@ class Agent:
     def pack(self) -> None:
         """Write what is new into one segment per attempt."""
         host = self._read(self.host)
-        for key, tails in self.tail.attempts().items():
+        attempts = self.tail.attempts()
+        for key, tails in attempts.items():
             self._pack_attempt(key, tails, host)
+        self.steps = _steps_by_job(attempts)
         self.tail.forget_missing()
         self._more.set()
 
@@ -107,6 +115,7 @@ class Agent:
             self.tail.rewind(positions)
             logger.warning("cannot spool (%s); records wait in the rings", error)
             return
+        self.tail.commit(positions)
         for tail in ended:
             tail.settled = tail.next_seq > tail.reader.head
 
@@ -141,3 +150,25 @@ class Agent:
                 f"cannot listen on port {port}: {error.strerror}; pass another --port"
             ) from error
         return int(server.server_port)
+
+
+def _client(options: AgentOptions) -> httpx.Client:
+    headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
+    try:
+        client = httpx.Client(base_url=options.collector, headers=headers, timeout=10.0)
+    except httpx.InvalidURL as error:
+        raise ConfigurationError(
+            f"{options.collector!r} is not a URL ({error}); pass --collector http://HOST:PORT"
+        ) from error
+    if client.base_url.scheme not in ("http", "https") or not client.base_url.host:
+        raise ConfigurationError(
+            f"{options.collector!r} is not a URL; pass --collector http://HOST:PORT"
+        )
+    return client
+
+
+def _steps_by_job(attempts: Mapping[AttemptKey, list[RingTail]]) -> dict[str, list[int]]:
+    steps: dict[str, list[int]] = {}
+    for key, tails in attempts.items():
+        steps.setdefault(key.job, []).extend(tail.reader.live().step for tail in tails)
+    return steps

@@ -12,7 +12,7 @@ from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.tail import Tail
 from stepwatch.signals import names
-from stepwatch.signals.records import Kind
+from stepwatch.signals.records import UNKNOWN_FLOAT, Kind
 
 
 class NodeView(Protocol):
@@ -23,6 +23,7 @@ class NodeView(Protocol):
     spool: Spool
     relay: Relay
     latest: dict[Kind, Rows]
+    steps: dict[str, list[int]]
     probe_up: dict[str, bool]
 
 
@@ -62,15 +63,14 @@ class NodeExporter:
         yield pressure
         yield _gauge(names.NODE_CPU_BUSY, [node], float(row["cpu_busy_ratio"]))
         yield _gauge(names.NODE_CPU_STEAL, [node], float(row["cpu_steal_ratio"]))
-        yield _gauge(names.NODE_MEMORY_AVAILABLE, [node], float(row["memory_available_bytes"]))
+        known = row["memory_total_bytes"] > 0
+        memory = float(row["memory_available_bytes"]) if known else UNKNOWN_FLOAT
+        yield _gauge(names.NODE_MEMORY_AVAILABLE, [node], memory)
 
     def _ranks(self) -> Iterator[Metric]:
+        # A copy of the reading thread's: the rings themselves may close while this one looks.
         count, lowest = _family(names.NODE_RANKS), _family(names.NODE_RANK_STEP_MIN)
-        jobs: dict[str, list[int]] = {}
-        for key, tails in self._view.tail.attempts().items():
-            steps = [tail.reader.live().step for tail in tails]
-            jobs.setdefault(key.job, []).extend(steps)
-        for job, steps in sorted(jobs.items()):
+        for job, steps in sorted(self._view.steps.items()):
             count.add_metric([self._view.node, job], len(steps))
             lowest.add_metric([self._view.node, job], min(steps))
         yield count

@@ -15,7 +15,12 @@ logger = logging.getLogger(__name__)
 
 BATCH = 64
 """Segments per request."""
+_WORDS = ("accepted", "duplicate", "rejected")
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
+
+
+Verdict = tuple[str, str]
+"""What the collector says of one segment, and why."""
 
 
 @dataclass
@@ -49,17 +54,17 @@ class Relay:
         if response.status_code != 200:
             reason = f"HTTP {response.status_code}: {response.text[:200]}"
             return self._back_off(reason, response.headers.get("retry-after"))
-        return self._acknowledge(batch, response)
+        try:
+            return self._acknowledge(batch, _verdicts(response, len(batch)))
+        except (ValueError, OSError) as error:
+            return self._back_off(str(error), None)
 
-    def _acknowledge(self, batch: list[tuple[int, bytes]], response: httpx.Response) -> float:
-        verdicts = response.json().get("verdicts", [])
-        if len(verdicts) != len(batch):
-            return self._back_off(f"{len(verdicts)} verdicts for {len(batch)} segments", None)
-        for (sequence, _), verdict in zip(batch, verdicts, strict=True):
-            if verdict.get("verdict") == "rejected":
-                self.rejected += 1
-                logger.warning("segment %d was rejected: %s", sequence, verdict.get("reason"))
+    def _acknowledge(self, batch: list[tuple[int, bytes]], verdicts: list[Verdict]) -> float:
         self.spool.acknowledge(batch)
+        for (sequence, _), (verdict, reason) in zip(batch, verdicts, strict=True):
+            if verdict == "rejected":
+                self.rejected += 1
+                logger.warning("segment %d was rejected: %s", sequence, reason)
         if self._down:
             logger.info("the collector answers again")
         self._down, self._delay = False, 0.0
@@ -71,5 +76,25 @@ class Relay:
             logger.warning("the collector does not take segments (%s); spooling", reason)
         self._down = True
         self._delay = min(max(self._delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
-        asked = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+        known = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
+        asked = float(retry_after or 0) if known else 0.0
         return max(min(asked, 60.0), self._delay * random.uniform(0.5, 1.0))
+
+
+def _verdicts(response: httpx.Response, expected: int) -> list[Verdict]:
+    """Verdicts of an answer.
+
+    Raises:
+        ValueError: it is not JSON, or not one verdict for each segment: nothing is acknowledged.
+    """
+    document = response.json()
+    found = document.get("verdicts") if isinstance(document, dict) else None
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise ValueError("the answer is not a collector's; check --collector")
+    if len(found) != expected:
+        raise ValueError(f"{len(found)} verdicts for {expected} segments")
+    verdicts = [(str(item.get("verdict")), str(item.get("reason"))) for item in found]
+    unknown = next((word for word, _ in verdicts if word not in _WORDS), None)
+    if unknown is not None:
+        raise ValueError(f"the collector answers {unknown!r}; update the older of the two")
+    return verdicts

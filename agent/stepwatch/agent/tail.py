@@ -18,8 +18,21 @@ from stepwatch.signals.records import DTYPES, Kind, ProcessState
 
 logger = logging.getLogger(__name__)
 
-READ_LIMIT = 16_384
-"""Records read from one ring in one round; the rest waits in the ring for the next."""
+READ_LIMIT = 49_152
+"""Records read for one segment, shared by its rings; the rest waits in the rings for the next.
+
+The largest record kinds then stay below a segment's bound even where nothing compresses.
+"""
+
+
+class Position(NamedTuple):
+    """Where the reading of one ring stands."""
+
+    tail: RingTail
+    next_seq: int
+    records: int
+    overruns: int
+    torn: int
 
 
 class AttemptKey(NamedTuple):
@@ -39,6 +52,7 @@ class RingTail:
 
     reader: RingReader
     next_seq: int = 1
+    records: int = 0
     overruns: int = 0
     torn: int = 0
     settled: bool = False
@@ -76,10 +90,10 @@ class Tail:
                 continue
             if known is not None and known.next_seq <= known.reader.head:
                 continue
+            if known is not None:
+                self._drop(path)
             reader = self._open(path)
             if reader is not None:
-                if known is not None:
-                    known.reader.close()
                 start = self.cursors.get(reader.identity.ring_id, 1)
                 self._tails[path] = RingTail(reader, start)
 
@@ -87,15 +101,18 @@ class Tail:
         """Close rings whose file was removed and whose records were all read."""
         for path, tail in list(self._tails.items()):
             if not path.exists() and tail.next_seq > tail.reader.head:
-                tail.reader.close()
-                del self._tails[path]
+                self._drop(path)
 
     def attempts(self) -> dict[AttemptKey, list[RingTail]]:
-        """Rings that may still say something, by attempt."""
+        """Rings that may still say something, by attempt.
+
+        One that had ended but goes on to write was taken for dead by mistake, as in a container
+        that does not see its process.
+        """
         grouped: dict[AttemptKey, list[RingTail]] = {}
         for tail in self._tails.values():
             tail.reader.refresh_identity()
-            if not tail.settled:
+            if not tail.settled or tail.next_seq <= tail.reader.head:
                 grouped.setdefault(tail.key, []).append(tail)
         return grouped
 
@@ -105,13 +122,13 @@ class Tail:
         Advances the rings; call `rewind` if the segment could not be kept.
         """
         parts: dict[Kind, list[Rows]] = {}
+        limit = max(1, READ_LIMIT // len(tails))
         for tail in tails:
             before = tail.next_seq
-            rows, tail.next_seq, overruns, torn = tail.reader.read(tail.next_seq, READ_LIMIT)
+            rows, tail.next_seq, overruns, torn = tail.reader.read(tail.next_seq, limit)
+            tail.records += sum(map(len, rows.values()))
             tail.overruns += overruns
             tail.torn += torn
-            self.overruns += overruns
-            self.records_read += sum(map(len, rows.values()))
             for kind, table in rows.items():
                 parts.setdefault(kind, []).append(table)
             if overruns or torn:
@@ -122,15 +139,29 @@ class Tail:
             tables[Kind.CURSOR] = _cursor_rows(tails)
         return tables
 
-    def positions(self, tails: list[RingTail]) -> list[tuple[RingTail, int]]:
-        """Where each ring stands, to come back to with `rewind`."""
-        return [(tail, tail.next_seq) for tail in tails]
+    def positions(self, tails: list[RingTail]) -> list[Position]:
+        """Where each ring stands, for `rewind` or `commit`."""
+        return [
+            Position(tail, tail.next_seq, tail.records, tail.overruns, tail.torn) for tail in tails
+        ]
 
     @staticmethod
-    def rewind(positions: list[tuple[RingTail, int]]) -> None:
+    def rewind(positions: list[Position]) -> None:
         """Go back: the records stay in the rings until they can be kept."""
-        for tail, next_seq in positions:
-            tail.next_seq = next_seq
+        for tail, *before in positions:
+            tail.next_seq, tail.records, tail.overruns, tail.torn = before
+
+    def commit(self, positions: list[Position]) -> None:
+        """Count what was read since `positions`: it is kept now."""
+        for before in positions:
+            self.records_read += before.tail.records - before.records
+            self.overruns += before.tail.overruns - before.overruns
+
+    def _drop(self, path: Path) -> None:
+        tail = self._tails.pop(path)
+        # A ring that was only moved away and back is not to be read twice.
+        self.cursors[tail.reader.identity.ring_id] = tail.next_seq
+        tail.reader.close()
 
     def _open(self, path: Path) -> RingReader | None:
         try:

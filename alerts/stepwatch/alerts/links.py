@@ -22,11 +22,14 @@ class Links:
         """Address of an alert's runbook."""
         return f"{self.runbooks.rstrip('/')}/{alert}"
 
+    def runbook_of(self, alert: str, job: str) -> str:
+        """Address of the runbook with the values of one job, or of a template that names it."""
+        return f"{self.runbook(alert)}?job={job}"
+
     def dashboard_of(self, job: str) -> str:
         """Address of the dashboard, opened on one job or on a template that names it."""
         return f"{self.dashboard}?var-job={job}"
 
-    @property
-    def dashboard_template(self) -> str:
-        """Address of the dashboard as a Prometheus template."""
-        return self.dashboard_of(f"{{{{ $labels.{JOB} }}}}")
+
+JOB_TEMPLATE = f"{{{{ $labels.{JOB} }}}}"
+"""What Prometheus replaces by the job of the alert."""

@@ -9,7 +9,7 @@ import yaml
 
 from stepwatch.signals.names import JOB
 
-from .links import Links
+from .links import JOB_TEMPLATE, Links
 from .spec import Alert, Case, Fired
 
 RULES_FILE = "training.rules.yaml"
@@ -57,22 +57,20 @@ def _rule(alert: Alert, links: Links) -> dict[str, Any]:
         "for": f"{alert.for_seconds}s",
         "keep_firing_for": f"{alert.keep_firing_seconds}s",
         "labels": {"severity": alert.severity.value},
-        "annotations": _annotations(
-            alert, links, alert.summary, alert.description, links.dashboard_template
-        ),
+        "annotations": _annotations(alert, links, alert.summary, alert.description, JOB_TEMPLATE),
     }
 
 
 def _annotations(
-    alert: Alert, links: Links, summary: str, description: str, dashboard: str
+    alert: Alert, links: Links, summary: str, description: str, job: str
 ) -> dict[str, str]:
     return {
         "summary": summary,
         "description": description,
         "impact": alert.impact,
         "first_action": alert.first_action,
-        "runbook_url": links.runbook(alert.name),
-        "dashboard_url": dashboard,
+        "runbook_url": links.runbook_of(alert.name, job),
+        "dashboard_url": links.dashboard_of(job),
     }
 
 
@@ -105,8 +103,8 @@ def _test(alert: Alert, case: Case, links: Links) -> dict[str, Any]:
 
 
 def _expected(alert: Alert, fired: Fired, links: Links) -> dict[str, Any]:
-    dashboard = links.dashboard_of(fired.labels.get(JOB, ""))
+    job = fired.labels.get(JOB, "")
     return {
         "exp_labels": {"severity": alert.severity.value, **fired.labels},
-        "exp_annotations": _annotations(alert, links, fired.summary, fired.description, dashboard),
+        "exp_annotations": _annotations(alert, links, fired.summary, fired.description, job),
     }

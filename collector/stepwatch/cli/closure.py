@@ -127,7 +127,8 @@ def _rule(
     for key in ANNOTATIONS:
         if not rule.annotations.get(key):
             yield says(f"has no annotation {key}; write it")
-    if not rule.annotations.get("runbook_url", "").endswith(f"/{rule.name}"):
+    address = rule.annotations.get("runbook_url", "").partition("?")[0]
+    if not address.endswith(f"/{rule.name}"):
         yield says("links to another runbook than its own; run `stepwatch build`")
     for key, text in rule.annotations.items():
         yield from (says(f"in {key} {fault}") for fault in _template(text, series, reading.labels))

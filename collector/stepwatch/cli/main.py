@@ -6,7 +6,9 @@ Exit codes: 0 ok, 1 found a problem, 2 wrong usage, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -52,7 +54,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Raise instead of printing the whole usage."""
-        raise UsageError(f"{message}; see `{self.prog} --help`")
+        raise UsageError(f"{message}{self._hint(message)}; see `{self.prog} --help`")
+
+    def _hint(self, message: str) -> str:
+        """The option nearest to the first one that was not recognised."""
+        unknown = re.findall(r"unrecognized arguments: (--[^ =]+)", message)
+        known = [flag for action in self._actions for flag in action.option_strings]
+        near = difflib.get_close_matches(unknown[0], known, 1) if unknown else []
+        return f"; did you mean {near[0]}?" if near else ""
 
 
 def load_verb(name: str) -> Verb:

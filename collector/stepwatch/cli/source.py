@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,14 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", help="read this store instead of asking a collector")
     parser.add_argument("--token-file", help="file with the collector's bearer token")
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def source_words(arguments: argparse.Namespace) -> str:
+    """The options that lead another verb to the same source; empty for the default."""
+    if arguments.store:
+        return f"--store {shlex.quote(arguments.store)}"
+    default = arguments.collector == places.DEFAULT_COLLECTOR
+    return "" if default else f"--collector {shlex.quote(arguments.collector)}"
 
 
 def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:

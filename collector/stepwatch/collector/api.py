@@ -26,7 +26,9 @@ from stepwatch.collector.evaluate import Verdicts
 from stepwatch.collector.exporter import JobExporter
 from stepwatch.collector.ingest import MAX_BODY_BYTES
 from stepwatch.collector.live import LiveJob
+from stepwatch.collector.runbook_page import ReadRunbook, relevant, runbook_document
 from stepwatch.collector.service import Service
+from stepwatch.signals.errors import StepwatchError
 
 MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
@@ -37,9 +39,14 @@ _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
 
-def make_api(service: Service, token: str | None = None) -> Starlette:
-    """The ASGI application over `service`; with `token`, data needs it as a bearer token."""
-    api = Api(service)
+def make_api(
+    service: Service, token: str | None = None, runbook: ReadRunbook | None = None
+) -> Starlette:
+    """The ASGI application over `service`; with `token`, data needs it as a bearer token.
+
+    `runbook` reads a runbook; without it there are none to show.
+    """
+    api = Api(service, runbook)
     routes = [
         Route("/v1/segments", api.segments, methods=["POST"]),
         Route("/v1/jobs", api.jobs),
@@ -47,10 +54,12 @@ def make_api(service: Service, token: str | None = None) -> Starlette:
         Route("/v1/jobs/{job}/heatmap", api.heatmap),
         Route("/v1/incidents", api.incidents),
         Route("/v1/incidents/{id}", api.incident),
+        Route("/v1/runbooks/{name}", api.runbook),
         Route("/metrics", api.metrics),
         Route("/healthz", api.health),
         Route("/", page("index.html")),
         Route("/jobs/{job}", page("job.html")),
+        Route("/runbooks/{name}", page("runbook.html")),
         Route("/static/{name}", static),
     ]
     middleware = [Middleware(TokenGate, token=token)] if token else []
@@ -75,7 +84,7 @@ class TokenGate:
 
     def _may_pass(self, scope: Scope) -> bool:
         path = scope["path"]
-        if path in _OPEN_PATHS or path.startswith(("/static/", "/jobs/")):
+        if path in _OPEN_PATHS or path.startswith(("/static/", "/jobs/", "/runbooks/")):
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         return hmac.compare_digest(given, self._expected)
@@ -84,8 +93,9 @@ class TokenGate:
 class Api:
     """The handlers; each reads `service` and answers JSON without NaN."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, runbook: ReadRunbook | None) -> None:
         self._service = service
+        self._runbook = runbook
         self._in_flight = 0
         self._registry = CollectorRegistry()
         self._registry.register(JobExporter(service))
@@ -143,6 +153,19 @@ class Api:
         wanted = request.path_params["id"]
         found = await run_in_threadpool(self._service.store.incident, wanted)
         return _json(found) if found else _problem(404, "no such incident")
+
+    async def runbook(self, request: Request) -> Response:
+        """A runbook as HTML; `?incident=` or `?job=` choose whose values are filled in."""
+        name = request.path_params["name"]
+        if self._runbook is None:
+            return _problem(404, "this collector was started without runbooks")
+        found = await run_in_threadpool(self._service.store.incidents)
+        incident = relevant(found, name, request.query_params)
+        here = str(request.base_url).rstrip("/")
+        try:
+            return _json(runbook_document(name, incident, here, self._runbook))
+        except StepwatchError as error:
+            return _problem(404, str(error))
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from stepwatch.collector.api import make_api
+from stepwatch.collector.runbook_page import ReadRunbook
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals.errors import ConfigurationError, StepwatchError
@@ -49,7 +50,13 @@ def open_store(place: str) -> Store:
     return Store(place) if "://" in place else Store.sqlite(Path(place))
 
 
-def serve(service: Service, opened: socket.socket, token: str | None, interval: float) -> None:
+def serve(
+    service: Service,
+    opened: socket.socket,
+    token: str | None,
+    interval: float,
+    runbook: ReadRunbook | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then close everything.
 
     Raises:
@@ -57,7 +64,7 @@ def serve(service: Service, opened: socket.socket, token: str | None, interval: 
             alive.
     """
     config = uvicorn.Config(
-        make_api(service, token), log_level="warning", access_log=False, lifespan="off"
+        make_api(service, token, runbook), log_level="warning", access_log=False, lifespan="off"
     )
     server = uvicorn.Server(config)
     judging = threading.Event()

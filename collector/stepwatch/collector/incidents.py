@@ -18,6 +18,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.signals.names import ALERT_OF, FindingKind
 
 OPEN, RESOLVED, ENDED = "open", "resolved", "ended"
+UNKNOWN_NODE = "unknown"
 RESOLVE_AFTER_SECONDS = 15.0
 REOPEN_WITHIN_SECONDS = 300.0
 """A finding that comes back this soon reopens its incident instead of opening another."""
@@ -59,6 +60,19 @@ class Incident:
         """The incident as JSON holds it: a number that is not finite becomes null."""
         document: dict[str, Any] = _finite(asdict(self))
         return document
+
+
+_RUNBOOK_KEYS = ("job", "attempt", "rank", "node", "phase", "cause", "since_step")
+
+
+def runbook_values(document: dict[str, Any]) -> dict[str, str]:
+    """What an incident fills into its runbook; what is not known is left out, to stay visible."""
+    values = {key: str(document[key]) for key in _RUNBOOK_KEYS}
+    if document["rank"] < 0:
+        del values["rank"]
+    if document["node"] == UNKNOWN_NODE:
+        del values["node"]
+    return {**values, "incident": str(document["id"])}
 
 
 def incident_from(document: dict[str, Any]) -> Incident:
@@ -135,7 +149,7 @@ def _opened(key: str, finding: Finding, moment: Moment) -> Incident:
         attempt=moment.attempt,
         state=OPEN,
         rank=finding.rank,
-        node=finding.node or moment.nodes.get(finding.rank, "unknown"),
+        node=finding.node or moment.nodes.get(finding.rank, UNKNOWN_NODE),
         phase=finding.phase,
         cause=finding.cause,
         summary=finding.summary,

@@ -10,8 +10,8 @@ from stepwatch.signals.wire import Rows
 
 MAX_STEPS = 1 << 20
 """Steps kept per attempt; a hostile step number cannot make the ledger grow beyond them."""
-BASELINE_STEPS = 5
-"""Steps needed before an attempt has a median of its own."""
+WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
+"""Steps left out at the start of an attempt, steps of its own median, and the fewest of those."""
 
 ROW = np.dtype(
     [
@@ -73,16 +73,14 @@ class Ledger:
         return self.first + (int(short[0]) if len(short) else self._used) - 1
 
     def baseline(self) -> float:
-        """Median step time of the attempt in seconds, its first step left out; NaN at the start.
+        """Median step time in seconds of the attempt's first steps after its warm-up.
 
-        The first half of the attempt weighs as much as the second: a run that slows down late is
-        held against what it was.
+        It is fixed once they are over, so that a run which slows down later is held against what it
+        was, and history does not change. NaN until there are enough.
         """
-        longest = self.rows["longest"][1:]
+        longest = self.rows["longest"][WARMUP_STEPS : WARMUP_STEPS + BASELINE_STEPS]
         known = longest[longest > 0]
-        if len(known) < BASELINE_STEPS:
-            return float("nan")
-        return float(np.median(known[: max(BASELINE_STEPS, (len(known) + 1) // 2)]))
+        return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
 
     def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
         """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt.

@@ -14,7 +14,7 @@ SLICE_SECONDS = 10
 STEP_TIME = "step-time"
 GOODPUT = "goodput"
 SLOW_STEP_FACTOR = 2.0
-"""A step longer than this many medians of its attempt is slow (mission M5: p95 <= 2 x p50)."""
+"""A step longer than this many baselines of its attempt is slow (M5: p95 <= 2 x p50)."""
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 Integers = np.ndarray[tuple[int], np.dtype[np.int64]]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stepwatch.signals import places
+from stepwatch.signals.errors import UsageError
 
 from .specs import (
     Fault,
@@ -42,13 +43,12 @@ class Injector:
         """Read STEPWATCH_FAULTS and the attempt from torchrun's environment.
 
         Raises:
-            UsageError: a fault cannot be read.
+            UsageError: a fault or the attempt cannot be read.
         """
         environ = os.environ if environ is None else environ
         texts = filter(None, environ.get(places.ENV_FAULTS, "").split(SEPARATOR))
         faults = [fault for text in texts if (fault := parse_fault(text)) is not None]
-        attempt = int(environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-        return cls(faults, rank=rank, attempt=attempt)
+        return cls(faults, rank=rank, attempt=_attempt(environ))
 
     def at(self, point: str, step: int) -> None:
         """Strike what is due at this point of this step.
@@ -61,15 +61,17 @@ class Injector:
                 self._strike(fault)
 
     def transform(self, point: str, step: int, tensors: Iterable[Any]) -> None:
-        """Corrupt the first of `tensors` in place if a fault says so; once per fault.
+        """Corrupt the first of `tensors` that has elements, in place and once, if a fault says so.
 
         Points: gradients, parameters.
         """
         for fault in self._faults:
             due = fault.strikes(self._rank, self._attempt, step)
             if due and fault.point == point and fault not in self._spent:
-                self._spent.add(fault)
-                _corrupt(fault, next(iter(tensors)))
+                first = next((local for local in map(_local, tensors) if local.numel()), None)
+                if first is not None:
+                    self._spent.add(fault)
+                    _corrupt(fault, first)
 
     def _strike(self, fault: Fault) -> None:
         if isinstance(fault, SlowCompute | SlowData):
@@ -84,20 +86,34 @@ class Injector:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _attempt(environ: Mapping[str, str]) -> int:
+    text = environ.get("TORCHELASTIC_RESTART_COUNT") or "0"
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UsageError(f"TORCHELASTIC_RESTART_COUNT={text!r} is not a whole number") from error
+
+
 def _point(fault: Fault) -> str:
     if isinstance(fault, Kill) and fault.stage:
         return f"checkpoint:{fault.stage}"
     return fault.point
 
 
-def _corrupt(fault: Fault, tensor: Any) -> None:
+def _local(tensor: Any) -> Any:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _corrupt(fault: Fault, local: Any) -> None:
     import torch
 
-    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     with torch.no_grad():
-        flat = local.view(-1)
+        first = local[(slice(0, 1),) * local.dim()]
         if isinstance(fault, NanGradients):
-            flat[0] = float("nan")
+            first.fill_(float("nan"))
         elif isinstance(fault, FlipBit):
-            bits = flat[:1].view(torch.int32)
-            bits ^= 1 << fault.bit
+            width = 8 * local.element_size()
+            bit = torch.ones((), dtype=integers[local.element_size()]) << fault.bit % width
+            value = first.contiguous().view(bit.dtype) ^ bit.to(first.device)
+            first.copy_(value.view(first.dtype))

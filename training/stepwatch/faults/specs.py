@@ -98,12 +98,17 @@ class NanGradients(Fault):
 
 @dataclass(frozen=True)
 class FlipBit(Fault):
-    """One bit of the rank's first parameter flips in that step, as in silent data corruption."""
+    """One bit of the rank's first parameter flips in that step, as in silent data corruption.
+
+    `bit` counts from the lowest and wraps at the width of the parameter's type.
+    """
 
     name: ClassVar[str] = "flip-bit"
     point: ClassVar[str] = "parameters"
     bit: int = 22
 
+
+_HIGHEST_BIT = 31
 
 FAULTS: dict[str, type[Fault]] = {
     kind.name: kind for kind in (SlowCompute, SlowData, Hang, Stop, Kill, NanGradients, FlipBit)
@@ -129,8 +134,15 @@ def parse_fault(text: str) -> Fault | None:
         key, separator, value = pair.partition("=")
         if not separator or key not in types:
             raise UsageError(f"fault {name} has no option {key!r}{_nearest(key, list(types))}")
+        if key in values:
+            raise UsageError(f"fault {name}: {key} is given twice; keep one")
         values[key] = _convert(name, key, value, types[key])
-    return kind(**values)  # type: ignore[arg-type]
+    fault = kind(**values)  # type: ignore[arg-type]
+    if 0 < fault.until <= fault.step:
+        raise UsageError(f"fault {name}: until must be 0 or after step {fault.step}")
+    if isinstance(fault, FlipBit) and fault.bit > _HIGHEST_BIT:
+        raise UsageError(f"fault {name}: bit must be 0 to {_HIGHEST_BIT}")
+    return fault
 
 
 def _convert(name: str, key: str, value: str, kind: type) -> int | float | str:

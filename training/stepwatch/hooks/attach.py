@@ -17,13 +17,15 @@ def attach_all(watch: Watch, model: Any, schedule: Any) -> None:
     """Attach the collectives and the pipeline.
 
     Process-group hooks (torch >= 2.14) see every collective; older releases have FSDP2's custom
-    communication classes. One of the two is used, never both: a collective counts once.
+    communication classes. With hooks, those time only what a hook cannot see the end of. A
+    collective counts once: a hook leaves out what is timed around it.
     """
-    if has_group_hooks():
+    hooked = has_group_hooks()
+    if hooked:
         watch_process_groups(watch)
-    elif model is not None:
+    if model is not None:
         for module in _modules(model):
-            watch_fsdp2(watch, module)
+            watch_fsdp2(watch, module, hooked=hooked)
     if schedule is not None:
         watch_schedule(watch, schedule)
 

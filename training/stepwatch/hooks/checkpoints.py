@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from stepwatch.signals.records import CheckpointEvent, Phase, text_bytes
 
-from .timeline import Timeline
+from .guard import guarded
+
+if TYPE_CHECKING:
+    from .watch import Watch
 
 TEXT_SIZE = 48
 Fact = tuple[int, CheckpointEvent, int, int, int, bytes]
@@ -23,25 +27,24 @@ class CheckpointHandle:
 
     def __init__(
         self,
+        watch: Watch,
         step: int,
         facts: deque[Fact],
         flush: Callable[[], None],
-        timeline: Timeline | None,
-        clock: Callable[[], int],
     ) -> None:
+        self.guard = watch.guard
+        self._watch = watch
         self._step = step
         self._facts = facts
         self._flush = flush
-        self._timeline = timeline
-        self._clock = clock
         self._entered = 0
 
     def __enter__(self) -> CheckpointHandle:
-        if self._timeline is not None:
-            self._entered = self._clock()
+        timeline = self._watch.timeline
+        if timeline is not None:
             self._fact(CheckpointEvent.BEGIN)
             self._flush()
-            self._timeline.enter(Phase.CHECKPOINT)
+            self._entered = timeline.enter(Phase.CHECKPOINT)
         return self
 
     def __exit__(
@@ -50,10 +53,11 @@ class CheckpointHandle:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._timeline is None:
+        timeline = self._watch.timeline
+        if timeline is None or not self._entered:
             return
-        self._timeline.leave()
-        stall = self._clock() - self._entered
+        stall = timeline.leave() - self._entered
+        self._entered = 0
         if error is not None:
             self._fact(CheckpointEvent.FAILED, stall_ns=stall, text=f"{type(error).__name__}")
         else:
@@ -62,7 +66,7 @@ class CheckpointHandle:
 
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
         """The files are durable: size of the whole checkpoint, seconds from begin to durable."""
-        self._fact(CheckpointEvent.WRITTEN, durable_ns=int(durable_seconds * 1e9), nbytes=nbytes)
+        self._written(nbytes, durable_seconds)
 
     def verified(self) -> None:
         """The files were read back and match their digests; only now does the checkpoint count."""
@@ -76,6 +80,12 @@ class CheckpointHandle:
         """The checkpoint was found bad when somebody wanted to resume from it."""
         self._fact(CheckpointEvent.REJECTED, text=reason)
 
+    @guarded()
+    def _written(self, nbytes: int, durable_seconds: float) -> None:
+        durable = max(int(durable_seconds * 1e9), 0)
+        self._fact(CheckpointEvent.WRITTEN, durable_ns=durable, nbytes=max(int(nbytes), 0))
+
+    @guarded()
     def _fact(
         self,
         event: CheckpointEvent,
@@ -85,5 +95,8 @@ class CheckpointHandle:
         nbytes: int = 0,
         text: str = "",
     ) -> None:
-        fact = (self._step, event, stall_ns, durable_ns, nbytes, text_bytes(text, TEXT_SIZE))
+        fact = (self._step, event, stall_ns, durable_ns, nbytes, text_bytes(str(text), TEXT_SIZE))
+        if self._watch.closed:
+            self.guard.misuse("a checkpoint fact came after close(): close() the Watch last")
+            return
         self._facts.append(fact)

@@ -12,6 +12,7 @@ from stepwatch.signals.blackbox import DEFAULT_CAPACITY, Identity
 from stepwatch.signals.blackbox.layout import MESH_AXES
 from stepwatch.signals.errors import ConfigurationError
 
+JOB_CLASS_SIZE = 32
 Mesh = Mapping[str, int]
 
 
@@ -52,7 +53,7 @@ def read_identity(
         wall_ns=time.time_ns(),
         device=device,
         process_start=process_start_ticks(),
-        job_class=environ.get(places.ENV_JOB_CLASS, "experiment")[:32],
+        job_class=_job_class(environ),
     )
 
 
@@ -63,6 +64,11 @@ def process_start_ticks() -> int:
             return int(file.read().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def _job_class(environ: Mapping[str, str]) -> str:
+    name = environ.get(places.ENV_JOB_CLASS) or "experiment"
+    return places.checked_name(name, places.ENV_JOB_CLASS)[:JOB_CLASS_SIZE]
 
 
 def _attempt(environ: Mapping[str, str]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepwatch.signals.records import UNKNOWN_FLOAT, Phase, StepFlag
 
-from .scalars import Scalar, scalar
+from .scalars import Scalar
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -65,8 +65,8 @@ class StepContext:
         self._inside = True
         watch = self._watch
         watch.begin()
-        if watch.before_step is not None:
-            watch.before_step()
+        if watch.settle is not None:
+            watch.settle()
         return self
 
     def __exit__(
@@ -97,11 +97,7 @@ class StepContext:
             return old
         if type(value) is float and -_FAST_RANGE < value < _FAST_RANGE:
             return value
-        try:
-            return scalar(value)
-        except (ValueError, TypeError, AttributeError, RuntimeError) as error:
-            self._watch.guard.misuse(f"step.record: {error}")
-            return UNKNOWN_FLOAT
+        return self._watch.take(value)
 
 
 class CollectiveContext:

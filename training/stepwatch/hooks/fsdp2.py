@@ -1,4 +1,4 @@
-"""FSDP2's all-gathers and reduce-scatters on torch 2.10-2.13, timed where FSDP2 issues them."""
+"""FSDP2's all-gathers and reduce-scatters, timed where FSDP2 issues them."""
 
 from __future__ import annotations
 
@@ -38,20 +38,27 @@ class TimedCommunication:
         try:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
         finally:
-            timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
+            if self._watch.timeline is not None:  # closed meanwhile, by a signal handler say
+                timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
 
 
-def watch_fsdp2(watch: Watch, module: Any) -> None:
-    """Time the collectives of `module` if FSDP2 manages it; other modules are left alone."""
+def watch_fsdp2(watch: Watch, module: Any, *, hooked: bool) -> None:
+    """Time the collectives of `module` if FSDP2 manages it; other modules are left alone.
+
+    `hooked` says that process-group hooks see them too, all but the end of reduce-scatters on the
+    CPU.
+    """
     if not hasattr(module, "set_custom_all_gather"):
         return
     for group in _parameter_groups(module):
-        if isinstance(group._all_gather_comm, TimedCommunication):
+        if isinstance(group._reduce_scatter_comm, TimedCommunication):
             continue
-        group._all_gather_comm = TimedCommunication(watch, group._all_gather_comm, Op.ALL_GATHER)
-        group._reduce_scatter_comm = TimedCommunication(
-            watch, group._reduce_scatter_comm, Op.REDUCE_SCATTER
-        )
+        if not hooked:
+            gather = TimedCommunication(watch, group._all_gather_comm, Op.ALL_GATHER)
+            group._all_gather_comm = gather
+        if not hooked or group.device.type == "cpu":
+            scatter = TimedCommunication(watch, group._reduce_scatter_comm, Op.REDUCE_SCATTER)
+            group._reduce_scatter_comm = scatter
 
 
 def _parameter_groups(module: Any) -> list[Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+import weakref
 import zlib
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.signals.records import Kind, text_bytes
+
+from .guard import guarded
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -28,21 +31,28 @@ class GroupNumbers:
     """Remembers each group's number and writes one GROUP record when it is first seen."""
 
     def __init__(self, watch: Watch) -> None:
+        self.guard = watch.guard
         self._watch = watch
         self._numbers: dict[int, int] = {}
+        self._alive: dict[int, weakref.ref[Any]] = {}
 
     def number(self, group: Any) -> int:
         """Number of `group`, a ProcessGroup; None stands for the world."""
         known = self._numbers.get(id(group))
         return self._introduce(group) if known is None else known
 
+    @guarded(fallback=0)
     def _introduce(self, group: Any) -> int:
         ring = self._watch.ring
         if ring is None:
             return 0
         ranks = _ranks(group, ring.identity.world)
         number = group_number(ranks)
-        self._numbers[id(group)] = number
+        key = id(group)
+        if group is not None:
+            # The id of a destroyed group is soon that of another one.
+            self._alive[key] = weakref.ref(group, lambda _: self._numbers.pop(key, None))
+        self._numbers[key] = number
         index = ranks.index(ring.identity.rank) if ring.identity.rank in ranks else 0
         text = text_bytes(describe(ranks), 48)
         step = self._watch.step_number
@@ -51,8 +61,10 @@ class GroupNumbers:
 
 
 def _ranks(group: Any, world: int) -> list[int]:
+    if group is None:
+        return list(range(world))
     import torch.distributed as dist
 
-    if group is None or not dist.is_initialized():
+    if not dist.is_initialized():
         return list(range(world))
     return sorted(dist.get_process_group_ranks(group))

@@ -53,7 +53,8 @@ def _timed_chunk(watch: Watch, method: Callable[..., Any], phase: Phase) -> Call
         try:
             return method(*args, **kwargs)
         finally:
-            timeline.leave()
+            if watch.timeline is not None:  # closed meanwhile, by a signal handler say
+                timeline.leave()
 
     call.stepwatch_wrapped = True  # type: ignore[attr-defined]
     return call
@@ -69,7 +70,8 @@ def _timed_schedule(watch: Watch, method: Callable[..., Any]) -> Callable[..., A
         try:
             return method(*args, **kwargs)
         finally:
-            timeline.leave()
+            if watch.timeline is not None:
+                timeline.leave()
 
     call.stepwatch_wrapped = True  # type: ignore[attr-defined]
     return call

@@ -1,22 +1,28 @@
 """Every collective of every group on torch >= 2.14, through process-group hooks.
 
 The post hook fires when the operation is enqueued. The end comes from the work's future, whose
-callback runs on another thread; it only appends to a queue that the training thread empties.
-A work without a future (Gloo's reduce-scatter) is polled at the next step boundary.
+callback runs on another thread; it only marks the live line and appends to a queue that the
+training thread empties. A work without a future tells no end at all (Gloo's reduce-scatter does not
+even say when asked): such an operation is counted, and its time stays with the phase around it,
+unless the hooks time the call itself, as they do for FSDP2 on the CPU.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepwatch.signals.records import Op
 
 from .guard import guarded
+from .timeline import COLLECTIVE
 
 if TYPE_CHECKING:
+    from .timeline import Timeline
     from .watch import Watch
 
 _HOOK_IDS = itertools.count(7_301)
@@ -36,8 +42,12 @@ _MATCHES = (
 
 
 class Call(NamedTuple):
-    """One enqueued operation; `bucket` is where its time was counted when it began."""
+    """One enqueued operation; `bucket` is where its time was counted when it began.
 
+    `entered` is its number among all collectives of the rank.
+    """
+
+    entered: int
     group: int
     op: int
     nbytes: int
@@ -55,9 +65,10 @@ def has_group_hooks() -> bool:
     return dist.is_available() and hasattr(dist.ProcessGroup, "register_pre_hook")
 
 
-def op_of(name: str) -> Op:
-    """Operation meant by a name such as `ALLREDUCE` or `_reduce_scatter_base`."""
-    lowered = name.lower()
+@functools.lru_cache(maxsize=64)
+def op_of(name: Any) -> Op:
+    """Operation meant by a `HookOpName` such as `ALLREDUCE`, or by its text."""
+    lowered = str(getattr(name, "name", name)).lower()
     return next((op for part, op in _MATCHES if part in lowered), Op.OTHER)
 
 
@@ -65,7 +76,7 @@ def watch_process_groups(watch: Watch) -> None:
     """Hook every group there is, and look for new ones at each step: they inherit no hooks."""
     hooks = GroupHooks(watch)
     hooks.adopt_groups()
-    watch.before_step = hooks.settle
+    watch.settle = hooks.settle
 
 
 class GroupHooks:
@@ -74,22 +85,25 @@ class GroupHooks:
     def __init__(self, watch: Watch) -> None:
         self.guard = watch.guard
         self._watch = watch
-        self._groups = 0
-        self._started: dict[int, Call] = {}
+        self._hooked: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._started: dict[tuple[int, int], Call] = {}
         self._ended: deque[tuple[Call, int]] = deque()
-        self._polled: list[tuple[Call, Any]] = []
+        self._endless: list[Call] = []
 
     def adopt_groups(self) -> None:
         """Register on groups that are not hooked yet."""
         import torch.distributed as dist
 
         groups: list[Any] = list(dist.distributed_c10d._world.pg_map)
-        for group in groups[self._groups :]:
+        for group in groups:
+            if group in self._hooked:
+                continue
+            self._hooked.add(group)
             number = self._watch.groups.number(group)
             hook_id = next(_HOOK_IDS)
-            group.register_pre_hook(hook_id, self._pre(number))
-            group.register_post_hook(hook_id, self._post)
-        self._groups = len(groups)
+            # torch passes what a hook raises on to the trainer: both are guarded.
+            group.register_pre_hook(hook_id, functools.partial(self._began, number))
+            group.register_post_hook(hook_id, functools.partial(self._enqueued, number))
 
     @guarded()
     def settle(self) -> None:
@@ -99,47 +113,47 @@ class GroupHooks:
         timeline = self._watch.timeline
         if timeline is None:
             return
-        if len(dist.distributed_c10d._world.pg_map) != self._groups:
+        if len(dist.distributed_c10d._world.pg_map) != len(self._hooked):
             self.adopt_groups()
-        self._poll()
+        for call in self._endless:
+            timeline.step_outside(call.entered)
+            timeline.depart(call.group, call.op, call.nbytes, call.arrived_ns, call.arrived_ns)
+        self._endless.clear()
         while self._ended:
             call, ended_ns = self._ended.popleft()
             timeline.depart(call.group, call.op, call.nbytes, call.arrived_ns, ended_ns)
             if call.blocking:
                 timeline.move_to_collective(call.bucket, ended_ns - call.arrived_ns)
 
-    def _pre(self, number: int) -> Any:
-        def pre(arguments: Any) -> None:
-            timeline = self._watch.timeline
-            if timeline is None:
-                return
-            op = int(op_of(arguments.name))
-            nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
-            arrived = timeline.arrive(number, op)
-            blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
-            self._started[arguments.op_id] = Call(
-                number, op, nbytes, arrived, timeline.bucket, blocking
-            )
+    @guarded()
+    def _began(self, number: int, arguments: Any) -> None:
+        timeline = self._watch.timeline
+        if timeline is None or timeline.bucket == COLLECTIVE:  # the call around it is timed
+            return
+        op = int(op_of(arguments.name))
+        nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
+        arrived = timeline.arrive(number, op)
+        blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
+        # Operations are numbered per group: the number alone would mix two groups up.
+        self._started[number, arguments.op_id] = Call(
+            timeline.entered, number, op, nbytes, arrived, timeline.bucket, blocking
+        )
 
-        return pre
-
-    def _post(self, arguments: Any) -> None:
-        call = self._started.pop(arguments.op_id, None)
-        if call is None or arguments.work is None:
+    @guarded()
+    def _enqueued(self, number: int, arguments: Any) -> None:
+        call = self._started.pop((number, arguments.op_id), None)
+        timeline = self._watch.timeline
+        if call is None or timeline is None or arguments.work is None:
             return
         try:
             future = arguments.work.get_future()
         except RuntimeError:  # this backend's work has none
-            self._polled.append((call, arguments.work))
+            self._endless.append(call)
             return
-        ended = self._ended
-        future.add_done_callback(lambda _: ended.append((call, time.monotonic_ns())))
+        future.add_done_callback(lambda _: self._finished(timeline, call))
 
-    def _poll(self) -> None:
-        still = []
-        for call, work in self._polled:
-            if work.is_completed():
-                self._ended.append((call, time.monotonic_ns()))
-            else:
-                still.append((call, work))
-        self._polled = still
+    @guarded()
+    def _finished(self, timeline: Timeline, call: Call) -> None:
+        self._ended.append((call, time.monotonic_ns()))
+        if self._watch.timeline is timeline:
+            timeline.step_outside(call.entered)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from stepwatch.signals.records import UNKNOWN_FLOAT
 
-_LARGEST = 3.4028234e38
-"""Largest float32 (IEEE 754); records hold float32."""
+_LARGEST = float(np.finfo(np.float32).max)
+"""Records hold float32."""
 
 
 class DeviceScalar:
@@ -42,13 +44,13 @@ Scalar = float | DeviceScalar
 
 
 def scalar(value: Any) -> Scalar:
-    """Take a float, an int or a one-element tensor, wherever it lives.
+    """Take a float, an int, a numpy number or a one-element tensor, wherever it lives.
 
     Raises:
         ValueError: the tensor has several elements, or is a DTensor whose ranks hold different
             parts: reading it would start a collective.
     """
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | np.number):
         return as_float32(float(value))
     placements = getattr(value, "placements", None)
     if placements is not None:
@@ -59,7 +61,7 @@ def scalar(value: Any) -> Scalar:
         raise ValueError(f"record one number, not a tensor of shape {tuple(value.shape)}")
     if value.device.type == "cuda":
         return DeviceScalar(value)
-    return as_float32(float(value))
+    return as_float32(float(value.detach()))
 
 
 def as_float32(value: float) -> float:

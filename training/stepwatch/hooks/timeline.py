@@ -7,6 +7,7 @@ the rank's own work in forward, whatever it waited for inside.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from stepwatch.signals.blackbox import LiveLine, RingWriter
@@ -57,7 +58,9 @@ class Timeline:
         self._bucket = int(Phase.OTHER)
         self._since = clock()
         self._began = self._since
-        self._entered = 0
+        self._line = threading.RLock()  # a signal handler may run a collective inside `arrive`
+        self.entered = 0
+        """Collectives begun so far."""
         self.collectives: dict[tuple[int, int], CollectiveTotals] = {}
         """Collectives of the running step, by (group, op)."""
         self.totals = [0] * BUCKETS
@@ -70,8 +73,8 @@ class Timeline:
         self._since = self._began = self._clock()
         self.totals = [0] * BUCKETS
 
-    def enter(self, bucket: int) -> None:
-        """Count time to `bucket` from now on."""
+    def enter(self, bucket: int) -> int:
+        """Count time to `bucket` from now on; returns the moment."""
         now = self._clock()
         outer = self._bucket
         self.totals[outer] += now - self._since
@@ -81,9 +84,10 @@ class Timeline:
         words = self._words
         words[_LIVE] = now
         words[_LIVE + 1] = self.step | _LIVE_BITS[bucket]
+        return now
 
-    def leave(self) -> None:
-        """Go back to the bucket that `enter` left.
+    def leave(self) -> int:
+        """Go back to the bucket that `enter` left; returns the moment.
 
         Raises:
             IndexError: there is none.
@@ -96,6 +100,7 @@ class Timeline:
         words = self._words
         words[_LIVE] = now
         words[_LIVE + 1] = self.step | _LIVE_BITS[outer]
+        return now
 
     def enter_microbatch(self, bucket: int, microbatch: int) -> None:
         """Like `enter`, and show the microbatch in the live line."""
@@ -105,18 +110,27 @@ class Timeline:
     def arrive(self, group: int, op: int) -> int:
         """A collective begins: show it in the collective line; returns the moment."""
         now = self._clock()
-        self._entered += 1
         words = self._words
-        words[_COLLECTIVE] = now
-        words[_COLLECTIVE + 1] = (
-            self._entered & 0xFFFFFFFF | (group & 0xFFFF) << 32 | op << 48 | _INSIDE
-        )
+        with self._line:
+            self.entered += 1
+            words[_COLLECTIVE] = now
+            words[_COLLECTIVE + 1] = (
+                self.entered & 0xFFFFFFFF | (group & 0xFFFF) << 32 | op << 48 | _INSIDE
+            )
         return now
+
+    def step_outside(self, entered: int) -> None:
+        """Collective number `entered` has ended; called from any thread.
+
+        Raises:
+            ValueError: the ring is closed.
+        """
+        with self._line:
+            if self.entered == entered:
+                self._words[_COLLECTIVE + 1] &= _INSIDE - 1
 
     def depart(self, group: int, op: int, nbytes: int, arrived_ns: int, now: int) -> None:
         """The collective that arrived at `arrived_ns` has ended at `now`."""
-        words = self._words
-        words[_COLLECTIVE + 1] &= _INSIDE - 1
         totals = self.collectives.get((group, op))
         if totals is None:
             totals = self.collectives[group, op] = CollectiveTotals(arrived_ns)
@@ -142,10 +156,18 @@ class Timeline:
         self.totals[COLLECTIVE] += now - self._since
         self._since = now
         self._bucket = self._stack.pop()
+        self._words[_COLLECTIVE + 1] &= _INSIDE - 1
         self.depart(group, op, nbytes, arrived_ns, now)
 
     def move_to_collective(self, bucket: int, spent_ns: int) -> None:
-        """Re-book time of `bucket` that turned out to be spent blocked in a collective."""
+        """Re-book time of `bucket` that turned out to be spent blocked in a collective.
+
+        Never more than the bucket holds: a collective may have begun in the step before.
+        """
+        now = self._clock()
+        self.totals[self._bucket] += now - self._since
+        self._since = now
+        spent_ns = min(spent_ns, self.totals[bucket])
         self.totals[bucket] -= spent_ns
         self.totals[COLLECTIVE] += spent_ns
 

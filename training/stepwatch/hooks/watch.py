@@ -17,6 +17,7 @@ from stepwatch.signals.blackbox import RingWriter
 from stepwatch.signals.errors import StepwatchError
 from stepwatch.signals.records import (
     PHASE_BY_NAME,
+    UNKNOWN_FLOAT,
     Kind,
     LifecycleEvent,
     Op,
@@ -31,13 +32,14 @@ from .checkpoints import CheckpointHandle, Fact
 from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
 from .groups import GroupNumbers
 from .guard import Guard, guarded, logger
-from .scalars import Scalar, is_ready, read
+from .scalars import Scalar, is_ready, read, scalar
 from .timeline import OPS_BY_NAME, Timeline
 
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 0.5
 _HELD_STEPS = 8
+_MAX_STEP = _MAX_TOKENS = 0xFFFFFFFF
 # Plain integers for the path of every step: operators of IntFlag cost a microsecond each.
 _STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
 _FIRST, _AFTER_PAUSE = int(StepFlag.FIRST), int(StepFlag.AFTER_PAUSE)
@@ -57,7 +59,8 @@ class Watch:
         self.step_number = 0
         self.timeline = Timeline(ring, time.monotonic_ns) if ring else None
         self.groups = GroupNumbers(self)
-        self.before_step: Callable[[], None] | None = None
+        self.settle: Callable[[], None] | None = None
+        """Books collectives that have ended; called on the training thread around each step."""
         self._began = False
         self._closed = False
         self._outcome: tuple[LifecycleEvent, str] | None = None
@@ -68,7 +71,7 @@ class Watch:
         if ring is not None:
             guard.publish = ring.set_hook_errors
             self._lifecycle(LifecycleEvent.START, ring.identity.world, ring.identity.node)
-            _start_heartbeat(self)
+            self._start_heartbeat()
 
     @classmethod
     def from_env(
@@ -93,27 +96,37 @@ class Watch:
         if previous is not None and not previous._closed:
             guard.misuse("this process has a Watch already: use that one, or close() it first")
             return cls(None, guard)
-        return cls._open(guard, job, mesh_index or {}, mesh_size or {}, device)
+        disabled = cls(None, guard)
+        ring = disabled._open_ring(job, mesh_index or {}, mesh_size or {}, device)
+        return disabled if ring is None else cls._over(ring, guard)
 
-    @classmethod
-    def _open(
-        cls, guard: Guard, job: str | None, index: context.Mesh, size: context.Mesh, device: int
-    ) -> Watch:
-        global _active
+    @guarded()
+    def _open_ring(
+        self, job: str | None, index: context.Mesh, size: context.Mesh, device: int
+    ) -> RingWriter | None:
         if not context.under_launcher(os.environ):
             logger.info("stepwatch: not under torchrun: watching as rank 0 of 1")
         try:
             identity = context.read_identity(job, index, size, device, os.environ)
             folder = places.ring_dir() / identity.job / str(identity.attempt)
-            ring = RingWriter(folder / str(identity.rank), identity)
+            return RingWriter(folder / str(identity.rank), identity)
         except StepwatchError as error:
-            guard.misuse(f"not watching: {error}")
-            return cls(None, guard)
+            self.guard.misuse(f"not watching: {error}")
+            return None
+
+    @classmethod
+    def _over(cls, ring: RingWriter, guard: Guard) -> Watch:
+        global _active
         watch = cls(ring, guard)
         _active = weakref.ref(watch)
         atexit.register(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=watch._disable)
         return watch
+
+    @property
+    def closed(self) -> bool:
+        """Whether it recorded once and does so no more."""
+        return self._closed
 
     @property
     def enabled(self) -> bool:
@@ -141,10 +154,10 @@ class Watch:
 
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase, inside or outside a step (an evaluation, say)."""
-        phase = self._phases.get(name)
+        phase = self._phases.get(name) if isinstance(name, str) else None
         if phase is None:
             known = ", ".join(PHASE_BY_NAME)
-            self.guard.misuse(f"phase {name!r} is not one of {known}; counted as other")
+            self.guard.misuse(f"phase {name!r:.80} is not one of {known}; counted as other")
             return self._phases["other"]
         return phase
 
@@ -154,17 +167,18 @@ class Watch:
         `op` is a name of `records.Op`, `group` a process group (None: the world), `nbytes` its
         input size in bytes.
         """
-        return CollectiveContext(self, int(OPS_BY_NAME.get(op, Op.OTHER)), group, nbytes)
+        known = OPS_BY_NAME.get(op, Op.OTHER) if isinstance(op, str) else Op.OTHER
+        return CollectiveContext(self, int(known), group, nbytes)
 
     def checkpoint(self, step: int) -> CheckpointHandle:
         """Context manager around the part of a save that stalls the loop; keep it to verify."""
-        return CheckpointHandle(
-            step, self._facts, self._write_facts, self.timeline, time.monotonic_ns
-        )
+        return CheckpointHandle(self, step, self._facts, self._write_facts)
 
     @guarded()
     def start_at(self, step: int) -> None:
         """Number the next step `step`; call it after a resume, before the first step."""
+        if not 0 <= step <= _MAX_STEP:
+            raise ValueError(f"step {step} is not between 0 and {_MAX_STEP}")
         self.step_number = step
         if self.timeline is not None:
             self.timeline.step = step
@@ -197,15 +211,20 @@ class Watch:
         self._disable()
         self.ring.close()
 
+    @guarded()
+    def _explain(self, failure: BaseException) -> None:
+        # An exception's own __str__ may fail; its name is told already.
+        self._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {failure}")
+
     def _disable(self) -> None:
-        self.timeline = None
+        # Also what a forked child does first: the ring it inherited is its parent's.
+        self.timeline = self.guard.publish = None
         self._closed = True
 
     def begin(self) -> Timeline | None:
         """Start the clock of the first step, once; None while nothing is recorded."""
         if self.timeline is None:
             if self._closed and self.ring is not None:
-                self.guard.publish = None
                 self.guard.misuse("Watch used after close(): build a new one with from_env")
             return None
         if not self._began:
@@ -225,13 +244,20 @@ class Watch:
                 text_bytes(text, 56),
             )
 
+    @guarded()
+    def _start_heartbeat(self) -> None:
+        arguments = (weakref.ref(self),)
+        threading.Thread(
+            target=_beat, args=arguments, name="stepwatch-heartbeat", daemon=True
+        ).start()
+
     def _is_child(self) -> bool:
         return self.ring is not None and self.ring.identity.pid != os.getpid()
 
     @guarded()
     def _write_facts(self) -> None:
         ring = self.ring
-        while self._facts and ring is not None:
+        while self._facts and ring is not None and self.timeline is not None:
             fact = self._facts.popleft()
             ring.write(Kind.CHECKPOINT, fact[0], time.monotonic_ns(), *fact[1:])
 
@@ -241,14 +267,21 @@ class Watch:
         timeline = self.timeline
         if timeline is None:
             return
+        if self.settle is not None:
+            self.settle()
+        number = self.step_number
         now, duration, totals = timeline.end_step()
         if timeline.collectives:
             timeline.write_collectives(now)
         flags |= timeline.flags
         if totals[_CHECKPOINT] or totals[_EVAL]:
             flags |= _AFTER_PAUSE
-        microbatches = timeline.microbatches & 0xFFFF
-        record = (self.step_number, now, duration, *totals, tokens, microbatches, flags)
+        microbatches = min(timeline.microbatches, 0xFFFF)
+        # The next step begins even if this one cannot be written.
+        timeline.flags = timeline.microbatches = 0
+        self.step_number = timeline.step = number + 1
+        tokens = min(max(int(tokens), 0), _MAX_TOKENS)
+        record = (number, now, duration, *totals, tokens, microbatches, flags)
         if self._held or not (type(loss) is float and type(grad_norm) is float):
             self._held.append((record, loss, grad_norm))
             self._write_held(everything=False)
@@ -257,10 +290,12 @@ class Watch:
         if self._facts:
             self._write_facts()
         if flags & _FIRST:
-            self._lifecycle(LifecycleEvent.FIRST_STEP, self.step_number, "")
-        timeline.flags = timeline.microbatches = 0
-        self.step_number += 1
-        timeline.step = self.step_number
+            self._lifecycle(LifecycleEvent.FIRST_STEP, number, "")
+
+    @guarded(fallback=UNKNOWN_FLOAT)
+    def take(self, value: Any) -> Scalar:
+        """A recorded value as a scalar; NaN where it is not one."""
+        return scalar(value)
 
     def _write_held(self, *, everything: bool) -> None:
         held, ring = self._held, self.ring
@@ -273,22 +308,17 @@ class Watch:
             ring.write(Kind.STEP, *record, read(loss), read(grad_norm))
 
 
-def _start_heartbeat(watch: Watch) -> None:
-    reference = weakref.ref(watch)
-
-    def beat() -> None:
-        while True:
-            alive = reference()
-            if alive is None or alive._closed or alive.ring is None:
-                return
-            try:
-                alive.ring.set_heartbeat(time.monotonic_ns())
-            except ValueError:  # closed between the check and the store
-                return
-            del alive
-            time.sleep(HEARTBEAT_SECONDS)
-
-    threading.Thread(target=beat, name="stepwatch-heartbeat", daemon=True).start()
+def _beat(reference: weakref.ref[Watch]) -> None:
+    while True:
+        alive = reference()
+        if alive is None or alive._closed or alive.ring is None:
+            return
+        try:
+            alive.ring.set_heartbeat(time.monotonic_ns())
+        except ValueError:  # closed between the check and the store
+            return
+        del alive
+        time.sleep(HEARTBEAT_SECONDS)
 
 
 def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
@@ -297,5 +327,6 @@ def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
         return
     failure = getattr(sys, "last_value", None)
     if watch._outcome is None and failure is not None:
-        watch._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {failure}")
+        watch._outcome = (LifecycleEvent.FAILURE, type(failure).__name__)
+        watch._explain(failure)
     watch.close()

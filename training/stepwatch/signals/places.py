@@ -29,13 +29,18 @@ NAME_LIMIT = 63
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
+def is_name(name: str) -> bool:
+    """Whether `name` may be a path component and a label value."""
+    return _NAME.fullmatch(name) is not None
+
+
 def checked_name(name: str, what: str) -> str:
     """Return `name` if it may be a path component and a label value.
 
     Raises:
         ConfigurationError: it is empty, too long, or holds other than letters, digits and `._-`.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ConfigurationError(
             f"{what} {name[:80]!r} must be 1-{NAME_LIMIT} letters, digits, '.', '_' or '-', "
             "starting with a letter or digit"

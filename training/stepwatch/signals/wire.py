@@ -43,8 +43,8 @@ _COMPRESSION_LEVEL = 3
 class SegmentKey(NamedTuple):
     """What makes a segment unique: a second one with the same key is a duplicate.
 
-    `spool` is drawn at random when a node's spool is created, so that a node that lost its disk
-    does not reuse the sequence numbers of its earlier life.
+    `spool` is drawn at random by every agent that opens a spool, so that no sequence number of an
+    earlier life is used again, whatever became of the disk.
     """
 
     job: str
@@ -81,6 +81,8 @@ def encode(segment: Segment) -> bytes:
         raise SegmentError(f"{len(raw)} bytes are too many for one segment; split it")
     header = _encode_header(segment, tables)
     payload = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(raw)
+    if len(payload) > MAX_SEGMENT_BYTES:
+        raise SegmentError(f"{len(payload)} bytes are too many for one segment; split it")
     crc = zlib.crc32(payload, zlib.crc32(header))
     return _PREFIX.pack(MAGIC, len(header), len(payload), len(raw), crc) + header + payload
 

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from typing import NoReturn
 
 from stepwatch.signals.errors import StepwatchError, UsageError
 
 from .configure import configure
+from .rank import leave, run_rank
 
 
-def main() -> int:
-    """Run this rank and return its exit code: 0 done, 1 problem, 2 wrong usage, 75 preempted."""
+def main() -> NoReturn:
+    """Run this rank; exit codes: 0 done, 1 problem, 2 wrong usage, 75 preempted."""
     try:
         options, faults = configure(sys.argv[1:], "python -m stepwatch.trainer")
         if faults:
             raise UsageError(
                 "--fault is for `stepwatch train`; set STEPWATCH_FAULTS under torchrun"
             )
-        from .rank import run_rank
-
         run_rank(options)
     except StepwatchError as error:
-        if os.environ.get("RANK", "0") == "0":
-            print(f"stepwatch: {error}", file=sys.stderr, flush=True)
-        return 2 if isinstance(error, UsageError) else 1
+        # Every rank says what it knows: only the one that died of it may know the cause.
+        print(f"stepwatch: {error}", file=sys.stderr)
+        leave(2 if isinstance(error, UsageError) else 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

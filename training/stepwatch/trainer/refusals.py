@@ -80,6 +80,12 @@ def _schedule(options: Options) -> list[str]:
         return []
     count, name = parallel.microbatches, parallel.schedule
     complaints = []
+    if name == "1f1b" and count < pp:
+        complaints.append(
+            f"--schedule 1f1b needs at least {pp} micro-batches for pp={pp}, not {count} (idle "
+            f"share then {ideal_bubble(name, pp, pp):.0%}, with {4 * pp} "
+            f"{ideal_bubble(name, pp, 4 * pp):.0%})"
+        )
     if name in ("interleaved", "zero-bubble") and count % max(1, count // pp):
         complaints.append(
             f"--schedule {name} runs micro-batches in {count // pp} equal rounds: make "

@@ -80,12 +80,36 @@ def _device(environment: Mapping[str, str]) -> torch.device:
 
 def _store(environment: Mapping[str, str], limit: timedelta) -> Store:
     store: Store
-    store, _, _ = next(rendezvous("env://", timeout=limit))
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=limit))
+    except dist.DistError as error:
+        raise ConfigurationError(
+            f"not all ranks came ({error}): start all of WORLD_SIZE, and see why the others died"
+        ) from error
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return store
     # The agent's store outlives a restart and still holds the addresses of the dead ranks:
     # https://github.com/pytorch/pytorch/issues/135712
     return PrefixStore(f"attempt-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def require_everyone(store: Store, rank: int, world: int, limit: timedelta) -> None:
+    """Meet all ranks at the store, so that a missing or doubled one is named, not waited for.
+
+    Raises:
+        ConfigurationError: this rank was started twice, or others did not come in time.
+    """
+    if store.add(f"stepwatch/rank/{rank}", 1) > 1:
+        raise ConfigurationError(f"rank {rank} was started twice: give every process its own RANK")
+    keys = {other: f"stepwatch/rank/{other}" for other in range(world)}
+    try:
+        store.wait(list(keys.values()), limit)
+    except dist.DistError as error:
+        missing = [str(other) for other, key in keys.items() if not store.check([key])]
+        raise ConfigurationError(
+            f"rank {', '.join(missing)} did not come within {limit.total_seconds():.0f} s: start "
+            f"all {world} ranks, and see why those died"
+        ) from error
 
 
 @contextmanager
@@ -96,14 +120,16 @@ def joined(shape: MeshShape, timeout_seconds: float) -> Iterator[Runtime]:
     would wait for the timeout.
 
     Raises:
-        ConfigurationError, UsageError: see `launched_world`.
+        ConfigurationError, UsageError: see `launched_world` and `require_everyone`.
     """
     rank, world = launched_world(os.environ, shape)
     device = _device(os.environ)
     limit = timedelta(seconds=timeout_seconds)
+    store = _store(os.environ, limit)
+    require_everyone(store, rank, world, limit)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
-        store=_store(os.environ, limit),
+        store=store,
         rank=rank,
         world_size=world,
         timeout=limit,

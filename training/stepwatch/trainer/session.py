@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+import torch.distributed as dist
+
 from stepwatch.faults import Injector
 from stepwatch.hooks import Watch
 
@@ -37,11 +40,15 @@ CHECKPOINTS_DIRECTORY = "checkpoints"
 
 @dataclass(frozen=True)
 class Session:
-    """One rank's run. `history` is held by the leading rank only; `first` is its first step."""
+    """One rank's run. `history` is held by the leading rank only; `first` is its first step.
+
+    `manifest` is the run manifest, made once: it asks git, which no step should wait for.
+    """
 
     options: Options
     runtime: Runtime
     data: Opened
+    manifest: dict[str, Any]
     share: Share
     schedule: Schedule | None
     busy: BusyTime
@@ -66,10 +73,8 @@ class Session:
             "optimizer_steps": optimizer_steps(self.share),
             "sequences": done * options.parallel.batch,
         }
-        digest = self.data.digest
-        manifest = CheckpointManifest(
-            done, run_identity(options, digest), progress, run_manifest(options, digest)
-        )
+        identity = run_identity(options, self.data.digest)
+        manifest = CheckpointManifest(done, identity, progress, self.manifest)
         materialise_moments(self.share)
         tensors = state_tensors(self.share)
         states = random_state(self.runtime.rank, self.runtime.device)
@@ -95,20 +100,34 @@ def _resume(
     return manifest.step
 
 
-def _open_history(run_dir: Path, options: Options, first: int, watch: Watch) -> History:
-    """Open the diary; a run that goes on notes the resume, one that starts anew an empty page."""
-    history = History(run_dir)
+def _open_history(run_dir: Path, options: Options, first: int) -> tuple[History, int]:
+    """Open the diary; returns it and the steps lost by resuming at `first`."""
+    history, lost = History(run_dir), 0
     if options.run.resume == "never":
         history.restart()
     elif first or history.steps:
         line = history.resume(first)
-        watch.resumed(from_step=first, steps_lost=line.steps_lost)
+        lost = line.steps_lost
         print(
-            f"resumed from step {first}: {line.steps_lost} steps lost, "
-            f"{line.seconds:.1f} s without progress",
+            f"resumed from step {first}: {lost} steps lost, {line.seconds:.1f} s without progress",
             file=sys.stderr,
             flush=True,
         )
+    return history, lost
+
+
+def _start_counting(
+    run_dir: Path, options: Options, first: int, watch: Watch, runtime: Runtime
+) -> History | None:
+    """Tell the hooks of every rank where the run goes on; returns the leading rank's diary."""
+    watch.start_at(first)
+    history, lost = None, torch.zeros(1, dtype=torch.int64)
+    if runtime.leads:
+        history, steps_lost = _open_history(run_dir, options, first)
+        lost.fill_(steps_lost)
+    dist.broadcast(lost, group=runtime.side, group_src=0)
+    if first or lost.item():
+        watch.resumed(from_step=first, steps_lost=int(lost.item()))
     return history
 
 
@@ -162,7 +181,12 @@ def _fitted(options: Options, environment: Mapping[str, str]) -> Options:
 
 def _built(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest) -> Session:
     place = runtime.place
-    watch = Watch.from_env(job=options.run.job, mesh_index=place.index, mesh_size=place.size)
+    watch = Watch.from_env(
+        job=options.run.job,
+        mesh_index=place.index,
+        mesh_size=place.size,
+        device=-1 if runtime.device.index is None else runtime.device.index,
+    )
     inject = Injector.from_env(rank=runtime.rank)
     data = open_data(options, run_dir, runtime)
     share, busy = assemble(options, runtime), BusyTime()
@@ -173,10 +197,9 @@ def _built(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
     if options.run.resume == "auto":
         identity = run_identity(options, data.digest)
         first = _resume(root, ranks, share, identity, watch, runtime)
-    watch.start_at(first)
-    history = _open_history(run_dir, options, first, watch) if runtime.leads else None
+    history = _start_counting(run_dir, options, first, watch, runtime)
     return Session(
-        options, runtime, data, share, schedule, busy, watch,
+        options, runtime, data, run_manifest(options, data.digest), share, schedule, busy, watch,
         Steps(options, runtime, share, passes, watch, inject),
         _loader(options, data, runtime, first, inject),
         _saver(root, options, ranks, inject, history),
@@ -196,8 +219,7 @@ def started(options: Options, run_dir: Path) -> Iterator[Session]:
     with joined(options.parallel.mesh, options.run.timeout_seconds) as runtime:
         session = _built(options, run_dir, runtime, stop)
         if runtime.leads:
-            body = run_manifest(options, session.data.digest)
-            write_durably(run_dir / RUN_NAME, json_bytes(body))
+            write_durably(run_dir / RUN_NAME, json_bytes(session.manifest))
         stop.install()
         yield session
         stop.remove()

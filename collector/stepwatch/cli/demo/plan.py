@@ -103,7 +103,7 @@ def _folder(keep: Path | None) -> Path:
         raise ConfigurationError(
             f"cannot write to --keep {keep}: {error.strerror}; name a writable directory"
         ) from error
-    return keep.resolve()
+    return keep
 
 
 def _rings() -> Path:

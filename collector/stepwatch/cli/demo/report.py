@@ -51,8 +51,9 @@ def report_text(job: dict[str, Any], plan: Plan, page_url: str) -> str:
         rank_table(job["ranks"]),
         "",
     ]
+    source = f"--store {plan.store}" if plan.kept else None
     for incident in job["incidents"]:
-        lines += [headline(incident), ""]
+        lines += [headline(incident, source), ""]
     if not job["incidents"]:
         lines += ["no incident", ""]
     return "\n".join([*lines, *_where(plan, page_url)])

@@ -9,6 +9,7 @@ import signal
 import sys
 from types import FrameType
 
+from stepwatch import runbooks
 from stepwatch.collector import app
 from stepwatch.collector.service import Service
 from stepwatch.signals import places
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         service = Service(app.open_store(arguments.store))
         host, port = opened.getsockname()[:2]
         logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
-        app.serve(service, opened, token, arguments.interval)
+        app.serve(service, opened, token, arguments.interval, runbooks.render)
     return 0
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.source import add_source_arguments, ask, component
+from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 
 EXAMPLE = "stepwatch incidents --state open --collector http://collector:8480"
 
@@ -34,29 +34,36 @@ def run(arguments: argparse.Namespace) -> int:
     elif not found:
         print("no incidents")
     else:
-        print("\n\n".join((closer if arguments.id else headline)(item) for item in found))
+        show, source = closer if arguments.id else headline, source_words(arguments)
+        print("\n\n".join(show(item, source) for item in found))
     return int(any(item["state"] == "open" for item in found))
 
 
-def headline(incident: dict[str, Any]) -> str:
-    """An incident in a few lines."""
+def headline(incident: dict[str, Any], source: str | None) -> str:
+    """An incident in a few lines.
+
+    `source` says where its values can be asked for, as options; None if they no longer can.
+    """
     who = "no rank stands out" if incident["rank"] < 0 else f"rank {incident['rank']}"
     facts = (
         f"{who} on {incident['node']}, phase {incident['phase']}, cause {incident['cause']}, "
         f"since step {incident['since_step']}, detected after "
         f"{text.seconds(incident['detected_after_seconds'])}"
     )
+    command = f"stepwatch runbook {incident['runbook']}"
+    if source is not None:
+        command = f"{command} --incident {incident['id']} {source}".rstrip()
     return "\n".join(
         [
             f"incident {incident['id']}  {incident['kind']}  {incident['state'].upper()}",
             text.wrapped(incident["summary"], "  "),
             text.wrapped(facts, "  "),
-            f"  runbook: stepwatch runbook {incident['runbook']} --incident {incident['id']}",
+            f"  runbook: {command}",
         ]
     )
 
 
-def closer(incident: dict[str, Any]) -> str:
+def closer(incident: dict[str, Any], source: str | None) -> str:
     """An incident with its impact, evidence and timeline."""
     impact = (
         f"{text.percent(incident['throughput_lost_ratio'])} of throughput, "
@@ -66,7 +73,7 @@ def closer(incident: dict[str, Any]) -> str:
         [item["name"], f"{text.number(item['value'])} {item['unit']}", item["against"]]
         for item in incident["evidence"]
     ]
-    lines = [headline(incident), f"  lost: {impact}", ""]
+    lines = [headline(incident, source), f"  lost: {impact}", ""]
     lines += [f"  {name}: {value}  ({against})" for name, value, against in evidence]
     lines.append("")
     for event in incident["timeline"]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from stepwatch import runbooks
 from stepwatch.cli.source import add_source_arguments, ask, component
+from stepwatch.collector.incidents import runbook_values
 
 EXAMPLE = "stepwatch runbook TrainingStraggler --incident 3f2a91c0d4be"
-_FROM_INCIDENT = ("job", "attempt", "rank", "node", "phase", "cause", "since_step")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,17 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     values = {"collector": arguments.collector}
     if arguments.incident:
         identity = component(arguments.incident, "incident")
-        values |= incident_values(ask(arguments, f"/v1/incidents/{identity}"))
+        values |= runbook_values(ask(arguments, f"/v1/incidents/{identity}"))
     page = runbooks.render(arguments.name, values)
     print(json.dumps({"name": arguments.name, "text": page}) if arguments.json else page)
     return 0
-
-
-def incident_values(incident: dict[str, Any]) -> dict[str, str]:
-    """What an incident fills in; a rank or node that is not known stays a placeholder."""
-    values = {key: str(incident[key]) for key in _FROM_INCIDENT}
-    if incident["rank"] < 0:
-        del values["rank"]
-    if incident["node"] == "unknown":
-        del values["node"]
-    return {**values, "incident": incident["id"]}

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.source import add_source_arguments, ask, component
+from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
@@ -23,7 +23,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print; exit 1 if an incident is open."""
     if arguments.job:
         job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
-        print(json.dumps(job, indent=1) if arguments.json else job_text(job))
+        source = source_words(arguments)
+        print(json.dumps(job, indent=1) if arguments.json else job_text(job, source))
         return int(job["open_incidents"] > 0)
     jobs = ask(arguments, "/v1/jobs")["jobs"]
     if arguments.json:
@@ -52,14 +53,14 @@ def fleet_text(jobs: list[dict[str, Any]]) -> str:
     return text.table(["job", "state", "attempt", "ranks", "step", "open", "slo"], rows, "", left=2)
 
 
-def job_text(job: dict[str, Any]) -> str:
+def job_text(job: dict[str, Any], source: str | None) -> str:
     """One job: pace, ranks, checkpoints, SLOs and incidents."""
     lines = [f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {_step(job)}", ""]
     lines += [f"  {name:<12}{value}" for name, value in pace_lines(job)]
     lines += ["", rank_table(job["ranks"])]
     shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]
     for incident in shown:
-        lines += ["", headline(incident)]
+        lines += ["", headline(incident, source)]
     return "\n".join(lines)
 
 

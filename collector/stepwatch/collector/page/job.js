@@ -49,7 +49,9 @@ function drawIncident(incident) {
     element("p", { className: "headline", textContent: incident.summary }),
     element("dl", {}, ...fields.map(([name, value]) => element("div", {},
       element("dt", { textContent: name }), element("dd", {}, value)))),
-    element("p", {}, "What to do: ", element("code", { className: "command", textContent: command })),
+    element("p", {}, "What to do: ", element("a", {
+      href: "/runbooks/" + encodeURIComponent(incident.runbook) + "?incident=" + encodeURIComponent(incident.id),
+      textContent: "runbook " + incident.runbook }), ", or ", element("code", { className: "command", textContent: command })),
     evidenceTable(incident.evidence));
 }
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.signals.places import is_name
 from stepwatch.signals.records import BODIES, RING_KINDS, SCHEMA_VERSION, Kind
 
 MAGIC = b"SWRING01"
@@ -123,7 +124,7 @@ def unpack_identity(header: bytes) -> Identity:
     """Read an identity back.
 
     Raises:
-        ValueError: wrong magic, version, sizes or checksum; the message says which.
+        ValueError: wrong magic, version, sizes, job name or checksum; the message says which.
     """
     raw = header[:IDENTITY_CRC_AT]
     if len(header) < HEADER_SIZE or raw[:8] != MAGIC:
@@ -137,6 +138,8 @@ def unpack_identity(header: bytes) -> Identity:
     if not 1 <= capacity <= MAX_CAPACITY:
         raise ValueError(f"capacity {capacity} is out of range")
     texts = [value.rstrip(b"\0").decode("utf-8", "replace") for value in fields[23:27]]
+    if not is_name(texts[0]):
+        raise ValueError(f"its job name {texts[0]!r} is not one")
     return Identity(
         job=texts[0],
         attempt=attempt,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
+import stat
 import sys
+import weakref
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,9 @@ class RingRows(NamedTuple):
 class RingReader:
     """Reads one ring file from outside the rank.
 
+    It reads with `pread` and maps nothing: a mapped file that somebody truncates kills its reader
+    (SIGBUS). What is missing then reads as zeros, and `is_replaced` says so.
+
     Raises:
         RingError: the file cannot be opened, is not a ring, or is shorter than it says.
     """
@@ -45,38 +49,45 @@ class RingReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with open(path, "rb") as file:
-                status = os.fstat(file.fileno())
-                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            # Without O_NONBLOCK a FIFO in the ring directory would hold the agent for ever.
+            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError) as error:
             raise RingError(f"cannot read the ring {path}: {error}") from error
-        self.inode = status.st_ino
+        self._closing = weakref.finalize(self, os.close, self._file)
         try:
-            self.identity = layout.unpack_identity(self._map[: layout.HEADER_SIZE])
-            needed = layout.HEADER_SIZE + self.identity.capacity * layout.SLOT_SIZE
-            if len(self._map) < needed:
-                raise ValueError(f"{len(self._map)} bytes long instead of {needed}")
-        except ValueError as error:
-            self._map.close()
+            self.identity, self.inode, self._size = self._checked()
+        except (OSError, ValueError) as error:
+            self._closing()
             raise RingError(f"cannot read the ring {path}: {error}") from error
+
+    def _checked(self) -> tuple[Identity, int, int]:
+        status = os.fstat(self._file)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("not a regular file")
+        identity = layout.unpack_identity(os.pread(self._file, layout.HEADER_SIZE, 0))
+        needed = layout.HEADER_SIZE + identity.capacity * layout.SLOT_SIZE
+        if status.st_size < needed:
+            raise ValueError(f"{status.st_size} bytes long instead of {needed}")
+        return identity, status.st_ino, needed
 
     def refresh_identity(self) -> Identity:
         """Read the identity again; the old one stands while the writer is replacing it."""
         with contextlib.suppress(ValueError):
-            self.identity = layout.unpack_identity(self._map[: layout.HEADER_SIZE])
+            self.identity = layout.unpack_identity(self._bytes(0, layout.HEADER_SIZE))
         return self.identity
 
     def is_replaced(self) -> bool:
-        """Whether the path now names another file, or none."""
+        """Whether the path now names another file, or none, or the file was cut short."""
         try:
-            return os.stat(self.path).st_ino != self.inode
+            status = os.stat(self.path)
         except OSError:
             return True
+        return status.st_ino != self.inode or status.st_size < self._size
 
     @property
     def head(self) -> int:
         """Number of the newest complete record; 0 while there is none."""
-        return self._word(layout.HEAD_AT)
+        return min(self._word(layout.HEAD_AT), _MAX_HEAD)
 
     @property
     def closed(self) -> bool:
@@ -112,39 +123,57 @@ class RingReader:
         overruns, torn = oldest - first, 0
         last = min(head, oldest + limit - 1)
         slots: dict[Kind, list[bytes]] = {}
-        for seq in range(oldest, last + 1):
-            slot = self._slot(seq)
+        for seq, slot in self._slots(oldest, last):
             found = int.from_bytes(slot[:8], "little")
-            if found > seq:
-                overruns += 1
-            elif found != seq or not _is_whole(slot):
-                torn += 1
-            else:
+            if found == seq and _is_whole(slot):
                 slots.setdefault(Kind(int.from_bytes(slot[8:10], "little")), []).append(slot)
+            elif found > seq or self._is_lapped(seq):
+                overruns += 1
+            else:
+                torn += 1
         rows = {kind: _rows(kind, self.identity.rank, raw) for kind, raw in slots.items()}
         return RingRows(rows, last + 1 if last >= oldest else oldest, overruns, torn)
 
     def close(self) -> None:
-        """Unmap the ring."""
-        self._map.close()
+        """Let go of the ring."""
+        self._closing()
+        self._file = -1
 
-    def _slot(self, seq: int) -> bytes:
-        at = layout.HEADER_SIZE + (seq - 1) % self.identity.capacity * layout.SLOT_SIZE
-        slot = self._map[at : at + layout.SLOT_SIZE]
-        # A writer that lapped us may be inside this slot: one more look tells torn from overrun.
-        return slot if _is_whole(slot) else self._map[at : at + layout.SLOT_SIZE]
+    def _slots(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+        size, capacity = layout.SLOT_SIZE, self.identity.capacity
+        while first <= last:
+            place = (first - 1) % capacity
+            count = min(_SLOTS_AT_ONCE, last - first + 1, capacity - place)
+            chunk = self._bytes(layout.HEADER_SIZE + place * size, count * size)
+            for index in range(count):
+                yield first + index, chunk[index * size : (index + 1) * size]
+            first += count
+
+    def _is_lapped(self, seq: int) -> bool:
+        # The writer may be inside the slot already: its head moves only when it has left.
+        return self.head + 1 >= seq + self.identity.capacity
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        return os.pread(self._file, size, at).ljust(size, b"\0")
+
+    def _steady(self, at: int, size: int) -> bytes:
+        for _ in range(8):
+            found = self._bytes(at, size)
+            if found == self._bytes(at, size):
+                break
+        return found
 
     def _word(self, at: int) -> int:
-        return int.from_bytes(self._map[at : at + 8], _NATIVE)
+        return int.from_bytes(self._steady(at, 8), _NATIVE)
 
     def _pair(self, at: int) -> tuple[int, int]:
-        for _ in range(8):
-            pair = self._map[at : at + 16]
-            if pair == self._map[at : at + 16]:
-                break
+        pair = self._steady(at, 16)
         return int.from_bytes(pair[:8], _NATIVE), int.from_bytes(pair[8:], _NATIVE)
 
 
+_SLOTS_AT_ONCE = 256
+_MAX_HEAD = 1 << 62
+"""More records than a rank can write in a thousand years: a larger head is damage."""
 _NATIVE = sys.byteorder
 _KNOWN_KINDS = frozenset(int(kind) for kind in RING_KINDS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 import zlib
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class RingWriter:
         size = layout.HEADER_SIZE + identity.capacity * layout.SLOT_SIZE
         try:
             self._map = _create(path, size, layout.pack_identity(identity))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, struct.error) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise RingError(
                 f"cannot create the ring {path}: {reason}; set STEPWATCH_RING_DIR to a "

@@ -93,11 +93,11 @@ class Saver:
 
         Returns after the copy when saving beside training, else after verification.
         """
-        self.wait(None)
         attempt = Attempt(manifest.step)
-        self.attempts.append(attempt)
         begun = time.monotonic()
         with handle:
+            self.wait(None)
+            self.attempts.append(attempt)
             self._at("begin", manifest.step)
             staged: Any = self._stager.stage(tensors)
             # What the loop waits for is known before the rest begins, so the rest may note it.

@@ -17,7 +17,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
 
 from stepwatch.signals.errors import CheckpointError
 from stepwatch.trainer.durable import json_bytes, sync_file, write_durably
@@ -98,10 +101,34 @@ def _gather_digests(directory: Path, world: int) -> dict[str, FileEntry]:
     return files
 
 
-def _write_tensors(tensors: dict[str, Any], directory: Path, group: dist.ProcessGroup) -> None:
-    writer = FileSystemWriter(directory, sync_files=True)
+class _Writer(FileSystemWriter):
+    """DCP's writer, with a point before this rank's files (fault injection)."""
+
+    def __init__(self, directory: Path, at: Callable[[str], None]) -> None:
+        super().__init__(directory, sync_files=True)
+        self._at = at
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write this rank's files.
+
+        Raises:
+            OSError: the storage does not take them.
+        """
+        self._at("files")
+        try:
+            return super().write_data(plan, planner)
+        except RuntimeError as error:
+            # torch's archive writer buries what the storage said under a complaint of its own.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from error
+            raise
+
+
+def _write_tensors(
+    tensors: dict[str, Any], directory: Path, group: dist.ProcessGroup, at: Callable[[str], None]
+) -> None:
     try:
-        save(tensors, storage_writer=writer, process_group=group, no_dist=False)
+        save(tensors, storage_writer=_Writer(directory, at), process_group=group, no_dist=False)
     except CheckpointException as error:  # a BaseException; raised on every rank alike
         causes = [cause for cause, _ in error.failures.values()]
         raise CheckpointError(f"writing: {causes[0] if causes else error}") from error
@@ -120,7 +147,7 @@ def write_checkpoint(
         root: directory of the checkpoints; the same one on every rank.
         manifest: everything but the files, which are filled in here.
         tensors: staged on the host; they must not change meanwhile.
-        at: called at the points `staged`, `written` and `renamed` (fault injection).
+        at: called at the points `staged`, `files`, `written` and `renamed` (fault injection).
     Raises:
         CheckpointError: a rank could not write; nothing was published.
     """
@@ -147,7 +174,7 @@ def write_checkpoint(
 
     _attempt(ranks, "begin", only_first(clear))
     at("staged")
-    _write_tensors(tensors, saving, ranks.group)
+    _write_tensors(tensors, saving, ranks.group, at)
     _attempt(ranks, "digest", lambda: _note_digests(saving, ranks.rank))
     at("written")
     _attempt(ranks, "publish", only_first(publish))

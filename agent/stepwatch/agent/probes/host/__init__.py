@@ -22,8 +22,15 @@ class CpuTimes(NamedTuple):
 
 
 def parse_cpu(stat: str) -> CpuTimes:
-    """Read the first line of `/proc/stat`; guest time is counted in user time already."""
-    fields = [int(value) for value in stat.split("\n", 1)[0].split()[1:9]]
+    """Read the first line of `/proc/stat`; guest time is counted in user time already.
+
+    Raises:
+        ValueError: the line does not hold the CPU times.
+    """
+    name, *words = stat.split("\n", 1)[0].split() or [""]
+    if name != "cpu" or len(words) < 4:
+        raise ValueError("the first line of /proc/stat does not hold CPU times")
+    fields = [int(value) for value in words[:8]]
     user, nice, system, idle, iowait, irq, softirq, steal = fields + [0] * (8 - len(fields))
     busy = user + nice + system + irq + softirq + steal
     return CpuTimes(busy, steal, busy + idle + iowait)
@@ -35,6 +42,12 @@ def parse_pressure(text: str) -> float:
         if word.startswith("avg10="):
             return float(word.removeprefix("avg10=")) / 100.0
     return UNKNOWN_FLOAT
+
+
+def parse_load(text: str) -> float:
+    """Load average over one minute, the first word of `/proc/loadavg`; NaN where it is missing."""
+    words = text.split()
+    return float(words[0]) if words else UNKNOWN_FLOAT
 
 
 def parse_table(text: str) -> dict[str, int]:
@@ -64,7 +77,13 @@ class HostProbe:
         return (self._proc / "stat").exists()
 
     def read(self) -> Rows:
-        """One row; ratios cover the time since the previous read and are NaN on the first."""
+        """One row; ratios cover the time since the previous read and are NaN on the first.
+
+        Bytes of memory are 0 where `/proc/meminfo` does not tell them.
+
+        Raises:
+            OSError, ValueError: `/proc` cannot be read or holds something else.
+        """
         now = self._clock.monotonic_ns()
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
         memory = parse_table(self._text("meminfo"))
@@ -72,9 +91,10 @@ class HostProbe:
         row["cpu_busy_ratio"], row["cpu_steal_ratio"] = self._cpu_ratios()
         for resource in ("cpu", "memory", "io"):
             row[f"{resource}_pressure_ratio"] = self._pressure(resource)
-        row["load_per_cpu"] = float(self._text("loadavg").split()[0]) / (os.cpu_count() or 1)
-        row["memory_available_bytes"] = memory.get("MemAvailable", 0) * 1024
-        row["memory_total_bytes"] = memory.get("MemTotal", 0) * 1024
+        row["load_per_cpu"] = parse_load(self._text("loadavg")) / (os.cpu_count() or 1)
+        if "MemAvailable" in memory and "MemTotal" in memory:
+            row["memory_available_bytes"] = memory["MemAvailable"] * 1024
+            row["memory_total_bytes"] = memory["MemTotal"] * 1024
         row["major_faults_per_second"] = self._fault_rate(now)
         return row
 

@@ -26,6 +26,8 @@ _STATES = {
 }
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST = 0xFFFFFFFF
+"""Largest number that a counter of a row holds."""
 
 
 class ProcessFacts(NamedTuple):
@@ -125,9 +127,9 @@ class RanksProbe:
             "cpu_seconds": facts.cpu_seconds,
             "run_queue_seconds": facts.run_queue_seconds,
             "resident_bytes": facts.resident_bytes,
-            "overruns": watched.overruns,
-            "torn": watched.torn,
-            "hook_errors": reader.hook_errors,
+            "overruns": min(watched.overruns, _MOST),
+            "torn": min(watched.torn, _MOST),
+            "hook_errors": min(reader.hook_errors, _MOST),
             "stage": identity.stage,
             "world": identity.world,
             "job_class": identity.job_class.encode(),

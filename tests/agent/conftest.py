@@ -1,0 +1,141 @@
+"""Rings with known records, a real collector on a free port, and a count of what it stored."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.collector import app
+from stepwatch.collector.api import make_api
+from stepwatch.collector.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.hooks.context import process_start_ticks
+from stepwatch.signals import wire
+from stepwatch.signals.blackbox import Identity, RingWriter
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, Phase
+from stepwatch.signals.wire import Rows
+
+Moods = list[tuple[int, dict[str, str], bytes]]
+"""Answers (status, headers, body) to give instead of the collector's own, one per request."""
+
+
+class Rank:
+    """A rank of this process that writes steps without training."""
+
+    def __init__(self, root: Path, rank: int = 0, *, job: str = "job", capacity: int = 512) -> None:
+        identity = Identity(
+            job, 0, rank, 4, "node-1", os.getpid(), 1000 + rank, capacity,
+            process_start=process_start_ticks(),
+        )  # fmt: skip
+        self.ring = RingWriter(root / job / "0" / str(rank), identity)
+        self.step = 0
+
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.step += 1
+            phases = [1_000_000 * (self.step % 7)] * (len(Phase) + 2)
+            body = (sum(phases), *phases, 64, 4, 0, 1.0 / self.step, 0.5)
+            self.ring.write(Kind.STEP, self.step, time.monotonic_ns(), *body)
+
+    def facts(self) -> None:
+        moment = time.monotonic_ns()
+        self.ring.write(Kind.LIFECYCLE, self.step, moment, LifecycleEvent.START, 4, b"node-1")
+        event = CheckpointEvent.VERIFIED
+        self.ring.write(Kind.CHECKPOINT, self.step, moment, event, 0, 0, 0, b"")
+
+
+@contextmanager
+def collector(place: Path, port: int = 0, moods: Moods | None = None) -> Iterator[str]:
+    """A real collector over the store at `place`; yields its URL."""
+    store = Store.sqlite(place)
+    api = make_api(Service(store))
+
+    async def moody(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        if not moods:
+            await api(scope, receive, send)
+            return
+        status, headers, body = moods.pop(0)
+        raw = [(key.encode(), value.encode()) for key, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+
+    opened = app.listen("127.0.0.1", port, None)
+    config = uvicorn.Config(moody, log_level="error", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{opened.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        opened.close()
+        store.close()
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def tables_in(place: Path, job: str = "job") -> Iterator[dict[Kind, Rows]]:
+    """Tables of every segment in a store."""
+    store = Store.sqlite(place)
+    for payload, _ in store.segments(job):
+        yield dict(wire.decode(payload).tables)
+    store.close()
+
+
+def stored_steps(place: Path, job: str = "job") -> Counter[tuple[int, int]]:
+    """How often each (rank, step) lies in a store."""
+    counts: Counter[tuple[int, int]] = Counter()
+    for tables in tables_in(place, job):
+        if Kind.STEP in tables:
+            rows = tables[Kind.STEP]
+            counts.update(zip(rows["rank"].tolist(), rows["step"].tolist(), strict=True))
+    return counts
+
+
+def once(ranks: int, steps: int) -> Counter[tuple[int, int]]:
+    """Every step of every rank, exactly once."""
+    return Counter({(rank, step): 1 for rank in range(ranks) for step in range(1, steps + 1)})
+
+
+@pytest.fixture
+def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
+    """Builds agents that read `tmp_path/rings` and spool to `tmp_path/spool`; nothing runs."""
+    made: list[Agent] = []
+
+    def make(url: str = "http://127.0.0.1:9", **options: Any) -> Agent:
+        values = {"port": None, **options}
+        agent = Agent(AgentOptions(tmp_path / "rings", tmp_path / "spool", url, "n1", **values))
+        made.append(agent)
+        return agent
+
+    yield make
+    for agent in made:
+        agent.close()
+
+
+def round_of(agent: Agent) -> None:
+    """What one turn of the reading loop does."""
+    agent.tail.discover()
+    agent.pack()
+
+
+def give_up(_seconds: float) -> bool:
+    """A wait that never waits: `drain` stops at the first failure."""
+    return True

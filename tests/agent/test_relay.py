@@ -1,0 +1,189 @@
+"""The relay sends until it is acknowledged, whatever answers and however often."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stepwatch.agent.app import Agent
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.records import Kind
+
+from .conftest import (
+    Moods,
+    Rank,
+    collector,
+    free_port,
+    give_up,
+    once,
+    round_of,
+    stored_steps,
+    tables_in,
+)
+
+MakeAgent = Callable[..., Agent]
+
+
+class Waits:
+    """A wait that takes no time and remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    def __call__(self, seconds: float) -> bool:
+        self.asked.append(seconds)
+        return len(self.asked) > 50
+
+
+@pytest.mark.parametrize(
+    ("mood", "at_least", "at_most"),
+    [
+        ((429, {"retry-after": "7"}, b"busy"), 7.0, 7.0),
+        ((503, {"retry-after": "5"}, b"no store"), 5.0, 5.0),
+        ((503, {"retry-after": "999999"}, b""), 60.0, 60.0),
+        ((503, {"retry-after": "\xb2"}, b""), 0.1, 0.25),
+        ((503, {"retry-after": "-5"}, b""), 0.1, 0.25),
+        ((413, {}, b"too large"), 0.1, 0.25),
+        ((301, {"location": "http://elsewhere/"}, b""), 0.1, 0.25),
+        ((200, {}, b"<html>a proxy's page</html>"), 0.1, 0.25),
+        ((200, {}, b'["verdicts"]'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": []}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": ["accepted"]}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{"verdict": "maybe"}]}'), 0.1, 0.25),
+    ],
+)
+def test_an_answer_that_acknowledges_nothing_loses_nothing(
+    tmp_path: Path,
+    make_agent: MakeAgent,
+    mood: tuple[int, dict[str, str], bytes],
+    at_least: float,
+    at_most: float,
+) -> None:
+    moods: Moods = [
+        (mood[0], {k: v.encode().decode("latin-1") for k, v in mood[1].items()}, mood[2])
+    ]
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url)
+        rank.steps(10)
+        round_of(agent)
+        waits = Waits()
+        agent.relay.drain(waits)
+        assert agent.relay.failures == 1
+        assert len(waits.asked) == 1
+        assert at_least <= waits.asked[0] <= at_most
+        assert len(agent.spool) == 0
+    assert stored_steps(tmp_path / "store.db") == once(1, 10)
+    rank.ring.close()
+
+
+def test_the_delay_grows_and_is_forgotten_after_success(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    moods: Moods = [(500, {}, b"")] * 9
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url)
+        rank.steps(1)
+        round_of(agent)
+        waits = Waits()
+        agent.relay.drain(waits)
+        assert waits.asked[0] <= 0.25
+        assert 7.5 <= waits.asked[-1] <= 15.0
+        assert caplog.text.count("does not take segments") == 1
+        moods.append((500, {}, b""))
+        rank.steps(1)
+        round_of(agent)
+        again = Waits()
+        agent.relay.drain(again)
+        assert again.asked[0] <= 0.25
+    rank.ring.close()
+
+
+def test_a_rejected_segment_is_counted_and_blocks_nothing(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url)
+        agent.spool._node = "not a name!"
+        rank.steps(10)
+        round_of(agent)
+        agent.spool._node = "n1"
+        rank.steps(10)
+        round_of(agent)
+        agent.relay.drain(give_up)
+        assert (agent.relay.rejected, agent.relay.failures, len(agent.spool)) == (1, 0, 0)
+    assert "bad node name" in caplog.text
+    assert set(stored_steps(tmp_path / "store.db")) == {(0, step) for step in range(11, 21)}
+    rank.ring.close()
+
+
+def test_a_collector_that_is_down_gets_everything_when_it_is_up(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    port = free_port()
+    agent = make_agent(f"http://127.0.0.1:{port}", poll_seconds=0.05, pack_seconds=0.05)
+    rank = Rank(tmp_path / "rings", capacity=4096)
+    running = threading.Thread(target=agent.run)
+    running.start()
+    for _ in range(10):
+        rank.steps(10)
+        time.sleep(0.06)
+    assert agent.relay.failures > 0
+    assert len(agent.spool) > 1
+    with collector(tmp_path / "store.db", port):
+        deadline = time.monotonic() + 20
+        while len(agent.spool) > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        rank.steps(5)  # the last ones are read by the agent's own ending
+        agent.stop()
+        running.join(10)
+    assert not running.is_alive()
+    assert stored_steps(tmp_path / "store.db") == once(1, 105)
+    rank.ring.close()
+
+
+def test_a_stopping_agent_does_not_wait_for_a_collector_that_is_down(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(f"http://127.0.0.1:{free_port()}", poll_seconds=0.05, pack_seconds=0.05)
+    rank = Rank(tmp_path / "rings")
+    running = threading.Thread(target=agent.run)
+    running.start()
+    rank.steps(5)
+    time.sleep(0.3)
+    began = time.monotonic()
+    agent.stop()
+    running.join(10)
+    assert time.monotonic() - began < 5
+    assert len(agent.spool) > 0
+    rank.ring.close()
+
+
+def test_the_token_travels_with_each_request(tmp_path: Path, make_agent: MakeAgent) -> None:
+    agent = make_agent("http://127.0.0.1:9", token="s3cret")
+    assert agent.relay.client.headers["authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.parametrize("url", ["", "collector:8480", "http://[::1", "ftp://host", "http://"])
+def test_a_wrong_url_is_refused_at_the_start(make_agent: MakeAgent, url: str) -> None:
+    with pytest.raises(ConfigurationError, match="pass --collector http://HOST:PORT"):
+        make_agent(url)
+
+
+def test_host_rows_and_live_lines_travel_too(tmp_path: Path, make_agent: MakeAgent) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url)
+        rank.steps(1)
+        round_of(agent)
+        agent.relay.drain(give_up)
+    tables = next(tables_in(tmp_path / "store.db"))
+    assert set(tables) == {Kind.STEP, Kind.RANK_STATE, Kind.HOST, Kind.CURSOR}
+    assert int(tables[Kind.HOST]["memory_total_bytes"][0]) > 1 << 20
+    rank.ring.close()

@@ -1,0 +1,121 @@
+"""Runs the real trainer, ranks and all, the way a user does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SMALL = [
+    *("--model", "debug", "--length", "32", "--batch", "16", "--microbatches", "4"),
+    *("--data-bytes", "200000", "--seed", "7", "--warmup", "100", "--checkpoint-every", "0"),
+]
+"""A run of a few seconds. The warm-up outlasts it, so that the rate does not depend on --steps."""
+LIMIT_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a run ended: exit code, its JSON result ({} without one) and what it printed."""
+
+    directory: Path
+    code: int
+    result: dict[str, Any]
+    printed: str
+
+    @property
+    def losses(self) -> list[float]:
+        losses: list[float] = self.result["losses"]
+        return losses
+
+
+class Trainer:
+    """Starts trainings whose files all lie below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.run_dir = directory / "run"
+        self._json = directory / "result.json"
+
+    def command(self, *flags: str) -> list[str]:
+        where = ["--run-dir", str(self.run_dir), "--json", str(self._json)]
+        return [sys.executable, "-m", "stepwatch.cli", "train", *SMALL, *where, *flags]
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        rings = {"STEPWATCH_RING_DIR": str(self.directory / "rings"), "OMP_NUM_THREADS": "1"}
+        return {**os.environ, **rings, **changes}
+
+    def start(self, *command: str, **changes: str) -> subprocess.Popen[str]:
+        self._json.unlink(missing_ok=True)
+        return subprocess.Popen(
+            command,
+            env=self.environment(**changes),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str], printed: str = "") -> Finished:
+        try:
+            printed += process.communicate(timeout=LIMIT_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        result = json.loads(self._json.read_bytes()) if self._json.exists() else {}
+        return Finished(self.directory, process.returncode, result, printed)
+
+    def run(self, *flags: str, **changes: str) -> Finished:
+        """Run to the end, whatever the end is."""
+        return self.finish(self.start(*self.command(*flags), **changes))
+
+    def train(self, *flags: str, **changes: str) -> Finished:
+        """Run to the end, which must be a good one."""
+        finished = self.run(*flags, **changes)
+        assert finished.code == 0, finished.printed[-4000:]
+        return finished
+
+
+def read_until(process: subprocess.Popen[str], wanted: str) -> str:
+    """Read what the run prints until `wanted` stands in a line; returns all of it."""
+    assert process.stderr is not None
+    printed, deadline = "", time.monotonic() + LIMIT_SECONDS
+    for line in process.stderr:
+        printed += line
+        if wanted in line or time.monotonic() > deadline:
+            return printed
+    raise AssertionError(f"the run ended before it printed {wanted!r}:\n{printed[-4000:]}")
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Trainer:
+    """A trainer with a directory of its own."""
+    return Trainer(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def make_trainer() -> Callable[[Path], Trainer]:
+    """Makes a trainer below a given directory."""
+    return Trainer
+
+
+@pytest.fixture(scope="session")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Finished]:
+    """Runs without interruption, each combination of flags once per session."""
+    known: dict[tuple[str, ...], Finished] = {}
+
+    def run(*flags: str) -> Finished:
+        if flags not in known:
+            known[flags] = Trainer(tmp_path_factory.mktemp("straight")).train(*flags)
+        return known[flags]
+
+    return run

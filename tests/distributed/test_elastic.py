@@ -1,0 +1,79 @@
+"""A job of one to two nodes that loses one goes on with the other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import read_until
+
+
+def _family(process: int) -> list[int]:
+    """A process and everything below it: one node of this test."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+    return [process, *(member for child in children for member in _family(int(child)))]
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _answers(port: int) -> bool:
+    time.sleep(0.1)
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.matrix
+def test_a_lost_node_shrinks_the_data_axis(
+    trainer: Any, make_trainer: Callable[[Path], Any], straight: Callable[..., Any]
+) -> None:
+    # 600 steps keep both nodes busy until one is killed; the warm-up outlasts them.
+    length = ("--steps", "600", "--warmup", "1000")
+    flags = (*length, "--mesh", "dp_shard=2", "--checkpoint-every", "10", "--restarts", "2")
+    port = _free_port()
+    meeting = ("--nodes", "1:2", "--rendezvous", f"127.0.0.1:{port}")
+    host = trainer.start(*trainer.command(*flags, *meeting), STEPWATCH_NODE="host")
+    # The first to come holds the rendezvous, and has to be the one that stays.
+    while not _answers(port):
+        assert host.poll() is None
+    other = make_trainer(trainer.directory / "other")
+    other.run_dir = trainer.run_dir
+    guest = other.start(*other.command(*flags, *meeting), STEPWATCH_NODE="guest")
+    leader = host if _leads(trainer, host, guest) else guest
+    printed = read_until(leader, "step 25 ")
+    for member in _family(guest.pid):
+        with suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
+    other.finish(guest, printed if leader is guest else "")
+    finished = trainer.finish(host, printed if leader is host else "")
+    assert finished.code == 0, finished.printed[-3000:]
+    assert finished.result["world"] == 1
+    assert finished.result["resumes"][0]["from_step"] >= 20
+    alone = straight(*length, "--mesh", "pp=1").losses
+    assert finished.losses[:60] == pytest.approx(alone[:60], abs=5e-5)
+
+
+def _leads(trainer: Any, host: Any, guest: Any) -> bool:
+    """Whether the host's rank is the leading one, which torchrun decides anew each time."""
+    while True:
+        for process, is_host in ((host, True), (guest, False)):
+            for member in _family(process.pid):
+                with suppress(OSError):
+                    if b"\0RANK=0\0" in Path(f"/proc/{member}/environ").read_bytes():
+                        return is_host
+        assert host.poll() is None

@@ -1,0 +1,35 @@
+"""A gradient that is not finite: left out, stopped at, or applied, as the user chose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+ALONE = ("--mesh", "pp=1", "--steps", "12")
+FAULT = ("--fault", "nan-gradients:rank=0,step=5,until=6")
+
+
+def test_skipping_leaves_the_parameters_as_they_were(
+    trainer: Any, straight: Callable[..., Any]
+) -> None:
+    losses = trainer.train(*ALONE, *FAULT).losses
+    healthy = straight(*ALONE).losses
+    assert losses[:6] == healthy[:6]
+    assert losses[6:] != healthy[6:]
+    assert None not in losses
+    assert losses[-1] < losses[5]
+
+
+def test_stopping_names_the_step(trainer: Any) -> None:
+    finished = trainer.run(*ALONE, *FAULT, "--nonfinite", "stop")
+    assert finished.code == 1
+    assert "step 5: loss" in finished.printed
+    assert "gradient norm nan: lower --lr" in finished.printed
+
+
+def test_applying_spoils_the_run_but_no_checkpoint(trainer: Any) -> None:
+    flags = ("--nonfinite", "apply", "--checkpoint-every", "4")
+    finished = trainer.train(*ALONE, *FAULT, *flags)
+    assert finished.losses[6:] == [None] * 6
+    steps = [row["step"] for row in finished.result["checkpoints"]]
+    assert steps == [4]

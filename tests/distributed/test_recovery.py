@@ -1,0 +1,115 @@
+"""What is lost when ranks die, machines are taken away or the mesh changes: nothing that counts."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import read_until
+
+TWO_BY_TWO = ("--mesh", "pp=2,dp_shard=2")
+
+
+def test_a_killed_rank_costs_no_bit(trainer: Any, straight: Callable[..., Any]) -> None:
+    flags = (*TWO_BY_TWO, "--steps", "40")
+    rank = random.randrange(4)
+    fault = f"kill:rank={rank},step=27"
+    finished = trainer.train(
+        *flags, "--checkpoint-every", "20", "--restarts", "1", "--fault", fault
+    )
+    assert finished.losses == straight(*flags).losses, f"rank {rank} was killed"
+    (resume,) = finished.result["resumes"]
+    assert resume["from_step"] == 20
+    assert 6 <= resume["steps_lost"] <= 7
+    assert resume["seconds"] > 0
+    assert [row["step"] for row in finished.result["checkpoints"]] == [20, 40]
+    assert all(row["verified"] for row in finished.result["checkpoints"])
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]) -> Path:
+    """The directory of a run of six steps on four ranks."""
+    trainer = make_trainer(tmp_path_factory.mktemp("saved"))
+    trainer.train(*TWO_BY_TWO, "--steps", "6")
+    run_dir: Path = trainer.run_dir
+    return run_dir
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        "dp_shard=2",
+        "pp=1",
+        pytest.param("tp=2", marks=pytest.mark.matrix),
+        pytest.param("pp=2,dp_replicate=2", marks=pytest.mark.matrix),
+    ],
+)
+def test_a_checkpoint_of_four_ranks_resumes_on_another_mesh(
+    saved: Path, trainer: Any, straight: Callable[..., Any], mesh: str
+) -> None:
+    shutil.copytree(saved, trainer.run_dir)
+    finished = trainer.train("--mesh", mesh, "--steps", "12")
+    expected = straight(*TWO_BY_TWO, "--steps", "12").losses
+    assert finished.result["resumes"][0]["from_step"] == 6
+    assert finished.losses == pytest.approx(expected, abs=2e-5)
+
+
+def _torchrun(trainer: Any, *flags: str) -> list[str]:
+    command = trainer.command(*TWO_BY_TWO, *flags)
+    words = command[command.index("train") + 1 :]
+    run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
+    return [sys.executable, *run, "-m", "stepwatch.trainer", *words]
+
+
+def test_sigterm_to_torchrun_loses_no_step(trainer: Any, straight: Callable[..., Any]) -> None:
+    process = trainer.start(*_torchrun(trainer, "--steps", "400"))
+    printed = read_until(process, "step 5 ")
+    process.send_signal(signal.SIGTERM)
+    stopped = trainer.finish(process, printed)
+    taken = re.search(r"asked to stop: checkpoint of step (\d+) verified", stopped.printed)
+    assert taken, stopped.printed[-3000:]
+    done = int(taken[1])
+    assert stopped.result["preempted"]
+    assert len(stopped.losses) == done < 400
+    finished = trainer.train(*TWO_BY_TWO, "--steps", str(done + 4))
+    (resume,) = finished.result["resumes"]
+    assert (resume["from_step"], resume["steps_lost"]) == (done, 0)
+    assert finished.losses == straight(*TWO_BY_TWO, "--steps", str(done + 4)).losses
+
+
+def test_sigterm_to_the_launcher_has_its_own_exit_code(trainer: Any) -> None:
+    process = trainer.start(*trainer.command("--mesh", "pp=1", "--steps", "4000"))
+    printed = read_until(process, "step 3 ")
+    process.send_signal(signal.SIGTERM)
+    stopped = trainer.finish(process, printed)
+    assert stopped.code == 75
+    assert "verified" in stopped.printed
+
+
+def test_another_model_is_refused_with_the_first_key_that_differs(trainer: Any) -> None:
+    trainer.train("--mesh", "pp=1", "--steps", "2")
+    refused = trainer.run("--mesh", "pp=1", "--steps", "4", "--model", "tiny")
+    assert refused.code == 1
+    assert "has model.feed_forward = 192, this run has 512" in refused.printed
+
+
+def test_a_shard_damaged_in_place_fails_or_is_left_out(trainer: Any) -> None:
+    text = trainer.directory / "text.txt"
+    text.write_text("".join(f"line {number} of the text\n" for number in range(80_000)))
+    flags = ("--mesh", "pp=1", "--data", str(text), "--data-bytes", "3000000")
+    trainer.train(*flags, "--steps", "1")
+    shard = trainer.run_dir / "data" / "shard-00000.bin"
+    shard.write_bytes(b"x" + shard.read_bytes()[1:])
+    failed = trainer.run(*flags, "--steps", "2", "--resume", "never")
+    assert failed.code == 1
+    assert "shard-00000.bin" in failed.printed
+    kept = trainer.train(*flags, "--steps", "2", "--resume", "never", "--bad-shard", "quarantine")
+    assert kept.result["quarantined_shards"] == ["shard-00000.bin"]

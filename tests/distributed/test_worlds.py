@@ -1,0 +1,78 @@
+"""Ranks that are missing, doubled or too many are named at the start, not waited for."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from torch._C._distributed_c10d import HashStore
+
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.trainer.runtime import require_everyone
+
+from .conftest import SMALL, read_until
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _rank(trainer: Any, rank: int, world: int, port: int, *flags: str) -> subprocess.Popen[str]:
+    where = ["--run-dir", str(trainer.run_dir), "--steps", "2"]
+    command = [sys.executable, "-m", "stepwatch.trainer", *SMALL, *where, *flags]
+    place = {"RANK": str(rank), "WORLD_SIZE": str(world)}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    process: subprocess.Popen[str] = trainer.start(*command, **place, **meeting)
+    return process
+
+
+def test_a_missing_rank_is_told(trainer: Any) -> None:
+    flags = ("--mesh", "dp_shard=2", "--timeout-seconds", "4")
+    finished = trainer.finish(_rank(trainer, 0, 2, _free_port(), *flags))
+    assert finished.code == 1
+    (line,) = [line for line in finished.printed.splitlines() if line.startswith("stepwatch:")]
+    assert "not all ranks came" in line
+    assert "1/2 clients joined" in line
+
+
+def test_a_missing_rank_is_named_where_the_store_lives_elsewhere() -> None:
+    limit = timedelta(seconds=0.5)
+    store = HashStore()
+    with pytest.raises(ConfigurationError, match=r"rank 1, 3 did not come within 0 s"):
+        store.add("stepwatch/rank/2", 1)
+        require_everyone(store, 0, 4, limit)
+    with pytest.raises(ConfigurationError, match="rank 2 was started twice"):
+        require_everyone(store, 2, 4, limit)
+
+
+def test_a_doubled_rank_is_named(trainer: Any) -> None:
+    port, flags = _free_port(), ("--mesh", "dp_shard=2", "--timeout-seconds", "60")
+    ranks = [_rank(trainer, rank, 2, port, *flags) for rank in (1, 1)]
+    first = _rank(trainer, 0, 2, port, *flags)
+    codes = {process.wait(120) for process in ranks}
+    refused = next(process for process in ranks if process.returncode == 1)
+    assert "rank 1 was started twice" in read_until(refused, "started twice")
+    assert codes == {0, 1}
+    assert trainer.finish(first).code == 0
+    for process in ranks:
+        process.communicate()
+
+
+def test_a_world_that_does_not_fit_the_mesh_is_refused(trainer: Any) -> None:
+    finished = trainer.finish(_rank(trainer, 0, 2, _free_port(), "--mesh", "dp_shard=4"))
+    assert finished.code == 2
+    assert "the mesh (dp_shard=4) needs 4 ranks, 2 were started" in finished.printed
+
+
+def test_outside_torchrun_it_says_how_to_start(trainer: Any) -> None:
+    command = [sys.executable, "-m", "stepwatch.trainer", *SMALL, "--mesh", "pp=1"]
+    finished = trainer.finish(trainer.start(*command))
+    assert finished.code == 1
+    assert "start with `stepwatch train` or `torchrun -m stepwatch.trainer`" in finished.printed

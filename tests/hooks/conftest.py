@@ -1,0 +1,78 @@
+"""Watches over rings in a folder of the test, and what the rings hold afterwards."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepwatch.hooks import Watch
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.records import BODIES, Kind
+
+LAUNCHER = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+Rows = np.ndarray[tuple[int], np.dtype[np.void]]
+
+
+@pytest.fixture(autouse=True)
+def rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The ring directory of the test; nothing of the caller's environment counts."""
+    for name in [*LAUNCHER, *(name for name in os.environ if name.startswith("STEPWATCH_"))]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(places.ENV_RING_DIR, str(tmp_path / "rings"))
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    yield tmp_path / "rings"
+
+
+@pytest.fixture
+def watch(rings: Path) -> Iterator[Watch]:
+    """A Watch that is closed after the test."""
+    opened = Watch.from_env(job="job")
+    assert opened.enabled
+    yield opened
+    opened.close()
+    gc.collect()
+
+
+def only_ring(root: Path) -> RingReader:
+    """The one ring below `root`."""
+    (path,) = find_rings(root)
+    return RingReader(path)
+
+
+def rows_in(root: Path, kind: Kind) -> Rows:
+    """Records of one kind in the one ring below `root`."""
+    reader = only_ring(root)
+    found = reader.read().rows
+    reader.close()
+    return found.get(kind, np.zeros(0, dtype=[(name, code) for name, code in BODIES[kind]]))
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(rings: Path) -> Run:
+    """Runs Python text in a process of its own, as a rank."""
+
+    def python(text: str, *options: str, **environ: str) -> Any:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            **environ,
+        }
+        words = [sys.executable, *options, "-c", text]
+        return subprocess.run(
+            words, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    return python

@@ -1,0 +1,180 @@
+"""FSDP2 under a 1F1B pipeline on four real Gloo ranks, on whichever torch is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.records import Kind, Op
+
+torch = pytest.importorskip("torch", reason="FSDP2 and the pipeline are torch's")
+
+WORLD, STEPS, MICROBATCHES, SLOW_RANK, SLOW_SECONDS = 4, 5, 4, 3, 0.02
+PROGRAM = f"""
+import json, os, time
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from stepwatch.hooks import Watch
+from stepwatch.hooks.process_groups import has_group_hooks
+
+torch.set_num_threads(1)
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("pp", "dp_shard"))
+stage_index, rank = mesh["pp"].get_local_rank(), dist.get_rank()
+
+class Slow(torch.nn.Module):
+    def forward(self, x):
+        if rank == {SLOW_RANK}:
+            time.sleep({SLOW_SECONDS})
+        return x
+
+def train(watch):
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Linear(32, 32), Slow(), torch.nn.Linear(32, 32))
+    fully_shard(module[0], mesh=mesh["dp_shard"], reshard_after_forward=False)
+    fully_shard(module, mesh=mesh["dp_shard"], reshard_after_forward=False)
+    stage = PipelineStage(module, stage_index, 2, torch.device("cpu"), group=mesh["pp"].get_group())
+    schedule = Schedule1F1B(stage, {MICROBATCHES}, loss_fn=torch.nn.functional.mse_loss)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    if watch.enabled:
+        watch.attach(model=module, optimizer=optimizer, schedule=schedule)
+    last, data, walls = [], torch.ones(8, 32), []
+    dist.barrier()
+    for number in range({STEPS}):
+        began = time.monotonic_ns()
+        with watch.step(tokens=8) as step:
+            losses = []
+            if stage_index == 0:
+                schedule.step(data)
+            else:
+                schedule.step(target=data * 2, losses=losses)
+            with step.phase("optimizer"):
+                optimizer.step()
+                optimizer.zero_grad()
+            total = torch.stack(losses).mean() if losses else torch.zeros(())
+            if number == 2:
+                dist.all_reduce(torch.ones(3))
+                dist.new_group([0, 1, 2, 3])
+            step.record(loss=total)
+        walls.append(time.monotonic_ns() - began)
+        last.append(float(total.detach()))
+    return last, walls
+
+os.environ["STEPWATCH_DISABLE"] = "1"
+plain, _ = train(Watch.from_env(job="tiny"))
+del os.environ["STEPWATCH_DISABLE"]
+watch = Watch.from_env(
+    job="tiny",
+    mesh_index={{"pp": stage_index, "dp_shard": mesh["dp_shard"].get_local_rank()}},
+    mesh_size={{"pp": 2, "dp_shard": 2}},
+)
+last, walls = train(watch)
+errors = watch.guard.errors
+watch.finish()
+watch.close()
+told = {{"plain": plain, "losses": last, "errors": errors, "walls": walls}}
+told["hooks"] = has_group_hooks()
+path = os.path.join(os.environ["OUT"], f"{{rank}}.json")
+with open(path, "w") as file:
+    json.dump(told, file)
+dist.destroy_process_group()
+"""
+
+
+def launch(folder: Path) -> list[dict[str, Any]]:
+    """Run the program on four ranks; returns what each rank wrote."""
+    out = folder / "out"
+    out.mkdir()
+    program = folder / "tiny.py"
+    program.write_text(PROGRAM)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "OMP_NUM_THREADS": "1",
+        "OUT": str(out),
+    }
+    for name in ("RANK", "WORLD_SIZE"):
+        environment.pop(name, None)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    ended = subprocess.run(
+        [*words, f"--nproc-per-node={WORLD}", str(program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(WORLD)]
+
+
+def read(rings: Path) -> dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]:
+    tables = {}
+    for path in find_rings(rings):
+        reader = RingReader(path)
+        tables[reader.identity.rank] = reader.read().rows
+        assert reader.closed
+        assert reader.identity.stage == reader.identity.rank // 2
+        assert reader.hook_errors == 0
+        reader.close()
+    return tables
+
+
+def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
+    tmp_path: Path, rings: Path
+) -> None:
+    told = launch(tmp_path)
+    assert [rank["errors"] for rank in told] == [0] * WORLD
+    tables = read(rings)
+    assert sorted(tables) == list(range(WORLD))
+    for rank, seen in tables.items():
+        check_steps(seen[Kind.STEP], told[rank]["walls"])
+        check_collectives(seen, hooked=told[rank]["hooks"])
+    slow = [int(tables[rank][Kind.STEP]["forward_ns"][1:].sum()) for rank in range(WORLD)]
+    others = [slow[rank] for rank in range(WORLD) if rank != SLOW_RANK]
+    assert slow[SLOW_RANK] >= (STEPS - 1) * MICROBATCHES * SLOW_SECONDS * 1e9
+    assert slow[SLOW_RANK] > 2 * max(others), "waiting for the slow rank is not the others' work"
+    assert [rank["plain"] for rank in told] == [rank["losses"] for rank in told]
+
+
+def check_steps(steps: np.ndarray[Any, np.dtype[np.void]], walls: list[int]) -> None:
+    """Self times add up to the step, and the step to what the trainer's own clock says."""
+    assert steps["step"].tolist() == list(range(STEPS))
+    assert steps["microbatches"].tolist() == [MICROBATCHES] * STEPS
+    names = [name for name in steps.dtype.names or () if name.endswith("_ns")]
+    parts = [name for name in names if name not in ("time_ns", "duration_ns")]
+    own = np.sum([steps[name] for name in parts], axis=0)
+    assert own.tolist() == steps["duration_ns"].tolist()
+    for name in ("forward_ns", "backward_ns", "optimizer_ns", "pipeline_wait_ns"):
+        assert (steps[name] > 0).all(), name
+    measured = steps["duration_ns"][1:].astype(float)
+    assert np.allclose(measured, walls[1:], rtol=0.2, atol=5e6)
+
+
+def check_collectives(
+    seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]], *, hooked: bool
+) -> None:
+    """Each step's all-gathers and reduce-scatters, in the step that they ran in."""
+    rows = seen[Kind.COLLECTIVE]
+    assert set(rows["group"].tolist()) <= set(seen[Kind.GROUP]["group"].tolist())
+    for op in (Op.ALL_GATHER, Op.REDUCE_SCATTER):
+        chosen = rows[rows["op"] == op]
+        assert sorted(set(chosen["step"].tolist())) == list(range(STEPS)), op.name
+        assert (chosen["count"] > 0).all() and (chosen["bytes"] > 0).all()
+        assert (chosen["longest_ns"] <= chosen["exposed_ns"]).all()
+    reduces = rows[rows["op"] == Op.ALL_REDUCE]
+    if hooked:  # without process-group hooks, a collective outside FSDP2 is not seen
+        assert 2 in reduces["step"].tolist()
+    text = {bytes(row["text"]) for row in seen[Kind.GROUP]}
+    assert text & {b"0,1", b"2,3"}
