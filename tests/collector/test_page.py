@@ -134,6 +134,15 @@ def test_the_fleet_leads_to_the_job(straggling: Process, visitor: Visitor) -> No
     assert visitor.errors == []
 
 
+def test_the_incident_leads_to_its_runbook(straggling: Process, visitor: Visitor) -> None:
+    page = judged(straggling, visitor)
+    page.locator(".incident.open", has_text="rank 2 is slow").locator("a").click()
+    expect(page.locator("#page h1")).to_have_text("TrainingStraggler")
+    expect(page.locator("#page")).to_contain_text(f"Job {JOB}, attempt 0: rank 2 on node-0")
+    expect(page.locator("#page")).to_contain_text(straggling.url)
+    assert visitor.errors == []
+
+
 def test_an_empty_collector_says_so(collector: Process, visitor: Visitor) -> None:
     visitor.page.goto(collector.url)
     expect(visitor.page.locator("#empty")).to_be_visible()
