@@ -15,11 +15,12 @@ import httpx
 class Process:
     """Starts, stops and kills; the port stays the same across restarts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, interval: float = 0.2) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
+        self.interval = interval
         self.store = folder / "store.db"
         self.log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -29,7 +30,7 @@ class Process:
         words = ["collector", "--store", str(self.store), "--port", str(self.port)]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "stepwatch.cli", *words, "--interval", "0.2"],
+                [sys.executable, "-m", "stepwatch.cli", *words, "--interval", str(self.interval)],
                 stdout=log,
                 stderr=log,
             )

@@ -16,7 +16,7 @@ from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StoreError
-from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
 
 from .made import (
     JOB,
@@ -100,6 +100,16 @@ def test_a_job_beyond_the_restored_ones_comes_back_whole(
     assert view(after)["step"] == 44
     assert [item["id"] for item in view(after)["incidents"]] == [opened[0]["id"]]
     assert len(store.incidents(JOB)) == 1, "no second incident for the same trouble"
+
+
+def test_the_first_request_of_a_job_counts_once(store: Store, clock: HandClock) -> None:
+    gap = np.zeros(1, dtype=DTYPES[Kind.GAP])
+    gap["first_seq"], gap["last_seq"] = 1, 5
+    known = Service(store, clock)
+    known.receive(body([*run_segments(10), segment(70, {Kind.GAP: gap})]))
+    assert view(known)["lost_records"] == 5
+    known.receive(body([segment(71, {Kind.GAP: gap})]))
+    assert view(known)["lost_records"] == 10 == view(Service(store, clock))["lost_records"]
 
 
 def test_jobs_beyond_the_limit_leave_aloud_and_come_back(

@@ -53,10 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _leave)
     token = places.read_token(arguments.token_file)
     opened = app.listen(arguments.host, arguments.port, token)
-    service = Service(app.open_store(arguments.store))
-    host, port = opened.getsockname()[:2]
-    logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
-    app.serve(service, opened, token, arguments.interval, runbooks.render)
+    with opened:
+        service = Service(app.open_store(arguments.store))
+        host, port = opened.getsockname()[:2]
+        logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
+        app.serve(service, opened, token, arguments.interval, runbooks.render)
     return 0
 
 

@@ -153,8 +153,7 @@ def _exceeds(
 ) -> Flags:
     excess = own - peers
     return np.asarray(
-        (excess > 0)
-        & (own >= ratio * peers)
+        (own >= ratio * peers)
         & (excess >= excess_ratio * step_seconds[:, None])
         & (step_seconds[:, None] > 0)
     )

@@ -1,0 +1,224 @@
+"""Verbs that read: from a store and from a collector alike; wrong use in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+
+import pytest
+
+from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
+from stepwatch.collector.service import Service
+from stepwatch.collector.store import Store
+from tests.collector.made import JOB, HandClock, body, run_segments
+from tests.collector.process import Process
+
+
+class Answer(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*words: str) -> Answer:
+        code = main(words)
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return command
+
+
+def refused(answer: Answer, code: int, *parts: str) -> None:
+    """One line that names the trouble, and nothing else."""
+    assert answer.code == code
+    assert answer.out == "" and answer.err.count("\n") == 1
+    assert answer.err.startswith("stepwatch: ") and len(answer.err) < 400
+    for part in parts:
+        assert part in answer.err
+
+
+@pytest.fixture
+def troubled(tmp_path: Path) -> Path:
+    """A store with one open straggler incident."""
+    path = tmp_path / "store.db"
+    store = Store.sqlite(path)
+    service = Service(store, HandClock(30.0))
+    service.receive(body(run_segments(60, excess={(2, "forward"): 0.2}, slow_from=40)))
+    service.evaluate()
+    store.close()
+    return path
+
+
+@pytest.fixture
+def served(troubled: Path, tmp_path: Path) -> Iterator[Process]:
+    """A collector on that store which does not judge again while the test lasts."""
+    process = Process(tmp_path, interval=3600.0)
+    process.start()
+    process.wait_ready()
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """A web server that is no collector."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>hello</html>")
+
+        def log_message(self, *words: Any) -> None:
+            """Quiet."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("words", [["status"], ["status", JOB], ["incidents"]])
+def test_store_and_collector_say_the_same(run: Run, served: Process, words: list[str]) -> None:
+    from_store = run(*words, "--store", str(served.store))
+    from_collector = run(*words, "--collector", served.url)
+    assert from_store.code == from_collector.code == PROBLEM, "an incident is open"
+    named_in_commands = from_collector.out.replace(
+        f"--collector {served.url}", f"--store {served.store}"
+    )
+    assert from_store.out == named_in_commands
+    assert "made-by-hand" in from_store.out or "rank 2" in from_store.out
+
+
+def test_json_is_json_and_the_same(run: Run, served: Process) -> None:
+    for words in (["status"], ["status", JOB], ["incidents"], ["incidents", "--job", JOB]):
+        texts = [
+            run(*words, "--json", *source).out
+            for source in (["--store", str(served.store)], ["--collector", served.url])
+        ]
+        one, other = map(json.loads, texts)
+        assert one == other and one
+    job = json.loads(run("status", JOB, "--json", "--store", str(served.store)).out)
+    assert job["step"] == 59 and job["slos"][0]["state"] == "ok"
+
+
+def test_incident_and_runbook(run: Run, served: Process) -> None:
+    source = ["--store", str(served.store)]
+    (incident,) = json.loads(run("incidents", "--json", "--state", "open", *source).out)
+    closer = run("incidents", "--id", incident["id"], *source)
+    assert closer.code == PROBLEM
+    for part in ("rank 2", "slow-compute", "since step 40", "own forward time", "opened"):
+        assert part in closer.out
+    words = [
+        "runbook",
+        incident["runbook"],
+        "--incident",
+        incident["id"],
+        "--collector",
+        served.url,
+    ]
+    page, other = run(*words), run(*words, *source)
+    assert page.code == OK and page.out == other.out
+    assert JOB in page.out and incident["id"] in page.out and "{" + "rank}" not in page.out
+    assert json.loads(run(*words, "--json").out)["text"].strip() == page.out.strip()
+    assert run("incidents", "--state", "resolved", *source) == Answer(OK, "no incidents\n", "")
+
+
+def test_runbooks_are_listed(run: Run) -> None:
+    names = run("runbook").out.split()
+    assert json.loads(run("runbook", "--json").out) == names
+    assert "TrainingStraggler" in names
+
+
+def test_an_empty_store_is_no_problem(run: Run, tmp_path: Path) -> None:
+    Store.sqlite(tmp_path / "s.db").close()
+    source = ["--store", str(tmp_path / "s.db")]
+    assert run("status", *source) == Answer(OK, "no job has sent anything yet\n", "")
+    assert run("incidents", *source) == Answer(OK, "no incidents\n", "")
+
+
+def test_reading_writes_nothing(run: Run, troubled: Path) -> None:
+    before = troubled.read_bytes()
+    for words in (["status"], ["status", JOB], ["incidents"]):
+        run(*words, "--store", str(troubled))
+    assert troubled.read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["status", "incidents"])
+def test_sources_that_are_none(run: Run, verb: str, tmp_path: Path, stranger: str) -> None:
+    missing, text = tmp_path / "none.db", tmp_path / "text"
+    text.write_text("hello, I am no database\n" * 100)
+    refused(run(verb, "--store", str(missing)), USAGE, str(missing))
+    assert not missing.exists(), "asking makes no store"
+    refused(run(verb, "--store", str(text)), PROBLEM, str(text))
+    refused(run(verb, "--store", str(tmp_path)), USAGE, str(tmp_path))
+    refused(run(verb, "--store", "nonsense://x"), PROBLEM, "nonsense")
+    refused(run(verb, "--collector", "http://127.0.0.1:1"), PROBLEM, "--collector")
+    refused(run(verb, "--collector", "127.0.0.1:1"), PROBLEM, "--collector")
+    refused(run(verb, "--collector", "http://\x01"), USAGE, "URL")
+    refused(run(verb, "--collector", stranger), PROBLEM, stranger, "no collector")
+
+
+def test_names_that_are_none(run: Run, troubled: Path) -> None:
+    source = ["--store", str(troubled)]
+    refused(run("status", "nobody", *source), PROBLEM, "no such job")
+    for name in (f"{JOB}/heatmap", "../incidents", "", "a b", "-"):
+        answer = run("status", *source, "--", name) if name else run("status", *source)
+        if name:
+            refused(answer, USAGE, "job")
+    refused(run("incidents", "--id", "feedbeef", *source), PROBLEM, "no such incident")
+    refused(run("incidents", "--id", "a/b", *source), USAGE, "incident")
+    refused(run("incidents", "--state", "half", *source), USAGE, "half")
+    refused(run("runbook", "NoSuchAlert"), USAGE, "TrainingStraggler")
+    refused(run("runbook", "TrainingHang", "--incident", "x/y", *source), USAGE, "incident")
+
+
+def test_wrong_usage_of_the_command(run: Run) -> None:
+    refused(run("nonsense"), USAGE, "nonsense", "--help")
+    refused(run("status", "--nope"), USAGE, "--nope", "stepwatch status --help")
+    refused(run("status", "one", "two"), USAGE, "two")
+    refused(run("collector", "--port", "many"), USAGE, "--port")
+    for interval in ("0", "-1", "nan", "inf", "soon"):
+        refused(run("collector", "--interval", interval), USAGE, "--interval")
+
+
+def test_help(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--help"], ["-h"]):
+        answer = run(*words)
+        assert answer.code == OK
+        assert all(f"  {verb} " in answer.out for verb in VERBS)
+    assert run().code == USAGE
+    for verb in VERBS:
+        with pytest.raises(SystemExit) as left:
+            main([verb, "--help"])
+        shown = capsys.readouterr().out
+        assert left.value.code == 0
+        assert f"example: {load_verb(verb).EXAMPLE}" in shown
+        assert load_verb(verb).EXAMPLE.split()[:2] == ["stepwatch", verb]
+
+
+def test_a_reader_that_stops_reading_is_no_problem(troubled: Path) -> None:
+    command = [sys.executable, "-m", "stepwatch.cli", "status", JOB, "--store", str(troubled)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    complaints = process.stderr.read()
+    process.stderr.close()
+    process.wait(30)
+    assert b"Traceback" not in complaints
