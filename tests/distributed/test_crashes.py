@@ -25,7 +25,11 @@ def _crash(
     every = ("--checkpoint-every", "4", "--checkpoint-mode", mode)
     finished = trainer.train(*flags, *every, "--restarts", "1", "--fault", fault)
     (resume,) = finished.result["resumes"]
-    assert resume["from_step"] == STAGES[stage]
+    good = {STAGES[stage]}
+    if stage == "written" and rank:
+        # All files are there: the leading rank may publish before it learns of the death.
+        good.add(8)
+    assert resume["from_step"] in good
     assert finished.losses == straight(*flags).losses
     names = sorted(path.name for path in (trainer.run_dir / "checkpoints").iterdir())
     assert names == ["step-00000008", "step-00000012"]
