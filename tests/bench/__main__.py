@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stepwatch.cli import text
 
-from . import at_rest, demo, detection, hooks
+from . import at_rest, demo, detection, hooks, trainer
 from .result import Result
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "at-rest": at_rest.measure,
     "detection": detection.measure,
     "demo": demo.measure,
+    "trainer": trainer.measure,
 }
 
 
