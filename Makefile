@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ARGS ?=
+TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix lint gen bench tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch lint gen bench tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -27,6 +28,14 @@ test: $(READY) tools lint  ## install what is missing, lint, and run every test
 
 test-matrix: $(READY)  ## every combination of parallel strategies and crashes (long)
 	$(BIN)/python -m pytest -m matrix tests/distributed $(ARGS)
+
+test-torch: .venv-torch-$(TORCH)/.ready  ## the hooks on another torch, in its own environment (TORCH=2.15.0)
+	.venv-torch-$(TORCH)/bin/python -m pytest tests/hooks $(ARGS)
+
+.venv-torch-%/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-torch-$*
+	.venv-torch-$*/bin/pip install --quiet --disable-pip-version-check torch==$* --editable '.[agent]' hypothesis pytest
+	@touch $@
 
 lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check
 	$(BIN)/ruff check .
