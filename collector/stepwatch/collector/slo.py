@@ -82,7 +82,8 @@ def judge(slo: Slo, slices: list[Slice], now_s: float) -> Judgement:
         state = SloState.EXHAUSTED
     else:
         state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
-    return Judgement(slo.name, state, slo.target, ratio, remaining, burn, coverage)
+    left = None if state is SloState.UNKNOWN else remaining
+    return Judgement(slo.name, state, slo.target, ratio, left, burn, coverage)
 
 
 def _window(

@@ -50,12 +50,16 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     """Everything about a job but its heatmap."""
     attempt = job.current
+    # What a later attempt says of a checkpoint, that it was bad say, replaces what was known.
+    checkpoints = {
+        step: item for each, _ in job.ordered() for step, item in each.checkpoints.items()
+    }
     incidents = sorted(verdicts.incidents.values(), key=lambda item: item.opened_at)
     return {
         **job_line(job, verdicts, now),
-        **pace(attempt),
+        **pace(job),
         "ranks": [rank_summary(attempt, rank) for rank in range(min(attempt.world, 1024))],
-        "checkpoints": [item._asdict() for _, item in sorted(attempt.checkpoints.items())],
+        "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
         "incidents": [incident.document() for incident in incidents],
         "attempts": [
             {
@@ -73,10 +77,12 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     }
 
 
-def pace(attempt: Attempt) -> dict[str, Any]:
-    """Loss, speed and step time; null where there is no number yet."""
+def pace(job: LiveJob) -> dict[str, Any]:
+    """Loss over all attempts, speed and step time of the newest; null where there is no number."""
+    attempt = job.current
     rows = attempt.ledger.rows
-    known = rows["loss"][~np.isnan(rows["loss"])]
+    losses = np.concatenate([each.ledger.rows["loss"] for each, _ in job.ordered()])
+    known = losses[~np.isnan(losses)]
     longest = rows["longest"][1:][rows["longest"][1:] > 0]
     return {
         "loss_first": float(known[0]) if len(known) else None,
