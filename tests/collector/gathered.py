@@ -9,7 +9,13 @@ import numpy as np
 from stepwatch.collector.calls import Calls
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, Op
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.wire import Rows, Segment
+
+from .made import run_segments
+
+SLOW, SINCE, STEPS = 2, 20, 40
+PAIRS = {10: (0, 1), 11: (2, 3)}
+"""Rank 2 of four is slow from step 20 on; members of each group."""
 
 
 def group_rows(number: int, ranks: Sequence[int]) -> Rows:
@@ -46,3 +52,34 @@ def kept(rows: Rows, *groups: Rows, world: int = 1 << 17) -> Calls:
         calls.add_groups(each)
     calls.add(rows, world)
     return calls
+
+
+def gathering_run() -> list[Segment]:
+    """Two stages of two ranks; rank 2 is slow from a step on, and rank 3 waits for it."""
+    made = run_segments(STEPS, excess={(SLOW, "forward"): 0.2}, slow_from=SINCE)
+    introduced = np.concatenate([group_rows(group, ranks) for group, ranks in PAIRS.items()])
+    return [
+        item._replace(
+            tables={
+                **item.tables,
+                Kind.COLLECTIVE: _blocked(item.tables[Kind.STEP]),
+                **({Kind.GROUP: introduced} if at == 0 else {}),
+            }
+        )
+        for at, item in enumerate(made)
+    ]
+
+
+def _blocked(steps: Rows) -> Rows:
+    """One all-gather per rank and step that blocks as long as the step says."""
+    of = {rank: group for group, ranks in PAIRS.items() for rank in ranks}
+    return np.concatenate(
+        [
+            call_rows(
+                [int(row["step"])],
+                {int(row["rank"]): int(row["collective_ns"]) / NANOSECONDS},
+                of[int(row["rank"])],
+            )
+            for row in steps
+        ]
+    )

@@ -70,14 +70,14 @@ def _with_wait(finding: Finding, found: Waits) -> Finding:
         return finding
     by_op = np.bincount(heads["op"][mine], weights=seconds[mine])
     op = int(np.argmax(by_op))
-    same = judged & (heads["op"] == op)
+    same = judged & (heads["op"] == op) & np.isin(heads["group"], heads["group"][mine])
     steps = len(np.unique(heads["step"][same]))
     ratio = by_op[op] / seconds[same].sum()
     row = Evidence(
         f"made others wait in {OP_NAMES[op]} per step",
         float(by_op[op]) / steps,
         "seconds",
-        f"{ratio:.0%} of all wait for others in {OP_NAMES[op]}; summed over the ranks that waited",
+        f"{ratio:.0%} of all wait for others in its groups; summed over the ranks that waited",
     )
     return finding._replace(evidence=(*finding.evidence, row))
 

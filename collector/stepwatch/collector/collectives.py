@@ -49,8 +49,9 @@ class Collective(NamedTuple):
     """One operation in one group over a window; values per step, None where unknown.
 
     Times are means over the members in seconds. `waited_for` is the rank that made the others wait
-    longest, `waited_for_ratio` its share of that wait. `judged_steps` of `steps` told transfer from
-    wait. `bus_bytes_per_second` compares with the hardware's bandwidth, whatever the size.
+    longest, `waited_for_ratio` its share of that wait; it may itself have waited for a pipeline
+    neighbour before it came. `judged_steps` of `steps` told transfer from wait.
+    `bus_bytes_per_second` compares with the hardware's bandwidth, whatever the size.
     """
 
     op: Op

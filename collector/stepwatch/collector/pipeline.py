@@ -22,7 +22,10 @@ Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 class Stage(NamedTuple):
-    """One stage: ratios of its ranks' step time, and its own forward and backward per step."""
+    """One stage: ratios of its ranks' step time.
+
+    `work_seconds` is the forward and backward per step of its usual rank, the low median.
+    """
 
     stage: int
     ranks: int
@@ -64,8 +67,15 @@ def complete_steps(window: Window) -> Window:
 
 
 def stage_work(work: Plane, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Plane:
-    """Median seconds (steps, stages) over the ranks of each stage, stages in rising order."""
-    columns = [np.median(work[:, stage == number], axis=1) for number in np.unique(stage)]
+    """Low median (steps, stages) over the ranks of each stage, stages in rising order.
+
+    Low, because of two ranks the slow one must not be half of what counts as usual.
+    """
+    columns = []
+    for number in np.unique(stage):
+        own = work[:, stage == number]
+        middle = (own.shape[1] - 1) // 2
+        columns.append(np.partition(own, middle, axis=1)[:, middle])
     return np.stack(columns, axis=1)
 
 
@@ -78,9 +88,12 @@ def pipeline(window: Window) -> Pipeline | None:
     numbers = np.unique(window.stage)
     if not len(window.steps) or len(numbers) < 2 or numbers[0] < 0:
         return None
-    stages = tuple(_stage(window, int(number)) for number in numbers)
     work = stage_work(own_work(window, STAGE_WORK), window.stage)
     means = work.mean(axis=0)
+    stages = tuple(
+        _stage(window, number, seconds)
+        for number, seconds in zip(numbers.tolist(), means.tolist(), strict=True)
+    )
     if means.mean() <= 0:
         return Pipeline(stages, None, None, None)
     slowest = int(np.argmax(means))
@@ -88,7 +101,7 @@ def pipeline(window: Window) -> Pipeline | None:
     return Pipeline(stages, float(means.max() / means.mean()), int(numbers[slowest]), ratio)
 
 
-def _stage(window: Window, number: int) -> Stage:
+def _stage(window: Window, number: int, work_seconds: float) -> Stage:
     members = window.stage == number
     pauses = window.planes["checkpoint"] + window.planes["eval"]
     total = float((window.planes["duration"] - pauses)[:, members].sum(dtype=np.float64))
@@ -97,7 +110,6 @@ def _stage(window: Window, number: int) -> Stage:
         return float(plane[:, members].sum(dtype=np.float64)) / total if total > 0 else 0.0
 
     busy = ratio(own_work(window))
-    work = own_work(window, STAGE_WORK)[:, members].mean()
     return Stage(
         number,
         int(members.sum()),
@@ -105,5 +117,5 @@ def _stage(window: Window, number: int) -> Stage:
         ratio(window.planes["pipeline_wait"]),
         ratio(window.planes["collective"]),
         1.0 - busy,
-        float(work),
+        work_seconds,
     )

@@ -2,11 +2,12 @@
 
 The model. Every step synchronises all ranks, so the rank with the most own work sets its length,
 and all else in the step (transfer, bubble, pauses) stays as it was. A step therefore gets shorter
-by what the largest own work gets smaller. Consequences to keep in mind:
-- a slow rank on a stage with slack costs only what exceeds the limiting stage;
-- ranks that are slow in turns within one step, between two of its collectives, cost more than this
-  says: the gain is a lower bound;
-- a shorter stage also shortens the bubble of the others, which is not counted;
+by what the largest own work gets smaller. What follows from that:
+- ordinary jitter counts as straggling: a healthy run gains something, too;
+- ranks that share cores get slower when the straggler no longer leaves them the machine, which is
+  not counted: on such a machine the gain is too high;
+- a slow rank on a stage with slack costs only what exceeds the limiting stage, and a shorter stage
+  shortens nobody's bubble: there the gain is too low;
 - perfect overlap hides the transfer of the limiting rank entirely, whatever work there is to hide
   it behind; its wait for others stays.
 Only steps that every rank reported count, without first steps.
@@ -66,7 +67,7 @@ def what_if(window: Window, split: Exposed) -> list[WhatIf]:
 
 
 def _without_stragglers(work: Plane, window: Window) -> Plane:
-    """Each rank works as long as the median of its stage; one stage where none is known."""
+    """Each rank works as long as the low median of its stage; one stage where none is known."""
     _, where = np.unique(window.stage, return_inverse=True)
     then: Plane = stage_work(work, window.stage)[:, where]
     return then
@@ -82,7 +83,8 @@ def _without_imbalance(work: Plane, window: Window) -> Plane:
 
 def _saved(work: Plane, then: Plane) -> Vector:
     """Seconds per step that the largest own work gets smaller; it never gets larger."""
-    return np.maximum(work.max(axis=1) - then.max(axis=1), 0.0)
+    saved: Vector = np.maximum(work.max(axis=1) - then.max(axis=1), 0.0)
+    return saved
 
 
 def _replayed(scenario: str, window: Window, saved: Vector) -> WhatIf:
