@@ -36,7 +36,8 @@ function drawAnatomy(found) {
 
 function drawCollectives(found) {
   const waitedFor = (item) => known(item.waited_for)
-    ? "rank " + item.waited_for + " (" + percent(item.waited_for_ratio, 0) + " of the wait)" : UNKNOWN;
+    ? "rank " + item.waited_for + " (" + percent(item.waited_for_ratio, 0) + " of the wait)"
+    : item.wait_seconds === 0 ? "nobody" : UNKNOWN;
   const bandwidth = (value) => known(value) ? bytes(value) + "/s" : UNKNOWN;
   document.querySelector("#collectives tbody").replaceChildren(...found.collectives.map((item) => row(
     item.op, memberOf(item), number(item.calls, 0), bytes(item.bytes), seconds(item.exposed_seconds),
