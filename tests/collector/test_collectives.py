@@ -163,3 +163,8 @@ def test_only_the_worst_are_told_and_the_rest_counted() -> None:
     told, left_out = summaries(waits(everything(calls), calls.groups), calls.groups, 2)
     assert ([line.group for line in told], left_out) == ([5, 4], 3)
     assert [line.waited_for for line in told] == [0, 0]
+
+
+def test_a_list_of_ranks_that_was_cut_says_so() -> None:
+    calls = kept(call_rows([0], {0: 0.1}), group_rows(7, list(range(0, 1024, 8))))
+    assert calls.groups[7].ranks == "0,8,16,24,32,40,48,56,64,72,80,88,96,104,112,..."

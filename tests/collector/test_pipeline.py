@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepwatch.collector import pipeline as module
 from stepwatch.collector.pipeline import pipeline
 from stepwatch.collector.window import Window
 from stepwatch.signals.records import StepFlag
@@ -55,8 +56,8 @@ def test_a_balanced_pipeline_names_its_noise_as_such() -> None:
     assert found.limiting_ratio is not None and found.limiting_ratio < 0.6
 
 
-@pytest.mark.parametrize("spoil", ["stages", "unknown", "incomplete", "first"])
-def test_unknown(spoil: str) -> None:
+@pytest.mark.parametrize("spoil", ["stages", "unknown", "incomplete", "first", "many"])
+def test_unknown(spoil: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = unequal()
     if spoil == "stages":
         made.stage[:] = 0
@@ -64,6 +65,8 @@ def test_unknown(spoil: str) -> None:
         made.stage[3] = -1
     elif spoil == "incomplete":
         made.planes["duration"][:, 1] = np.nan
+    elif spoil == "many":
+        monkeypatch.setattr(module, "MAX_STAGES", 3)
     else:
         made.flags[:, 0] = StepFlag.FIRST
     assert pipeline(made) is None

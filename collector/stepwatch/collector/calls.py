@@ -8,12 +8,14 @@ import numpy as np
 
 from stepwatch.collector import plausible
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
 
 MAX_ROWS = 1 << 20
 """Rows kept per attempt, 30 bytes each: about 170 steps of 1,024 ranks with six each."""
 MAX_GROUPS = 1 << 16
 _FIRST_ROWS = 1024
+_TEXT_BYTES = DTYPES[Kind.GROUP]["text"].itemsize
 
 CALL = np.dtype(
     [
@@ -70,8 +72,7 @@ class Calls:
             number, size = int(row["group"]), int(row["size"])
             known = self.groups.get(number)
             if known is None and len(self.groups) < MAX_GROUPS:
-                text = bytes(row["text"]).decode("utf-8", "replace")
-                self.groups[number] = Group(size, text)
+                self.groups[number] = Group(size, _ranks(bytes(row["text"])))
             elif known is not None and known.size != size:
                 self.groups[number] = Group(0, known.ranks)
 
@@ -91,3 +92,9 @@ class Calls:
         grown = np.zeros(min(MAX_ROWS, max(_FIRST_ROWS, 2 * needed)), dtype=CALL)
         grown[: self._arrived] = self._rows[: self._arrived]
         self._rows = grown
+
+
+def _ranks(text: bytes) -> str:
+    """The text of a GROUP row; one that fills its field was cut, perhaps within a number."""
+    told = text.decode("utf-8", "replace")
+    return told if len(text) < _TEXT_BYTES else told.rpartition(",")[0] + ",..."

@@ -19,6 +19,8 @@ STAGE_WORK = ("forward", "backward")
 """Phases that differ with the layers of a stage."""
 
 Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+MAX_STAGES = 256
+"""Beyond any pipeline that is run; more are taken for a mistake."""
 
 
 class Stage(NamedTuple):
@@ -66,6 +68,12 @@ def complete_steps(window: Window) -> Window:
     )
 
 
+def known_stages(window: Window) -> list[int]:
+    """Stage numbers in rising order; none where the stage of a rank is unknown."""
+    numbers: list[int] = np.unique(window.stage).tolist()
+    return numbers if numbers and numbers[0] >= 0 and len(numbers) <= MAX_STAGES else []
+
+
 def stage_work(work: Plane, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Plane:
     """Low median (steps, stages) over the ranks of each stage, stages in rising order.
 
@@ -85,20 +93,20 @@ def pipeline(window: Window) -> Pipeline | None:
     None where there is no complete step, the stage of a rank is unknown, or there is one stage.
     """
     window = complete_steps(window)
-    numbers = np.unique(window.stage)
-    if not len(window.steps) or len(numbers) < 2 or numbers[0] < 0:
+    numbers = known_stages(window)
+    if not len(window.steps) or len(numbers) < 2:
         return None
     work = stage_work(own_work(window, STAGE_WORK), window.stage)
     means = work.mean(axis=0)
     stages = tuple(
         _stage(window, number, seconds)
-        for number, seconds in zip(numbers.tolist(), means.tolist(), strict=True)
+        for number, seconds in zip(numbers, means.tolist(), strict=True)
     )
     if means.mean() <= 0:
         return Pipeline(stages, None, None, None)
     slowest = int(np.argmax(means))
     ratio = float((work.argmax(axis=1) == slowest).mean())
-    return Pipeline(stages, float(means.max() / means.mean()), int(numbers[slowest]), ratio)
+    return Pipeline(stages, float(means.max() / means.mean()), numbers[slowest], ratio)
 
 
 def _stage(window: Window, number: int, work_seconds: float) -> Stage:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.anatomy import Exposed
-from stepwatch.collector.pipeline import Plane, own_work, stage_work
+from stepwatch.collector.pipeline import Plane, known_stages, own_work, stage_work
 from stepwatch.collector.window import Window
 
 LEAST_STEPS = 3
@@ -56,10 +56,10 @@ def what_if(window: Window, split: Exposed) -> list[WhatIf]:
         return []
     work = own_work(window)
     saved = {WITHOUT_STRAGGLERS: np.full(len(work), np.nan)}
-    stages = np.unique(window.stage)
-    if stages[0] >= 0 or len(stages) == 1:
+    stages = known_stages(window)
+    if stages or (window.stage < 0).all():
         saved[WITHOUT_STRAGGLERS] = _saved(work, _without_stragglers(work, window))
-    if stages[0] >= 0 and len(stages) > 1:
+    if len(stages) > 1:
         saved[WITHOUT_IMBALANCE] = _saved(work, _without_imbalance(work, window))
     limiting = work.argmax(axis=1)
     saved[WITH_OVERLAP] = split.transfer[np.arange(len(work)), limiting]
