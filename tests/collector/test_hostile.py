@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepwatch.collector import live, summary
+from stepwatch.collector import breakdown, live, summary
 from stepwatch.collector.exporter import JobExporter
 from stepwatch.collector.live import Attempt, Heard, LiveJob
 from stepwatch.collector.service import Service
@@ -63,6 +63,8 @@ def everything_said(service: Service) -> str:
     for job, _ in known:
         for metric in summary.METRIC_PLANES:
             json.dumps(summary.heatmap(job.current, metric), allow_nan=False)
+        json.dumps(breakdown.collectives(job.current), allow_nan=False)
+        json.dumps(breakdown.breakdown(job.current), allow_nan=False)
     for metric_family in JobExporter(service).collect():
         assert all(not math.isnan(sample.value) for sample in metric_family.samples)
     incidents = [item.document() for _, seen in known for item in seen.incidents.values()]

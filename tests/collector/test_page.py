@@ -15,6 +15,7 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind, ProcessState
 from stepwatch.signals.wire import Segment
 
+from .gathered import gathering_run
 from .made import JOB, body, checkpoint_rows, run_segments, segment, state_rows, step_rows
 from .process import Process
 
@@ -120,6 +121,26 @@ def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
     assert {url.split("/")[2] for url in visitor.asked if not url.startswith("data:")} == {
         straggling.url.removeprefix("http://")
     }
+
+
+def test_the_newest_steps_are_taken_apart(collector: Process, visitor: Visitor) -> None:
+    send(collector, gathering_run())
+    page = visitor.page
+    page.goto(f"{collector.url}/jobs/{JOB}")
+    lines = page.locator("#collectives tbody tr")
+    expect(lines).to_have_count(2)
+    expect(lines.filter(has_text="ranks 2,3")).to_contain_text("rank 2 (100 % of the wait)")
+    expect(lines.filter(has_text="ranks 0,1")).to_contain_text("nobody")
+    widths = [float(str(bar.get_attribute("width"))) for bar in page.locator("#anatomy rect").all()]
+    whole = page.locator("#anatomy svg").evaluate("picture => picture.viewBox.baseVal.width")
+    assert sum(widths) == pytest.approx(whole, abs=9)
+    expect(page.locator("#anatomy-legend")).to_contain_text("wait for others")
+    expect(page.locator("#stages tbody tr")).to_have_count(2)
+    expect(page.locator("#what-if tbody tr")).to_have_count(3)
+    expect(page.locator("#what-if tbody")).to_contain_text("without stragglers")
+    text = page.locator("main").inner_text()
+    assert not re.search("NaN|undefined|null|Infinity", text)
+    assert visitor.errors == []
 
 
 def test_the_fleet_leads_to_the_job(straggling: Process, visitor: Visitor) -> None:

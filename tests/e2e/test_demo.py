@@ -96,6 +96,22 @@ def test_the_report_has_its_keys_and_real_numbers(slowed: Ran) -> None:
     assert [slo["name"] for slo in report["slos"]] == ["step-time"]
 
 
+def test_the_parts_of_the_steps_add_up_and_the_slow_rank_is_waited_for(slowed: Ran) -> None:
+    store = ("--store", str(slowed.folder / "store.db"))
+    words = [sys.executable, "-m", "stepwatch.cli", "status", "demo", "--json", *store]
+    ran = subprocess.run(words, capture_output=True, text=True)
+    job = json.loads(ran.stdout)
+    parts = job["anatomy"]
+    assert sum(parts["seconds"].values()) == pytest.approx(parts["step_seconds"], rel=1e-6)
+    assert abs(parts["ratio"]["unaccounted"]) < 0.02
+    assert parts["ratio"]["collective_unsplit"] < 0.02
+    assert parts["seconds"]["transfer"] > 0 and parts["seconds"]["wait_for_others"] > 0
+    (incident,) = job["incidents"]
+    assert any(row["name"].startswith("made others wait in") for row in incident["evidence"])
+    faster = {item["scenario"]: item["faster_ratio"] for item in job["what_if"]}
+    assert faster["without stragglers"] > max(faster["with perfect overlap"], 0.1)
+
+
 def test_a_healthy_run_raises_nothing(tmp_path: Path) -> None:
     ran = run_demo(tmp_path, "--fault", "none")
     assert ran.report["incidents"] == []

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from stepwatch.collector import summary
+from stepwatch.collector import breakdown, summary
 from stepwatch.collector.evaluate import Verdicts
 from stepwatch.collector.exporter import JobExporter
 from stepwatch.collector.ingest import MAX_BODY_BYTES
@@ -52,6 +52,7 @@ def make_api(
         Route("/v1/jobs", api.jobs),
         Route("/v1/jobs/{job}", api.job),
         Route("/v1/jobs/{job}/heatmap", api.heatmap),
+        Route("/v1/jobs/{job}/collectives", api.collectives),
         Route("/v1/incidents", api.incidents),
         Route("/v1/incidents/{id}", api.incident),
         Route("/v1/runbooks/{name}", api.runbook),
@@ -141,6 +142,10 @@ class Api:
         if metric not in summary.METRIC_PLANES:
             return _problem(400, f"metric must be one of {', '.join(summary.METRIC_PLANES)}")
         return await self._about_job(request, lambda job, _: summary.heatmap(job.current, metric))
+
+    async def collectives(self, request: Request) -> Response:
+        """Transfer and wait for others of each operation and group over the newest steps."""
+        return await self._about_job(request, lambda job, _: breakdown.collectives(job.current))
 
     async def incidents(self, request: Request) -> Response:
         """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""

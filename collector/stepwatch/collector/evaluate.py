@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from stepwatch.collector import sli
+from stepwatch.collector.breakdown import waited_for
 from stepwatch.collector.detect import hang, straggler, telemetry
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.thresholds import Thresholds
@@ -145,7 +146,7 @@ class Evaluator:
         found = straggler.detect(
             attempt.window(HISTORY_STEPS), rank_facts(attempt), self._limits.straggler
         )
-        return [_dated(finding, attempt) for finding in found]
+        return waited_for(attempt, [_dated(finding, attempt) for finding in found])
 
 
 def has_ended(attempt: Attempt, now: float) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector import plausible
+from stepwatch.collector.calls import Calls
 from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.window import StepRing, Window
@@ -81,6 +82,7 @@ class Attempt:
         self.refused_records = 0
         self.ledger = Ledger()
         self.ring = StepRing(0)
+        self.calls = Calls()
         self.stage = np.full(0, -1, dtype=np.int16)
         self.states: dict[int, RankView] = {}
         self.hosts: dict[str, np.void] = {}
@@ -100,6 +102,7 @@ class Attempt:
         self._take_states(tables.get(Kind.RANK_STATE), segment.key.node, heard.monotonic_s)
         self._take_lifecycle(tables.get(Kind.LIFECYCLE), offset)
         self._take_steps(tables.get(Kind.STEP), offset)
+        self._take_calls(tables.get(Kind.COLLECTIVE), tables.get(Kind.GROUP))
         self._take_checkpoints(tables.get(Kind.CHECKPOINT))
         gaps = tables.get(Kind.GAP)
         if gaps is not None:
@@ -135,6 +138,7 @@ class Attempt:
     def release(self) -> None:
         """Give the window back; steps that still arrive are refused, the ledger stays."""
         self.ring = StepRing(0)
+        self.calls = Calls()
 
     def silences(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was heard, at monotonic `now_s`, while ranks of it should run.
@@ -221,6 +225,13 @@ class Attempt:
         for name, sums in self.rank_seconds.items():
             np.add.at(sums, fresh["rank"], fresh[f"{name}_ns"] / NANOSECONDS)
 
+    def _take_calls(self, rows: Rows | None, groups: Rows | None) -> None:
+        """A released attempt keeps neither: it has a ring for no rank."""
+        if groups is not None and self.ring.world == self.world:
+            self.calls.add_groups(groups)
+        if rows is not None:
+            self.refused_records += self.calls.add(rows, self.ring.world)
+
     def _take_checkpoints(self, rows: Rows | None) -> None:
         for row in rows if rows is not None else ():
             step = int(row["step"])
@@ -270,8 +281,8 @@ class LiveJob:
 
     @property
     def cells(self) -> int:
-        """Window cells held."""
-        return sum(attempt.ring.cells for attempt in self.attempts.values())
+        """Window cells and collective rows held."""
+        return sum(each.ring.cells + each.calls.cells for each in self.attempts.values())
 
     @property
     def received_s(self) -> float:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.signals.records import OP_NAMES
 from stepwatch.signals.wire import Rows
 
 MAX_DURATION_NS = 30 * 86_400 * 1_000_000_000
 """No step, wait or phase lasts a month; beyond it a counter ran below zero."""
+MAX_STEP_BYTES = 1 << 60
+"""No rank passes an exabyte to its collectives in one step."""
 _WALL_END_NS = 1 << 63
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -30,3 +33,9 @@ def lost_records(gaps: Rows) -> int:
     """Records that GAP rows stand for; a gap that ends before it begins stands for none."""
     ordered = gaps[gaps["last_seq"] >= gaps["first_seq"]]
     return sum(int(row["last_seq"]) - int(row["first_seq"]) + 1 for row in ordered)
+
+
+def collectives(rows: Rows, world: int) -> Mask:
+    """Rows of COLLECTIVE whose rank and operation exist and whose times and sizes are possible."""
+    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["op"] < len(OP_NAMES))
+    return possible & (rows["exposed_ns"] <= MAX_DURATION_NS) & (rows["bytes"] <= MAX_STEP_BYTES)

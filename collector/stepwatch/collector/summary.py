@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.breakdown import breakdown
 from stepwatch.collector.detect.thresholds import load as load_thresholds
 from stepwatch.collector.evaluate import Verdicts, has_ended
 from stepwatch.collector.live import Attempt, LiveJob
@@ -58,6 +59,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     return {
         **job_line(job, verdicts, now),
         **pace(job),
+        **breakdown(attempt),
         "ranks": [rank_summary(attempt, rank) for rank in range(min(attempt.world, 1024))],
         "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
         "incidents": [incident.document() for incident in incidents],

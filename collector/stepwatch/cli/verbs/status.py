@@ -58,6 +58,7 @@ def job_text(job: dict[str, Any], source: str | None) -> str:
     lines = [f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {_step(job)}", ""]
     lines += [f"  {name:<12}{value}" for name, value in pace_lines(job)]
     lines += ["", rank_table(job["ranks"])]
+    lines += ["", *(f"  {name:<12}{value}" for name, value in breakdown_lines(job))]
     shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]
     for incident in shown:
         lines += ["", headline(incident, source)]
@@ -87,6 +88,32 @@ def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
         left = text.percent(slo["budget_remaining"])
         lines.append(("SLO", f"{slo['name']}: {slo['state']}, budget left {left}"))
     return lines
+
+
+def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
+    """(name, value) of what the newest steps divide into, what limits them and what would help."""
+    found, stages = job["anatomy"], job["pipeline"]
+    lines = [("newest", text.UNKNOWN if found is None else _parts(found["ratio"]))]
+    if stages is not None and stages["limiting_stage"] is not None:
+        lines.append(
+            (
+                "pipeline",
+                f"stage {stages['limiting_stage']} limits in "
+                f"{text.percent(stages['limiting_ratio'])} of the steps, "
+                f"{stages['imbalance_ratio']:.2f}x the work of the mean stage",
+            )
+        )
+    for item in job["what_if"]:
+        faster = text.percent(item["faster_ratio"])
+        lines.append(("what if", f"{item['scenario']}: {faster} faster"))
+    return lines
+
+
+def _parts(ratios: dict[str, float | None]) -> str:
+    """Parts of the step, the largest first, those below one percent left out."""
+    known = [(ratio, name) for name, ratio in ratios.items() if ratio is not None and ratio >= 0.01]
+    told = (f"{name.replace('_', ' ')} {ratio:.0%}" for ratio, name in sorted(known, reverse=True))
+    return ", ".join(told) or text.UNKNOWN
 
 
 def rank_table(ranks: list[dict[str, Any]]) -> str:

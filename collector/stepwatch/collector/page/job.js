@@ -161,13 +161,15 @@ function drawTables(view) {
 
 async function load() {
   const base = "/v1/jobs/" + encodeURIComponent(job);
-  const [view, map] = await Promise.all([getJson(base), getJson(base + "/heatmap?metric=" + metric.value)]);
+  const [view, map, calls] = await Promise.all([getJson(base),
+    getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
   document.title = "stepwatch: " + view.job;
   document.getElementById("title").textContent = view.job;
   drawFacts(view);
   drawIncidents(view.incidents);
   drawHeatmap(map);
   drawPhases(view);
+  drawBreakdown(view, calls);
   drawTables(view);
 }
 

@@ -1,0 +1,80 @@
+"use strict";
+// The newest steps taken apart: anatomy, collectives, pipeline stages, what-if.
+
+const PARTS = [
+  ["data", "data"], ["forward", "forward"], ["backward", "backward"], ["optimizer", "optimizer"],
+  ["checkpoint", "checkpoint"], ["eval", "eval"], ["other", "other"],
+  ["transfer", "exposed transfer"], ["wait_for_others", "wait for others"],
+  ["collective_unsplit", "collectives, transfer or wait unknown"],
+  ["pipeline_wait", "wait for pipeline neighbours"], ["unaccounted", "unaccounted"],
+];
+const note = (text) => element("p", { className: "note", textContent: text });
+const memberOf = (item) => item.ranks ? "ranks " + item.ranks : "group " + item.group;
+
+function drawAnatomy(found) {
+  const panel = document.getElementById("anatomy"), legend = document.getElementById("anatomy-legend");
+  document.getElementById("anatomy-span").textContent = !found ? ""
+    : "steps " + found.steps.join("-") + ", " + seconds(found.step_seconds) + " a step, mean of the ranks";
+  if (!found) { panel.replaceChildren(note("No step has been received yet.")); legend.replaceChildren(); return; }
+  const width = Math.max(320, panel.clientWidth - 22), height = 30;
+  const picture = shape("svg", { viewBox: "0 0 " + width + " " + height, role: "img" });
+  let x = 0;
+  const shown = PARTS.filter(([key]) => known(found.ratio[key]) && found.ratio[key] > 0.0005);
+  shown.forEach(([key, text]) => {
+    const size = Math.min(found.ratio[key] * width, width - x);
+    const box = shape("rect", { x, y: 0, width: Math.max(0, size - 0.5), height, class: "bar b-" + key });
+    const title = shape("title", {});
+    title.textContent = text + " " + percent(found.ratio[key]) + ", " + seconds(found.seconds[key]);
+    box.append(title);
+    picture.append(box);
+    x += size;
+  });
+  panel.replaceChildren(picture);
+  legend.replaceChildren(...shown.map(([key, text]) => element("span", {},
+    element("span", { className: "swatch b-" + key }), text + " " + percent(found.ratio[key]))));
+}
+
+function drawCollectives(found) {
+  const waitedFor = (item) => known(item.waited_for)
+    ? "rank " + item.waited_for + " (" + percent(item.waited_for_ratio, 0) + " of the wait)"
+    : item.wait_seconds === 0 ? "nobody" : UNKNOWN;
+  const bandwidth = (value) => known(value) ? bytes(value) + "/s" : UNKNOWN;
+  document.querySelector("#collectives tbody").replaceChildren(...found.collectives.map((item) => row(
+    item.op, memberOf(item), number(item.calls, 0), bytes(item.bytes), seconds(item.exposed_seconds),
+    seconds(item.transfer_seconds), seconds(item.wait_seconds), waitedFor(item),
+    bandwidth(item.bus_bytes_per_second))));
+  const unjudged = found.collectives.filter((item) => item.judged_steps < item.steps).length;
+  const said = [];
+  if (!found.collectives.length) said.push("No collective has been received for the newest steps.");
+  if (unjudged) said.push("In " + unjudged + " of " + found.collectives.length
+    + " lines some steps could not be judged: a member is missing, or it is point to point.");
+  if (found.left_out) said.push(found.left_out + " more lines that blocked less are not shown.");
+  document.getElementById("collectives-note").textContent = said.join(" ");
+}
+
+function drawStages(found) {
+  document.querySelector("#stages tbody").replaceChildren(...(found ? found.stages : []).map((item) => row(
+    String(item.stage), String(item.ranks), seconds(item.work_seconds), percent(item.busy_ratio),
+    percent(item.pipeline_wait_ratio), percent(item.bubble_ratio))));
+  document.getElementById("stages-note").textContent = !found ? "One stage, or the stages are not known."
+    : !known(found.limiting_stage) ? "Which stage sets the pace is unknown."
+      : "Stage " + found.limiting_stage + " works longest, in " + percent(found.limiting_ratio, 0)
+        + " of the steps; it has " + number(found.imbalance_ratio) + " times the work of the mean stage.";
+}
+
+function drawWhatIf(found) {
+  document.querySelector("#what-if tbody").replaceChildren(...found.map((item) => row(
+    item.scenario, seconds(item.step_seconds), percent(item.faster_ratio),
+    known(item.device_hours) ? seconds(3600 * item.device_hours) + " in " + item.steps + " steps" : UNKNOWN)));
+  if (!found.length) {
+    const cell = element("td", { colSpan: 4, textContent: "unknown: too few steps that every rank reported" });
+    document.querySelector("#what-if tbody").replaceChildren(element("tr", {}, cell));
+  }
+}
+
+function drawBreakdown(view, found) {
+  drawAnatomy(view.anatomy);
+  drawCollectives(found);
+  drawStages(view.pipeline);
+  drawWhatIf(view.what_if);
+}

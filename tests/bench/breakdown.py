@@ -1,0 +1,68 @@
+"""Cost of taking the newest steps of a large job apart: what every reader of its page waits for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from stepwatch.collector import breakdown
+from stepwatch.collector.live import Attempt, Heard
+from stepwatch.signals.records import DTYPES, Kind, Op
+from stepwatch.signals.wire import Rows, Segment
+from tests.collector.gathered import group_rows
+from tests.collector.made import segment, state_rows, step_rows
+
+from .result import Result
+
+RANKS, STEPS, SHARDS, STAGES = 1_024, 64, 8, 4
+CALLS = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER)
+
+
+def measure() -> Iterator[Result]:
+    """64 steps of ranks that each call three operations in two groups."""
+    attempt = Attempt(0)
+    heard = Heard(0.0, 0.0)
+    times = [_seconds(partial(attempt.apply, item, heard)) for item in _run()]
+    size = f"{RANKS:,} ranks, {2 * len(CALLS)} rows a step"
+    yield Result(f"live state, {size}", _shown(min(times[1:])), "none set", "per step of the job")
+    for name, read in (("breakdown", breakdown.breakdown), ("collectives", breakdown.collectives)):
+        best = min(_seconds(partial(read, attempt)) for _ in range(4))
+        yield Result(f"{name}, {RANKS:,} ranks x {STEPS} steps", _shown(best), "none set", size)
+
+
+def _run() -> Iterator[Segment]:
+    groups = [
+        group_rows(at, range(at * SHARDS, (at + 1) * SHARDS)) for at in range(RANKS // SHARDS)
+    ]
+    groups += [group_rows(1_000_000 + at, range(at, RANKS, SHARDS)) for at in range(SHARDS)]
+    states = state_rows(range(RANKS), RANKS, 1.0)
+    states["stage"] = np.arange(RANKS) * STAGES // RANKS
+    yield segment(1, {Kind.RANK_STATE: states, Kind.GROUP: np.concatenate(groups)})
+    noise = np.random.default_rng(0)
+    for step in range(STEPS):
+        tables = {Kind.STEP: step_rows([step], range(RANKS)), Kind.COLLECTIVE: _calls(step, noise)}
+        yield segment(step + 2, tables)
+
+
+def _calls(step: int, noise: np.random.Generator) -> Rows:
+    rank = np.tile(np.arange(RANKS), 2 * len(CALLS))
+    call = np.repeat(np.arange(2 * len(CALLS)), RANKS)
+    rows = np.zeros(len(rank), dtype=DTYPES[Kind.COLLECTIVE])
+    rows["rank"], rows["step"], rows["count"], rows["bytes"] = rank, step, 4, 1_000_000
+    rows["op"] = np.array([int(op) for op in CALLS * 2])[call]
+    rows["group"] = np.where(call < len(CALLS), rank // SHARDS, 1_000_000 + rank % SHARDS)
+    rows["exposed_ns"] = noise.integers(1_000_000, 50_000_000, len(rank))
+    return rows
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms"

@@ -1,0 +1,85 @@
+"""COLLECTIVE and GROUP rows made by hand: who arrives when is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from stepwatch.collector.calls import Calls
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DTYPES, Kind, Op
+from stepwatch.signals.wire import Rows, Segment
+
+from .made import run_segments
+
+SLOW, SINCE, STEPS = 2, 20, 40
+PAIRS = {10: (0, 1), 11: (2, 3)}
+"""Rank 2 of four is slow from step 20 on; members of each group."""
+
+
+def group_rows(number: int, ranks: Sequence[int]) -> Rows:
+    """What each member writes when it first sees the group."""
+    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.GROUP])
+    rows["rank"], rows["group"], rows["size"] = ranks, number, len(ranks)
+    rows["index"] = np.arange(len(ranks))
+    rows["text"] = ",".join(map(str, ranks)).encode()[:48]
+    return rows
+
+
+def call_rows(
+    steps: Iterable[int],
+    exposed: dict[int, float],
+    group: int = 7,
+    op: Op = Op.ALL_GATHER,
+    count: int = 4,
+    size_bytes: int = 1000,
+) -> Rows:
+    """Each step, every rank of `exposed` is blocked for so many seconds."""
+    cells = [(step, rank) for step in steps for rank in exposed]
+    rows = np.zeros(len(cells), dtype=DTYPES[Kind.COLLECTIVE])
+    rows["step"], rows["rank"] = np.array(cells).reshape(-1, 2).T
+    rows["group"], rows["op"], rows["count"], rows["bytes"] = group, op, count, size_bytes
+    seconds = np.array([exposed[rank] for _, rank in cells])
+    rows["exposed_ns"] = np.round(seconds * NANOSECONDS).astype(np.uint64)
+    return rows
+
+
+def kept(rows: Rows, *groups: Rows, world: int = 1 << 17) -> Calls:
+    """What the collector would hold after these rows."""
+    calls = Calls()
+    for each in groups:
+        calls.add_groups(each)
+    calls.add(rows, world)
+    return calls
+
+
+def gathering_run() -> list[Segment]:
+    """Two stages of two ranks; rank 2 is slow from a step on, and rank 3 waits for it."""
+    made = run_segments(STEPS, excess={(SLOW, "forward"): 0.2}, slow_from=SINCE)
+    introduced = np.concatenate([group_rows(group, ranks) for group, ranks in PAIRS.items()])
+    return [
+        item._replace(
+            tables={
+                **item.tables,
+                Kind.COLLECTIVE: _blocked(item.tables[Kind.STEP]),
+                **({Kind.GROUP: introduced} if at == 0 else {}),
+            }
+        )
+        for at, item in enumerate(made)
+    ]
+
+
+def _blocked(steps: Rows) -> Rows:
+    """One all-gather per rank and step that blocks as long as the step says."""
+    of = {rank: group for group, ranks in PAIRS.items() for rank in ranks}
+    return np.concatenate(
+        [
+            call_rows(
+                [int(row["step"])],
+                {int(row["rank"]): int(row["collective_ns"]) / NANOSECONDS},
+                of[int(row["rank"])],
+            )
+            for row in steps
+        ]
+    )
