@@ -52,6 +52,7 @@ def test_a_lost_node_shrinks_the_data_axis(
     while not _answers(port):
         assert host.poll() is None
     other = make_trainer(trainer.directory / "other")
+    other.directory.mkdir()
     other.run_dir = trainer.run_dir
     guest = other.start(*other.command(*flags, *meeting), STEPWATCH_NODE="guest")
     leader = host if _leads(trainer, host, guest) else guest
@@ -69,11 +70,16 @@ def test_a_lost_node_shrinks_the_data_axis(
 
 
 def _leads(trainer: Any, host: Any, guest: Any) -> bool:
-    """Whether the host's rank is the leading one, which torchrun decides anew each time."""
+    """Whether the host's rank is the leading one of both, which torchrun decides anew each time.
+
+    A slow machine may let the host begin alone: it is restarted when the guest joins.
+    """
     while True:
         for process, is_host in ((host, True), (guest, False)):
             for member in _family(process.pid):
                 with suppress(OSError):
-                    if b"\0RANK=0\0" in Path(f"/proc/{member}/environ").read_bytes():
+                    environment = Path(f"/proc/{member}/environ").read_bytes().split(b"\0")
+                    if {b"RANK=0", b"WORLD_SIZE=2"} <= set(environment):
                         return is_host
-        assert host.poll() is None
+        assert (host.poll(), guest.poll()) == (None, None)
+        time.sleep(0.1)
