@@ -46,11 +46,11 @@ def main(folder: Path, epochs: int) -> None:
     losses = []
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
-        model.train()
+        model.train()  # type: ignore[no-untyped-call]
         for inputs, targets in loader:
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(model(inputs), targets)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             losses.append(loss.item())
         model.eval()

@@ -84,37 +84,25 @@ class Patches:
         from torch.utils.data import dataloader
 
         base: Any = dataloader._BaseDataLoaderIter
-        router, inner = self._router, base.__next__
-
-        @functools.wraps(inner)
-        def following(loader: Any) -> Any:
-            recorder = router.recorder
-            if recorder is None or not recorder.data_begins():
-                return inner(loader)
-            came = False
-            try:
-                batch = inner(loader)
-                came = True
-                return batch
-            finally:
-                recorder.data_ends(came=came)
-
-        base.__next__ = following
+        base.__next__ = _timed_data(self._router, base.__next__, brings_batch=True)
+        loader: Any = dataloader.DataLoader
+        loader.__iter__ = _timed_data(self._router, loader.__iter__, brings_batch=False)
 
     @guarded()
     def _watch_models(self) -> None:
         import torch
 
         module: Any = torch.nn.Module
-        router, inner = self._router, module.eval
+        router, inner = self._router, module.train
 
+        # Not `eval`: models override it without calling it. Each submodule comes through here.
         @functools.wraps(inner)
-        def evaluate(model: Any) -> Any:
-            if router.recorder is not None:
+        def train(model: Any, mode: bool = True) -> Any:
+            if not mode and router.recorder is not None:
                 router.recorder.evaluation_begins()
-            return inner(model)
+            return inner(model, mode)
 
-        module.eval = evaluate
+        module.train = train
 
     @guarded()
     def _watch_saves(self) -> None:
@@ -142,6 +130,25 @@ class Patches:
             return inner(model, *args, **kwargs)
 
         parallel.forward = forward
+
+
+def _timed_data(
+    router: Router, inner: Callable[..., Any], *, brings_batch: bool
+) -> Callable[..., Any]:
+    @functools.wraps(inner)
+    def call(loader: Any) -> Any:
+        recorder = router.recorder
+        if recorder is None or not recorder.data_begins():
+            return inner(loader)
+        came = False
+        try:
+            result = inner(loader)
+            came = brings_batch
+            return result
+        finally:
+            recorder.data_ends(came=came)
+
+    return call
 
 
 def _timed_save(router: Router, inner: Callable[..., Any]) -> Callable[..., Any]:

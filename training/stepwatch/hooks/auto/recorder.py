@@ -46,6 +46,9 @@ class Recorder:
         self._in_optimizer = False
         self._leader: weakref.ref[Any] | None = None
         self._others: set[int] = set()
+        self._loss: Scalar = UNKNOWN_FLOAT
+        self._grad_norm: Scalar = UNKNOWN_FLOAT
+        self._tokens = 0
         watch.begin()
 
     def timeline(self) -> Timeline | None:
@@ -140,7 +143,7 @@ class Recorder:
             return
         self._leave_optimizer(timeline)
         if self._boundaries and self._leads(optimizer):
-            self.watch.end_step(0, UNKNOWN_FLOAT, UNKNOWN_FLOAT, 0)
+            self.end_step()
 
     @guarded(fallback=False)
     def save_begins(self) -> bool:
@@ -159,12 +162,20 @@ class Recorder:
             timeline.leave()
 
     @guarded()
-    def end_step(self, *, tokens: int = 0, loss: Any = None, grad_norm: Any = None) -> None:
-        """The step ends, as a framework says; `loss` and `grad_norm` are floats or tensors."""
-        self.watch.end_step(tokens, self._number(loss), self._number(grad_norm), 0)
+    def record(self, *, loss: Any = None, grad_norm: Any = None, tokens: int = 0) -> None:
+        """Note numbers of the running step: floats or one-element tensors; `tokens` add up."""
+        if self.timeline() is not None:
+            self._loss = self._loss if loss is None else self.watch.take(loss)
+            self._grad_norm = self._grad_norm if grad_norm is None else self.watch.take(grad_norm)
+            self._tokens += tokens
 
-    def _number(self, value: Any) -> Scalar:
-        return UNKNOWN_FLOAT if value is None else self.watch.take(value)
+    @guarded()
+    def end_step(self) -> None:
+        """The step ends, as a framework or the leading optimizer says."""
+        loss, grad_norm, tokens = self._loss, self._grad_norm, self._tokens
+        self._loss = self._grad_norm = UNKNOWN_FLOAT
+        self._tokens = 0
+        self.watch.end_step(tokens, loss, grad_norm, 0)
 
     def _open_forward(self, timeline: Timeline) -> None:
         if self._forward_from < 0:
