@@ -18,6 +18,7 @@ from stepwatch.signals.errors import StepwatchError, UsageError
 VERBS: dict[str, str] = {
     "demo": "one machine, everything, one injected fault, a verdict",
     "train": "the reference trainer",
+    "run": "any training command, watched without a change of code",
     "agent": "tail this node's black boxes and send them to the collector",
     "collector": "receive, judge and show",
     "status": "jobs, their progress and SLOs",

@@ -1,0 +1,70 @@
+"""`stepwatch run`: any training command, watched without a change of code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from stepwatch.hooks.auto import SITE_DIR
+from stepwatch.hooks.context import is_disabled
+from stepwatch.signals import places
+from stepwatch.signals.errors import UsageError
+
+EXAMPLE = "stepwatch run --job llama-7b -- torchrun --nproc-per-node 4 train.py --epochs 3"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--job", help="name of the job [STEPWATCH_JOB, or the script's name]")
+    parser.add_argument("--job-class", help="class of the job [STEPWATCH_JOB_CLASS]")
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the command and its arguments"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Become the command: its exit code and its signals are its own.
+
+    Raises:
+        UsageError: there is no command, or it cannot be started.
+    """
+    command = arguments.command[arguments.command[:1] == ["--"] :]
+    if not command:
+        raise UsageError(f"no command; for example: {EXAMPLE}")
+    environment = watched(os.environ, command, arguments.job, arguments.job_class)
+    sys.stdout.flush()
+    try:
+        os.execvpe(command[0], command, environment)
+    except OSError as error:
+        raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
+
+
+def watched(
+    environ: Mapping[str, str], command: Sequence[str], job: str | None, job_class: str | None
+) -> dict[str, str]:
+    """The environment in which `command` is watched; as it is where stepwatch is disabled.
+
+    Raises:
+        ConfigurationError: a name cannot be a path.
+    """
+    environment = dict(environ)
+    if is_disabled(environ):
+        return environment
+    name = job or environ.get(places.ENV_JOB) or job_name(command)
+    environment[places.ENV_JOB] = places.checked_name(name, "job name")
+    if job_class:
+        environment[places.ENV_JOB_CLASS] = places.checked_name(job_class, "job class")
+    paths = [str(SITE_DIR), environ.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    return environment
+
+
+def job_name(command: Sequence[str]) -> str:
+    """Name of the first script in `command`, else of the command, fit to be a job name."""
+    script = next((word for word in command if word.endswith(".py")), command[0])
+    stem = re.sub(r"[^A-Za-z0-9._-]", "-", PurePath(script).stem)
+    return stem.lstrip("._-")[: places.NAME_LIMIT] or "default"

@@ -1,0 +1,77 @@
+"""Real scripts under `stepwatch run`, and what their ranks' black boxes say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect import straggler
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.window import StepRing
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.records import Kind
+from tests.hooks.conftest import LAUNCHER, rings, run, watch
+
+__all__ = ["rings", "run", "watch"]
+
+SCRIPTS = Path(__file__).parent / "scripts"
+RUN = [sys.executable, "-m", "stepwatch.cli", "run"]
+Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
+Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def torchrun(ranks: int, script: str, *words: str) -> list[str]:
+    """Command that runs one of our scripts on `ranks` ranks."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return [*launcher, f"--nproc-per-node={ranks}", str(SCRIPTS / script), *words]
+
+
+@pytest.fixture
+def launch(rings: Path) -> Launch:
+    """Runs a command as a user would, with nothing of a launcher around it."""
+
+    def start(*words: str, **environ: str) -> Any:
+        outer = {name: os.environ[name] for name in os.environ if name not in LAUNCHER}
+        paths = os.pathsep.join(filter(None, sys.path))
+        environment = {**outer, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **environ}
+        return subprocess.run(
+            words, env=environment, capture_output=True, text=True, timeout=240, check=False
+        )
+
+    return start
+
+
+def tables(root: Path) -> Tables:
+    """Records of each rank below `root`, all of whose hooks met no error."""
+    found = {}
+    for path in find_rings(root):
+        reader = RingReader(path)
+        assert reader.hook_errors == 0
+        found[reader.identity.rank] = reader.read().rows
+        reader.close()
+    return found
+
+
+def verdicts(seen: Tables) -> list[Finding]:
+    """What the straggler detector says of these ranks, knowing nothing of their node."""
+    ring = StepRing(len(seen))
+    for rank in seen:
+        ring.add(seen[rank][Kind.STEP])
+    unknown = np.full(len(seen), np.nan)
+    window = ring.window(64, np.full(len(seen), -1, dtype=np.int16))
+    return straggler.detect(window, straggler.RankFacts(unknown, unknown), load().straggler)
+
+
+def losses(folder: Path, ranks: int) -> list[list[str]]:
+    """Losses that each rank wrote, to the last bit."""
+    files = [folder / f"{rank}.json" for rank in range(ranks)]
+    return [[float(loss).hex() for loss in json.loads(file.read_text())] for file in files]

@@ -1,0 +1,52 @@
+"""The real transformers.Trainer: watched from outside, and by its callback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwatch.signals.records import Kind, Op
+
+from .conftest import RUN, Launch, losses, tables, torchrun, verdicts
+
+pytest.importorskip("transformers", reason="transformers is not installed: make test-adapters")
+pytest.importorskip("accelerate", reason="accelerate is not installed: make test-adapters")
+pytestmark = pytest.mark.usefixtures("rings")
+
+RANKS, STEPS, SLOW_RANK = 2, 14, 1
+
+
+def test_an_unmodified_script_names_its_slow_rank(
+    tmp_path: Path, rings: Path, launch: Launch
+) -> None:
+    plain, watched, adapted = (tmp_path / name for name in ("plain", "watched", "adapted"))
+    for folder, prefix, words in (
+        (plain, [], []),
+        (watched, RUN, []),
+        (adapted, [], ["callback"]),
+    ):
+        folder.mkdir()
+        script = torchrun(RANKS, "hf.py", str(folder), *words)
+        ended = launch(*prefix, *script, SLOW_RANK=str(SLOW_RANK))
+        assert ended.returncode == 0, ended.stderr[-3000:]
+    assert losses(watched, RANKS) == losses(plain, RANKS) == losses(adapted, RANKS)
+
+    for job in ("hf", "adapted"):
+        seen = tables(rings / job)
+        assert sorted(seen) == list(range(RANKS))
+        for rank in seen:
+            steps, calls = seen[rank][Kind.STEP], seen[rank][Kind.COLLECTIVE]
+            assert steps["step"].tolist() == list(range(STEPS))
+            for name in ("data_ns", "forward_ns", "backward_ns", "optimizer_ns"):
+                assert (steps[name][1:] > 0).all(), name
+            assert int(steps["checkpoint_ns"].sum()) > 0
+            assert set(calls[calls["op"] == Op.ALL_REDUCE]["step"].tolist()) == set(range(STEPS))
+        (finding,) = verdicts(seen)
+        assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
+        assert any(steps["eval_ns"] > 0), job
+    told = tables(rings / "adapted")[0][Kind.STEP]
+    logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
+    assert told["loss"].tolist() == pytest.approx(logged, rel=1e-6)
+    assert (told["grad_norm"] > 0).all()
+    assert told["tokens"].tolist() == [32] * STEPS

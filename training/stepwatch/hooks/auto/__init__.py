@@ -1,0 +1,18 @@
+"""Finds steps, phases and collectives in a trainer that was never told about stepwatch.
+
+`stepwatch run` puts `SITE_DIR` first on PYTHONPATH: every Python below it runs the `sitecustomize`
+in there, which waits for torch and then calls `begin_unasked`. The adapters in
+`stepwatch.hooks.adapters` call `follow` for a Watch of their own. Importing this imports no torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .recorder import Recorder
+from .router import begin_unasked, follow
+
+__all__ = ["SITE_DIR", "Recorder", "begin_unasked", "follow"]
+
+SITE_DIR = Path(__file__).parent / "site"
+"""Directory of the `sitecustomize` module."""

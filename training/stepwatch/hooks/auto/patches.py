@@ -1,0 +1,165 @@
+"""Replaces the few functions of torch through which every trainer goes, once per process."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.hooks.guard import guarded
+
+from .collectives import Calls
+
+if TYPE_CHECKING:
+    from .router import Router
+
+
+def install(router: Router) -> None:
+    """Watch optimizers, backward, loaders, saves, evaluation and collectives.
+
+    A part that this torch lacks is left out, and the guard of `router` says so.
+    """
+    Patches(router).install()
+
+
+class Patches:
+    """The replacements; each calls what it replaces exactly once and passes its errors on."""
+
+    def __init__(self, router: Router) -> None:
+        self.guard = router.guard
+        self._router = router
+
+    def install(self) -> None:
+        """Make all of them, one failing without the others."""
+        self._watch_optimizers()
+        self._watch_backward()
+        self._watch_loaders()
+        self._watch_models()
+        self._watch_saves()
+        self._watch_distributed()
+
+    @guarded()
+    def _watch_optimizers(self) -> None:
+        from torch.optim import optimizer as module
+
+        router = self._router
+
+        def begins(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            recorder = router.training()
+            if recorder is not None:
+                # args holds the optimizer itself, then what the caller gave.
+                closure = args[1] if len(args) > 1 else kwargs.get("closure")
+                recorder.optimizer_begins(optimizer, closure=closure is not None)
+
+        def ends(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if router.recorder is not None:
+                router.recorder.optimizer_ends(optimizer)
+
+        module.register_optimizer_step_pre_hook(begins)
+        module.register_optimizer_step_post_hook(ends)
+
+    @guarded()
+    def _watch_backward(self) -> None:
+        import torch
+
+        router, inner = self._router, torch.autograd.backward
+        compiling = torch.compiler.is_compiling
+
+        @functools.wraps(inner)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            recorder = None if compiling() else router.training()
+            if recorder is None or not recorder.backward_begins():
+                return inner(*args, **kwargs)
+            recorder.reducer.arm(args[0] if args else kwargs.get("tensors"))
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                recorder.reducer.disarm()
+                recorder.backward_ends()
+
+        torch.autograd.backward = backward
+
+    @guarded()
+    def _watch_loaders(self) -> None:
+        from torch.utils.data import dataloader
+
+        base: Any = dataloader._BaseDataLoaderIter
+        base.__next__ = _timed_data(self._router, base.__next__, brings_batch=True)
+        loader: Any = dataloader.DataLoader
+        loader.__iter__ = _timed_data(self._router, loader.__iter__, brings_batch=False)
+
+    @guarded()
+    def _watch_models(self) -> None:
+        import torch
+
+        module: Any = torch.nn.Module
+        router, inner = self._router, module.train
+
+        # Not `eval`: models override it without calling it. Each submodule comes through here.
+        @functools.wraps(inner)
+        def train(model: Any, mode: bool = True) -> Any:
+            if not mode and router.recorder is not None:
+                router.recorder.evaluation_begins()
+            return inner(model, mode)
+
+        module.train = train
+
+    @guarded()
+    def _watch_saves(self) -> None:
+        import torch
+
+        torch.save = _timed_save(self._router, torch.save)
+
+    @guarded()
+    def _watch_distributed(self) -> None:
+        import torch
+
+        if not torch.distributed.is_available():
+            return
+        Calls(self._router).install()
+        parallel: Any = torch.nn.parallel.DistributedDataParallel
+        router, inner = self._router, parallel.forward
+        compiling = torch.compiler.is_compiling
+
+        @functools.wraps(inner)
+        def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if not compiling() and torch.is_grad_enabled():
+                recorder = router.training()
+                if recorder is not None:
+                    recorder.model_called(model)
+            return inner(model, *args, **kwargs)
+
+        parallel.forward = forward
+
+
+def _timed_data(
+    router: Router, inner: Callable[..., Any], *, brings_batch: bool
+) -> Callable[..., Any]:
+    @functools.wraps(inner)
+    def call(loader: Any) -> Any:
+        recorder = router.recorder
+        if recorder is None or not recorder.data_begins():
+            return inner(loader)
+        came = False
+        try:
+            result = inner(loader)
+            came = brings_batch
+            return result
+        finally:
+            recorder.data_ends(came=came)
+
+    return call
+
+
+def _timed_save(router: Router, inner: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(inner)
+    def save(*args: Any, **kwargs: Any) -> Any:
+        recorder = router.recorder
+        if recorder is None or not recorder.save_begins():
+            return inner(*args, **kwargs)
+        try:
+            return inner(*args, **kwargs)
+        finally:
+            recorder.save_ends()
+
+    return save

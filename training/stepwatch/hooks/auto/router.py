@@ -1,0 +1,107 @@
+"""Leads torch's events to the recorder of this process, which may not exist yet."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+from collections.abc import Mapping
+
+from stepwatch.hooks.context import under_launcher
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.watch import Watch
+
+from .recorder import Recorder
+
+logger = logging.getLogger("stepwatch")
+
+OTHER_RANKS = (
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "PMIX_RANK",
+    "SLURM_PROCID",
+)
+"""Where other launchers write a rank. Without RANK, only their rank 0 is watched."""
+
+
+class Router:
+    """One per process. `recorder` gets the events; None while nobody wants them."""
+
+    def __init__(self) -> None:
+        self.guard = Guard()
+        self.recorder: Recorder | None = None
+        self._owner = ""
+        os.register_at_fork(after_in_child=self.stop)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether events are recorded."""
+        return self.recorder is not None and self.recorder.watch.timeline is not None
+
+    def training(self) -> Recorder | None:
+        """The recorder; the first sign of training makes it where nobody asked for one."""
+        if self.recorder is None and self._owner:
+            self._make()
+        return self.recorder
+
+    def wait_for_training(self, owner: str) -> None:
+        """Make a Watch at the first sign of training and name this process in variable `owner`."""
+        self._owner = owner
+
+    def stop(self) -> None:
+        """Record nothing from now on; also what a forked child does first."""
+        self.recorder = None
+        self._owner = ""
+
+    @guarded()
+    def _make(self) -> None:
+        owner, self._owner = self._owner, ""
+        if not may_record(os.environ):
+            return
+        os.environ[owner] = str(os.getpid())
+        watch = Watch.from_env()
+        if watch.enabled:
+            watch.attach()
+            self.recorder = Recorder(watch)
+
+
+def may_record(environ: Mapping[str, str]) -> bool:
+    """Whether this process is a rank, or trains alone: no worker, no other tool's helper rank."""
+    if multiprocessing.parent_process() is not None:
+        return False
+    numbers = [environ[name] for name in OTHER_RANKS if name in environ]
+    return under_launcher(environ) or all(number in ("", "0") for number in numbers)
+
+
+_router: Router | None = None
+
+
+def router() -> Router:
+    """The router of this process; the first call replaces what is watched in torch."""
+    global _router
+    if _router is None:
+        from .patches import install
+
+        _router = Router()
+        install(_router)
+    return _router
+
+
+def follow(watch: Watch, *, boundaries: bool = True) -> Recorder | None:
+    """Record what torch does into `watch`; call it in the training thread.
+
+    `boundaries`: an optimizer's step ends the step. None where `watch` is disabled.
+    """
+    if not watch.enabled:
+        return None
+    leads = router()
+    watch.attach()
+    leads.recorder = Recorder(watch, boundaries=boundaries)
+    return leads.recorder
+
+
+def begin_unasked(owner: str) -> None:
+    """Watch this process once it trains; `owner` names a variable that tells its children."""
+    router().wait_for_training(owner)

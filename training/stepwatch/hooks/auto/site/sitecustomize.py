@@ -1,0 +1,101 @@
+"""Runs at the start of every Python below `stepwatch run`: waits for torch, then starts the hooks.
+
+It imports nothing but what the interpreter has loaded, is a no-op in children of a rank and in
+multiprocessing workers, and hands over to the user's own `sitecustomize`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # importing typing would cost every Python that never imports torch
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+OWNER = "STEPWATCH_RUN_OWNER"
+"""Process that records in this environment; its children inherit the variable and do not."""
+
+
+class TorchFinder:
+    """Leaves finding torch to the others and adds one call to the end of its import."""
+
+    def __init__(self) -> None:
+        self._asking = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Spec of torch with a loader that calls us back; None for any other module."""
+        if name != "torch" or self._asking:
+            return None
+        from importlib.util import find_spec
+
+        self._asking = True
+        try:
+            spec = find_spec(name)
+        finally:
+            self._asking = False
+        if spec is not None and spec.loader is not None:
+            self._follow(spec.loader)
+        return spec
+
+    def _follow(self, loader: Loader) -> None:
+        followed: Any = loader
+        load = followed.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            followed.exec_module = load
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                start_hooks()
+
+        followed.exec_module = exec_module
+
+
+def start_hooks() -> None:
+    """Start the hooks of the stepwatch that this Python has."""
+    try:
+        from stepwatch.hooks.auto import begin_unasked
+    except ImportError as error:
+        print(
+            f"stepwatch: not watching: {error}; install stepwatch for {sys.executable}",
+            file=sys.stderr,
+        )
+        return
+    begin_unasked(OWNER)
+
+
+def is_wanted() -> bool:
+    """Whether this process may be one that trains."""
+    if os.environ.get("STEPWATCH_DISABLE", "0") not in ("", "0"):
+        return False
+    if "--multiprocessing-fork" in getattr(sys, "orig_argv", ()):
+        return False
+    owner = os.environ.get(OWNER, "")
+    if "RANK" in os.environ and not owner:
+        owner = os.environ[OWNER] = str(os.getpid())
+    return owner in ("", str(os.getpid()))
+
+
+def run_next() -> None:
+    """Run the `sitecustomize` that ours hides, if there is one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
+    del sys.modules["sitecustomize"]
+    try:
+        import sitecustomize  # type: ignore[import-not-found] # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name != "sitecustomize":
+            raise
+        if me is not None:
+            sys.modules["sitecustomize"] = me
+
+
+me = sys.modules.get(__name__)
+if __name__ == "sitecustomize":
+    if is_wanted():
+        sys.meta_path.insert(0, TorchFinder())
+    run_next()
