@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch lint gen bench tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters lint gen bench tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -35,6 +35,15 @@ test-torch: .venv-torch-$(TORCH)/.ready  ## the hooks on another torch, in its o
 .venv-torch-%/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-torch-$*
 	.venv-torch-$*/bin/pip install --quiet --disable-pip-version-check torch==$* --editable '.[agent]' hypothesis pytest
+	@touch $@
+
+test-adapters: .venv-adapters/.ready  ## the adapters on the real frameworks, in an environment of their own
+	.venv-adapters/bin/python -m pytest tests/adapters $(ARGS)
+
+.venv-adapters/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-adapters
+	.venv-adapters/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 --editable '.[all]' \
+		transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 hypothesis pytest
 	@touch $@
 
 lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check

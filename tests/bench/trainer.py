@@ -84,6 +84,7 @@ def _train(*words: str, **environ: str) -> dict[str, Any]:
             ],
             check=True,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             env={**os.environ, **place, **environ},
         )
         document: dict[str, Any] = json.loads(report.read_text())
