@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from tests.hooks.conftest import LAUNCHER, rings, run, watch
 __all__ = ["rings", "run", "watch"]
 
 SCRIPTS = Path(__file__).parent / "scripts"
+SECONDS = 120
 RUN = [sys.executable, "-m", "stepwatch.cli", "run"]
 Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -43,9 +45,20 @@ def launch(rings: Path) -> Launch:
         outer = {name: os.environ[name] for name in os.environ if name not in LAUNCHER}
         paths = os.pathsep.join(filter(None, sys.path))
         environment = {**outer, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **environ}
-        return subprocess.run(
-            words, env=environment, capture_output=True, text=True, timeout=240, check=False
-        )
+        with subprocess.Popen(
+            words,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            try:
+                out, errors = process.communicate(timeout=SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(words, process.returncode, out, errors)
 
     return start
 

@@ -1,0 +1,50 @@
+"""The real Accelerate and Lightning on two ranks, with and without their adapters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwatch.signals.records import Kind, Op
+
+from .conftest import RUN, Launch, losses, tables, torchrun, verdicts
+
+pytestmark = pytest.mark.usefixtures("rings")
+
+RANKS, BATCHES, SLOW_RANK = 2, 28, 1
+
+
+@pytest.mark.parametrize(("framework", "per_step"), [("accelerate", 2), ("lightning", 1)])
+def test_the_slow_rank_is_named_and_nothing_is_changed(
+    tmp_path: Path, rings: Path, launch: Launch, framework: str, per_step: int
+) -> None:
+    pytest.importorskip(framework, reason=f"{framework} is not installed: make test-adapters")
+    plain, adapted, watched = (tmp_path / name for name in ("plain", "adapted", "watched"))
+    for folder, prefix, words in (
+        (plain, [], []),
+        (adapted, [], ["adapter"]),
+        (watched, [*RUN, "--job", "unasked", "--"], []),
+    ):
+        folder.mkdir()
+        script = torchrun(RANKS, "loop.py", framework, str(folder), *words)
+        ended = launch(*prefix, *script, SLOW_RANK=str(SLOW_RANK))
+        assert ended.returncode == 0, ended.stderr[-3000:]
+    assert losses(adapted, RANKS) == losses(plain, RANKS) == losses(watched, RANKS)
+    assert len(losses(plain, 1)[0]) == BATCHES
+
+    for job in ("adapted", "unasked"):
+        seen = tables(rings / job)
+        assert sorted(seen) == list(range(RANKS))
+        for rank in seen:
+            steps, calls = seen[rank][Kind.STEP], seen[rank][Kind.COLLECTIVE]
+            assert steps["step"].tolist() == list(range(BATCHES // per_step))
+            assert steps["microbatches"].tolist() == [per_step] * (BATCHES // per_step)
+            assert (steps["forward_ns"][1:] > 0).all() and (steps["optimizer_ns"] > 0).all()
+            reduced = calls[calls["op"] == Op.ALL_REDUCE]
+            assert set(reduced["step"].tolist()) == set(range(BATCHES // per_step))
+        (finding,) = verdicts(seen)
+        assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
+    told = tables(rings / "adapted")[0][Kind.STEP]["loss"]
+    logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
+    assert told.tolist() == pytest.approx(logged[per_step - 1 :: per_step], rel=1e-6)
