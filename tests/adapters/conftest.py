@@ -16,7 +16,6 @@ import pytest
 
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.window import StepRing
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind
@@ -81,7 +80,7 @@ def verdicts(seen: Tables) -> list[Finding]:
         ring.add(seen[rank][Kind.STEP])
     unknown = np.full(len(seen), np.nan)
     window = ring.window(64, np.full(len(seen), -1, dtype=np.int16))
-    return straggler.detect(window, straggler.RankFacts(unknown, unknown), load().straggler)
+    return straggler.detect(window, straggler.RankFacts(unknown, unknown), straggler.LIMITS)
 
 
 def losses(folder: Path, ranks: int) -> list[list[str]]:

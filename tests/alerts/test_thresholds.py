@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from stepwatch.alerts import thresholds
-from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.detect import hang, telemetry
 
 
 def test_the_back_stops_are_slower_than_the_detectors() -> None:
-    detectors = load()
-    hang = detectors.hang
-    assert max(hang.pause_seconds, hang.first_step_seconds) <= thresholds.STALLED_SECONDS
-    assert detectors.telemetry.least_seconds < thresholds.STALE_SECONDS
+    limits = hang.LIMITS
+    assert max(limits.pause_seconds, limits.first_step_seconds) <= thresholds.STALLED_SECONDS
+    assert telemetry.LIMITS.least_seconds < thresholds.STALE_SECONDS
 
 
 def test_a_ratio_is_a_ratio() -> None:

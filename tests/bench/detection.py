@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stepwatch.collector.detect import straggler, thresholds
+from stepwatch.collector.detect import straggler
 from stepwatch.collector.window import COLUMNS, Window
 
 from .result import Result
@@ -23,7 +23,7 @@ def measure() -> Iterator[Result]:
         times = []
         for _ in range(5):
             began = time.perf_counter()
-            found = straggler.detect(window, facts, thresholds.load().straggler)
+            found = straggler.detect(window, facts, straggler.LIMITS)
             times.append(time.perf_counter() - began)
         named = ", ".join(f"rank {finding.rank}" for finding in found)
         what = f"straggler detection, {ranks:,} ranks x {STEPS} steps"

@@ -24,7 +24,7 @@ from stepwatch.collector.incidents import (
     advance,
     incident_from,
 )
-from stepwatch.signals.names import ALERT_OF, FindingKind
+from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 
 BEGAN = 1_800_000_000.0
 
@@ -38,7 +38,7 @@ def finding(
 ) -> Finding:
     evidence = (Evidence("own time", math.inf, "seconds", "peers"),)
     return Finding(
-        kind, rank, "forward", "slow-compute", "rank 2 is slow", step, ago, 1.0, math.inf, lost,
+        kind, rank, "forward", Cause.SLOW_COMPUTE, "rank 2 is slow", step, ago, 1.0, math.inf, lost,
         evidence,
     )  # fmt: skip
 
@@ -217,7 +217,7 @@ def test_a_new_attempt_ends_what_the_old_one_left_open() -> None:
 
 def test_the_timeline_is_bounded() -> None:
     story = Story()
-    causes = itertools.cycle(["slow-compute", "cpu-contention"])
+    causes = itertools.cycle([Cause.SLOW_COMPUTE, Cause.CPU_CONTENTION])
     for _ in range(MAX_TIMELINE + 50):
         story.turn(finding()._replace(cause=next(causes)))
     (incident,) = story.incidents.values()

@@ -6,15 +6,13 @@ an incident never disagree about what is bad.
 
 from __future__ import annotations
 
-from stepwatch.collector.detect import thresholds
+from stepwatch.collector.detect import hang, straggler
 from stepwatch.collector.slo import COVERAGE_FLOOR
 
-_DETECTORS = thresholds.load()
-
-SLOWDOWN_RATIO = _DETECTORS.straggler.least_ratio
+SLOWDOWN_RATIO = straggler.LIMITS.least_ratio
 """Own time of a rank over its peers', as the straggler detector has it."""
 
-STALLED_SECONDS = _DETECTORS.hang.pause_seconds
+STALLED_SECONDS = hang.LIMITS.pause_seconds
 """Back-stop behind the hang detector: longer than it lets any phase stand still, checkpoints and
 evaluations included. When no rank moved for that long, a person must know, whatever it thinks."""
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from stepwatch.collector import sli
-from stepwatch.collector.breakdown import waited_for
-from stepwatch.collector.detect import hang, straggler, telemetry
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.thresholds import Thresholds
+from stepwatch.collector.findings import Scene, find
+from stepwatch.collector.findings.hang import still_seconds
 from stepwatch.collector.incidents import Incident, Moment, advance, incident_from
 from stepwatch.collector.live import Attempt, LiveJob
 from stepwatch.collector.slo import Judgement, Slo, judge
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
-from stepwatch.signals.records import ProcessState
 
-HISTORY_STEPS = 128
-"""Steps handed to the straggler detector: it judges the newest and looks back for the first."""
 ABANDONED_SECONDS = 24 * 3600.0
 """Silence after which a job that never said its end is no longer expected to run."""
 FROZEN_AFTER_SECONDS = 3.0
@@ -50,11 +44,10 @@ class Verdicts:
 class Evaluator:
     """Judges jobs and remembers what it said; `verdicts` maps a job to its newest verdicts."""
 
-    def __init__(self, store: Store, slos: list[Slo], limits: Thresholds, clock: Clock) -> None:
+    def __init__(self, store: Store, slos: list[Slo], clock: Clock) -> None:
         self.verdicts: dict[str, Verdicts] = {}
         self._store = store
         self._slos = slos
-        self._limits = limits
         self._clock = clock
 
     def restore(self, job: LiveJob) -> None:
@@ -81,8 +74,9 @@ class Evaluator:
             return
         changed = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
-        silences = attempt.silences(self._clock.monotonic_ns() / NANOSECONDS)
-        verdicts.findings = [] if ended else self._findings(attempt, verdicts, silences)
+        scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS)
+        verdicts.findings = [] if ended else find(scene)
+        verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
         moment = Moment(
             job.name,
@@ -91,7 +85,7 @@ class Evaluator:
             attempt.newest_s or now,
             {rank: view.node for rank, view in attempt.states.items()},
             attempt.world,
-            frozen=lost or max(silences.values(), default=0.0) > FROZEN_AFTER_SECONDS,
+            frozen=lost or max(scene.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS,
             ended=ended,
         )
         moved = advance(verdicts.incidents.values(), verdicts.findings, moment)
@@ -126,28 +120,6 @@ class Evaluator:
             for part in sli.changed(verdicts.slices.get(name, {}), slices)
         ]
 
-    def _findings(
-        self, attempt: Attempt, verdicts: Verdicts, silences: dict[str, float]
-    ) -> list[Finding]:
-        step = attempt.ledger.complete_until(attempt.world)
-        lost = telemetry.detect(silences, step, self._limits.telemetry)
-        silent = min(silences.values(), default=0.0)
-        situations = rank_situations(attempt, self._clock.monotonic_ns() / NANOSECONDS)
-        verdicts.still_seconds = min(
-            (item.moved_age for item in situations), default=math.nan
-        ) + max(silent, 0.0)
-        if lost:
-            return lost
-        standing = hang.detect(
-            situations, attempt.ledger.baseline(), len(attempt.ledger) > 0, self._limits.hang
-        )
-        if standing:
-            return standing
-        found = straggler.detect(
-            attempt.window(HISTORY_STEPS), rank_facts(attempt), self._limits.straggler
-        )
-        return waited_for(attempt, [_dated(finding, attempt) for finding in found])
-
 
 def has_ended(attempt: Attempt, now: float) -> bool:
     """Whether nothing more is expected of the attempt."""
@@ -160,66 +132,5 @@ def _all_gone(attempt: Attempt) -> bool:
     return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
 
 
-def rank_situations(attempt: Attempt, now_s: float) -> list[hang.RankSituation]:
-    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
-
-    An agent speaks of a dead rank once and no more: such a rank stands still from then on.
-    """
-    situations = []
-    for rank, view in attempt.states.items():
-        row = view.row
-        if rank in attempt.ended:
-            continue
-        now = int(row["time_ns"])
-        moved = max(int(row["since_ns"]), int(row["collective_since_ns"]))
-        since = now_s - view.heard_s if attempt.is_gone(rank) else 0.0
-        situations.append(
-            hang.RankSituation(
-                rank,
-                int(row["step"]),
-                int(row["phase"]),
-                int(row["microbatch"]),
-                bool(row["waiting"]),
-                bool(row["in_collective"]),
-                int(row["collective_op"]),
-                (now - moved) / NANOSECONDS + since if moved else since,
-                _age(now, int(row["heartbeat_ns"])),
-                _process_state(int(row["process_state"])),
-            )
-        )
-    return situations
-
-
-def rank_facts(attempt: Attempt) -> straggler.RankFacts:
-    """CPU and run-queue shares of each rank over the newest readings."""
-    cpu, queue = np.full(attempt.world, np.nan), np.full(attempt.world, np.nan)
-    for rank, readings in attempt.usage.items():
-        first, last = readings[0], readings[-1]
-        seconds = (last.time_ns - first.time_ns) / NANOSECONDS
-        if seconds > 0:
-            cpu[rank] = (last.cpu_seconds - first.cpu_seconds) / seconds
-            queue[rank] = (last.run_queue_seconds - first.run_queue_seconds) / seconds
-    return straggler.RankFacts(cpu, queue)
-
-
-def _age(now_ns: int, since_ns: int) -> float:
-    """Seconds; NaN where the moment is not known."""
-    return (now_ns - since_ns) / NANOSECONDS if since_ns else math.nan
-
-
 def _in_time_order(slices: dict[int, sli.Slice]) -> list[sli.Slice]:
     return [slices[start] for start in sorted(slices)]
-
-
-def _process_state(number: int) -> ProcessState:
-    return ProcessState(number) if number in set(ProcessState) else ProcessState.UNKNOWN
-
-
-def _dated(finding: Finding, attempt: Attempt) -> Finding:
-    """The trouble began when the step before the first slow one ended."""
-    ledger = attempt.ledger
-    index = finding.began_step - ledger.first - 1
-    if not 0 <= index < len(ledger):
-        return finding
-    end = int(ledger.rows["end_wall_ns"][index]) / NANOSECONDS
-    return finding._replace(began_ago_seconds=attempt.newest_s - end)

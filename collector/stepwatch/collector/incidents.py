@@ -126,7 +126,8 @@ def advance(
 
 
 def _key(moment: Moment, finding: Finding) -> str:
-    return f"{moment.job}/{moment.attempt}/{finding.kind.value}/{finding.rank}"
+    subject = f"/{finding.subject}" if finding.subject else ""
+    return f"{moment.job}/{moment.attempt}/{finding.kind.value}/{finding.rank}{subject}"
 
 
 def _continues(incident: Incident, moment: Moment) -> bool:

@@ -23,7 +23,7 @@ MAX_EVENTS = 10_000
 MAX_NODES = 16_384
 MAX_JOBS = 1000
 MAX_CELLS = 1 << 25
-"""Window cells of all jobs together, at about 50 bytes each; beyond it the oldest written go."""
+"""Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their ledger only."""
 USAGE_READINGS = 8

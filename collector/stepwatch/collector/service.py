@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import sqlalchemy as sa
 
-from stepwatch.collector.detect.thresholds import load as load_thresholds
 from stepwatch.collector.evaluate import Evaluator, Verdicts
 from stepwatch.collector.ingest import Ingest, Verdict
 from stepwatch.collector.live import Heard, LiveJob, LiveState
@@ -41,7 +40,7 @@ class Service:
         self.store = store
         self._state = LiveState()
         self._lock = threading.RLock()
-        self._evaluator = Evaluator(store, default_slos(), load_thresholds(), self.clock)
+        self._evaluator = Evaluator(store, default_slos(), self.clock)
         self._ingest = Ingest(store, self.clock, self._apply, self._lock)
         self._stopping = threading.Event()
         try:

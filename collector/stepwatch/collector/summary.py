@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stepwatch.collector.breakdown import breakdown
-from stepwatch.collector.detect.thresholds import load as load_thresholds
+from stepwatch.collector.detect import telemetry
 from stepwatch.collector.evaluate import Verdicts, has_ended
 from stepwatch.collector.live import Attempt, LiveJob
 from stepwatch.collector.slo import Judgement
@@ -25,7 +25,7 @@ def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
         return "finished"
     if has_ended(attempt, now):
         return "failed" if attempt.failed else "unknown"
-    silent = now - attempt.received_s > load_thresholds().telemetry.least_seconds
+    silent = now - attempt.received_s > telemetry.LIMITS.least_seconds
     if silent or not attempt.world:
         return "unknown"
     if any(incident.kind == "telemetry-lost" for incident in verdicts.open_incidents()):

@@ -13,13 +13,17 @@ from stepwatch.signals.wire import Rows
 MAX_CELLS = 1 << 22
 MAX_STEPS, LEAST_STEPS = 512, 32
 COLUMNS = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
-"""Planes of a window, in seconds; NaN where nothing was received."""
+"""Planes of a window in seconds; NaN where nothing was received."""
+VALUES = ("tokens", "loss", "grad_norm")
+"""Planes of a window that hold what a rank recorded, as it stands; NaN where unknown."""
+_PLANES = (*COLUMNS, *VALUES)
 
 Plane = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 class Window(NamedTuple):
-    """Steps in rising order; `planes` maps each of `COLUMNS` to an array (steps, ranks).
+    """Steps in rising order; `planes` maps each of `COLUMNS` and `VALUES` to an array (steps,
+    ranks).
 
     `flags` (steps, ranks) holds `records.StepFlag`; `stage` (ranks,) the pipeline stage, -1 while
     unknown.
@@ -40,7 +44,7 @@ class StepRing:
         shape = (self.depth, world)
         self._step = np.full(shape, -1, dtype=np.int64)
         self._flags = np.zeros(shape, dtype=np.uint16)
-        self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in COLUMNS}
+        self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in _PLANES}
 
     @property
     def cells(self) -> int:
@@ -76,7 +80,7 @@ class StepRing:
         self._step[at] = step
         self._flags[at] = rows["flags"]
         for name, plane in self._planes.items():
-            plane[at] = rows[f"{name}_ns"] / NANOSECONDS
+            plane[at] = rows[name] if name in VALUES else rows[f"{name}_ns"] / NANOSECONDS
         return rows
 
     def window(self, count: int, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Window:

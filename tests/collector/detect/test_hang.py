@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.hang import RankSituation, allowed_seconds, detect
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.records import Op, Phase, ProcessState
 
-LIMITS = load().hang
+LIMITS = hang.LIMITS
 WAITER = RankSituation(
     0, 50, Phase.BACKWARD, 2, False, True, Op.ALL_REDUCE, 30.0, 0.2, ProcessState.SLEEPING
 )

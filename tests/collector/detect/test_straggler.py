@@ -7,15 +7,15 @@ import time
 import numpy as np
 import pytest
 
+from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler import WORK_PHASES, RankFacts, detect
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.window import Window
 from stepwatch.signals.records import StepFlag
 
 from .windows import settle, slow, unknown_facts, window
 
-LIMITS = load().straggler
+LIMITS = straggler.LIMITS
 
 
 def found(made: Window, facts: RankFacts | None = None) -> list[Finding]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from stepwatch.collector.detect import telemetry
 from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.telemetry import detect
-from stepwatch.collector.detect.thresholds import load
 
-LIMITS = load().telemetry
+LIMITS = telemetry.LIMITS
 LONG = LIMITS.least_seconds
 
 

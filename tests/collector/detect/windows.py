@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.detect.straggler import RankFacts
-from stepwatch.collector.window import COLUMNS, Window
+from stepwatch.collector.window import COLUMNS, VALUES, Window
 
 SHARES = {"data": 0.05, "forward": 0.25, "backward": 0.4, "optimizer": 0.05, "other": 0.05}
 
@@ -20,7 +20,7 @@ def window(
 ) -> Window:
     """A healthy job with steps of one second; `noise` is the sigma of lognormal work."""
     generator = np.random.default_rng(seed)
-    planes = {name: np.zeros((steps, ranks), dtype=np.float32) for name in COLUMNS}
+    planes = {name: np.zeros((steps, ranks), dtype=np.float32) for name in (*COLUMNS, *VALUES)}
     for name, share in SHARES.items():
         work = share * generator.lognormal(0.0, noise, (steps, ranks))
         planes[name] = work.astype(np.float32)

@@ -9,7 +9,7 @@ to `exported_job`.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import NamedTuple
 
 
@@ -194,6 +194,18 @@ METRICS: tuple[Metric, ...] = tuple(
 ALERT_STRAGGLER = "TrainingStraggler"
 ALERT_HANG = "TrainingHang"
 ALERT_TELEMETRY_LOST = "TrainingTelemetryLost"
+ALERT_DESYNC = "TrainingDesync"
+ALERT_RANK_FAILED = "TrainingRankFailed"
+ALERT_DATA_STALL = "TrainingDataStall"
+ALERT_DATA_SKEW = "TrainingDataSkew"
+ALERT_PIPELINE_BUBBLE = "TrainingPipelineBubble"
+ALERT_SLOW_COLLECTIVE = "TrainingSlowCollective"
+ALERT_LOSS_ANOMALY = "TrainingLossAnomaly"
+ALERT_NON_FINITE = "TrainingNonFinite"
+ALERT_SILENT_CORRUPTION = "TrainingSilentCorruption"
+ALERT_MEMORY_GROWTH = "TrainingMemoryGrowth"
+ALERT_CHECKPOINT_STALL = "TrainingCheckpointStall"
+ALERT_THROUGHPUT_REGRESSION = "TrainingThroughputRegression"
 
 
 class FindingKind(Enum):
@@ -202,11 +214,85 @@ class FindingKind(Enum):
     STRAGGLER = "straggler"
     HANG = "hang"
     TELEMETRY_LOST = "telemetry-lost"
+    DESYNC = "desync"
+    RANK_FAILED = "rank-failed"
+    DATA_STALL = "data-stall"
+    DATA_SKEW = "data-skew"
+    PIPELINE_BUBBLE = "pipeline-bubble"
+    SLOW_COLLECTIVE = "slow-collective"
+    LOSS_ANOMALY = "loss-anomaly"
+    NON_FINITE = "non-finite"
+    SILENT_CORRUPTION = "silent-corruption"
+    MEMORY_GROWTH = "memory-growth"
+    CHECKPOINT_STALL = "checkpoint-stall"
+    THROUGHPUT_REGRESSION = "throughput-regression"
 
 
 ALERT_OF: dict[FindingKind, str] = {
     FindingKind.STRAGGLER: ALERT_STRAGGLER,
     FindingKind.HANG: ALERT_HANG,
     FindingKind.TELEMETRY_LOST: ALERT_TELEMETRY_LOST,
+    FindingKind.DESYNC: ALERT_DESYNC,
+    FindingKind.RANK_FAILED: ALERT_RANK_FAILED,
+    FindingKind.DATA_STALL: ALERT_DATA_STALL,
+    FindingKind.DATA_SKEW: ALERT_DATA_SKEW,
+    FindingKind.PIPELINE_BUBBLE: ALERT_PIPELINE_BUBBLE,
+    FindingKind.SLOW_COLLECTIVE: ALERT_SLOW_COLLECTIVE,
+    FindingKind.LOSS_ANOMALY: ALERT_LOSS_ANOMALY,
+    FindingKind.NON_FINITE: ALERT_NON_FINITE,
+    FindingKind.SILENT_CORRUPTION: ALERT_SILENT_CORRUPTION,
+    FindingKind.MEMORY_GROWTH: ALERT_MEMORY_GROWTH,
+    FindingKind.CHECKPOINT_STALL: ALERT_CHECKPOINT_STALL,
+    FindingKind.THROUGHPUT_REGRESSION: ALERT_THROUGHPUT_REGRESSION,
 }
 """The alert, and so the runbook, of each kind of finding."""
+
+
+class Cause(StrEnum):
+    """Why something is wrong, as findings, incidents and the metric label `cause` say it."""
+
+    UNKNOWN = "unknown"
+    # A rank works longer than its peers; no node fact explains it.
+    SLOW_COMPUTE = "slow-compute"
+    SLOW_DATA = "slow-data"
+    # Facts of the rank's node that explain it.
+    CPU_CONTENTION = "cpu-contention"
+    CPU_STEAL = "cpu-steal"
+    MEMORY_PRESSURE = "memory-pressure"
+    IO_PRESSURE = "io-pressure"
+    PAGE_FAULTS = "page-faults"
+    THERMAL_THROTTLE = "thermal-throttle"
+    POWER_CAP = "power-cap"
+    LOW_CLOCKS = "low-clocks"
+    ECC_ERRORS = "ecc-errors"
+    XID = "xid"
+    NIC_ERRORS = "nic-errors"
+    # Why a rank did not arrive.
+    PROCESS_GONE = "process-gone"
+    PROCESS_STOPPED = "process-stopped"
+    UNINTERRUPTIBLE_IO = "uninterruptible-io"
+    INTERPRETER_BLOCKED = "interpreter-blocked"
+    BUSY = "busy"
+    NOT_ARRIVED = "not-arrived"
+    MISMATCHED_ORDER = "mismatched-order"
+    MISMATCHED_SHAPE = "mismatched-shape"
+    EXCEPTION = "exception"
+    # What the data, the pipeline, the network or the storage does to all ranks.
+    UNEVEN_SHARDS = "uneven-shards"
+    STAGE_IMBALANCE = "stage-imbalance"
+    FEW_MICROBATCHES = "few-microbatches"
+    SLOW_TRANSFER = "slow-transfer"
+    SLOW_STORAGE = "slow-storage"
+    ALL_RANKS_SLOWER = "all-ranks-slower"
+    # What the numbers show.
+    LOSS_SPIKE = "loss-spike"
+    LOSS_PLATEAU = "loss-plateau"
+    LOSS_DIVERGENCE = "loss-divergence"
+    NON_FINITE_GRADIENT = "non-finite-gradient"
+    NON_FINITE_LOSS = "non-finite-loss"
+    REPLICA_MISMATCH = "replica-mismatch"
+    HOST_MEMORY = "host-memory"
+    DEVICE_MEMORY = "device-memory"
+    # Why we are blind.
+    AGENTS_SILENT = "agents-silent"
+    NODE_SILENT = "node-silent"

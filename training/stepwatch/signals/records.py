@@ -11,7 +11,7 @@ from enum import IntEnum, IntFlag
 
 import numpy as np
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of all dtypes below; a reader refuses a version it does not know."""
 
 UNKNOWN_RANK = -1
@@ -46,6 +46,10 @@ class Kind(IntEnum):
     HOST = 7
     GAP = 8
     CURSOR = 9
+    NUMERICS = 10
+    MEMORY = 11
+    DIAGNOSIS = 12
+    FLIGHT = 13
 
 
 class StepFlag(IntFlag):
@@ -97,6 +101,26 @@ class LifecycleEvent(IntEnum):
     PREEMPTION = 4
     FINISH = 5
     FAILURE = 6
+
+
+class NumericsSource(IntEnum):
+    """Where a NUMERICS record looked."""
+
+    UNKNOWN = 0
+    COLLECTIVE_INPUT = 1
+    """What the rank put into a reduction, before the others' values mixed with it."""
+    LOSS = 2
+    GRAD_NORM = 3
+    PARAMETERS = 4
+    """A replica digest, not a search for values that are not finite."""
+
+
+class GilState(IntEnum):
+    """Whether a process's interpreter lock was held by a thread that did not let go."""
+
+    UNKNOWN = 0
+    FREE = 1
+    HELD = 2
 
 
 class ProcessState(IntEnum):
@@ -152,6 +176,23 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("bytes", "<u8"),
         ("text", "S48"),
     ],
+    # Sampled, and in every step in which a rank itself held values that are not finite. Replicas
+    # whose `digest` of the same step, group and part differ do not agree; group 0 is no digest.
+    Kind.NUMERICS: [
+        ("source", "<u2"),
+        ("nonfinite", "<u4"),
+        ("digest", "<u8"),
+        ("digest_group", "<u4"),
+        ("digest_part", "<u4"),
+        ("text", "S40"),
+    ],
+    # Memory of the rank's device as its allocator sees it, sampled; `limit` 0 is unknown.
+    Kind.MEMORY: [
+        ("device", "<i4"),
+        ("allocated_bytes", "<u8"),
+        ("reserved_bytes", "<u8"),
+        ("limit_bytes", "<u8"),
+    ],
     Kind.LIFECYCLE: [("event", "<u2"), ("value", "<i8"), ("text", "S56")],
     # What a group number of a COLLECTIVE record stands for.
     Kind.GROUP: [("group", "<u4"), ("size", "<u4"), ("index", "<u4"), ("text", "S48")],
@@ -176,7 +217,29 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("hook_errors", "<u4"),
         ("stage", "<i2"),
         ("world", "<u4"),
+        # Monotonic moment at which the process was seen to end; 0 while it lives or if unknown.
+        ("gone_ns", "<u8"),
         ("job_class", "S32"),
+    ],
+    # What a suspect rank was found doing, asked from outside; -1 where a counter is not known.
+    Kind.DIAGNOSIS: [
+        ("worker_answered", "<u2"),
+        ("stack_read", "<u2"),
+        ("gil", "<u2"),
+        ("enqueued", "<i8"),
+        ("completed", "<i8"),
+        ("function", "S64"),
+        ("line", "S128"),
+        ("stack", "S512"),
+        ("note", "S96"),
+    ],
+    # Newest entries of a suspect rank's flight recorder, one row each.
+    Kind.FLIGHT: [
+        ("group", "S32"),
+        ("collective_seq", "<u8"),
+        ("op", "S32"),
+        ("sizes", "S96"),
+        ("state", "S16"),
     ],
     # One reading of the host probe; NaN where the kernel does not tell.
     Kind.HOST: [
@@ -201,7 +264,17 @@ DTYPES: dict[Kind, np.dtype[np.void]] = {
 }
 """Structured dtype of each kind, little-endian and packed."""
 
-RING_KINDS = frozenset({Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT, Kind.LIFECYCLE, Kind.GROUP})
+RING_KINDS = frozenset(
+    {
+        Kind.STEP,
+        Kind.COLLECTIVE,
+        Kind.CHECKPOINT,
+        Kind.LIFECYCLE,
+        Kind.GROUP,
+        Kind.NUMERICS,
+        Kind.MEMORY,
+    }
+)
 """Kinds that ranks write; the agent writes the others."""
 
 UNKNOWN_FLOAT = float("nan")

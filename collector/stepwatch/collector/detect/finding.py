@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwatch.signals.names import FindingKind
+from stepwatch.signals.names import Cause, FindingKind
 
 NO_RANK = -1
 """Rank of a finding that no single rank stands out in."""
@@ -25,13 +25,14 @@ class Finding(NamedTuple):
     `began_step` is the first step it shows in; `began_ago_seconds` how long before the newest
     record that was, NaN if unknown; `severity` orders findings of a kind; `ratio` is the slowdown
     against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost.
-    `node` names the node where no rank does.
+    `node` names the node where no rank does, `subject` what else tells two findings of one kind
+    apart: an operation and its group, a stage, a checkpoint.
     """
 
     kind: FindingKind
     rank: int
     phase: str
-    cause: str
+    cause: Cause
     summary: str
     began_step: int
     began_ago_seconds: float
@@ -40,3 +41,4 @@ class Finding(NamedTuple):
     lost_ratio: float
     evidence: tuple[Evidence, ...]
     node: str = ""
+    subject: str = ""

@@ -10,9 +10,23 @@ import math
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
-from stepwatch.collector.detect.thresholds import HangThresholds
-from stepwatch.signals.names import FindingKind
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, PHASE_NAMES, Phase, ProcessState
+
+
+class Thresholds(NamedTuple):
+    """When a job stands still; see `hang.toml`."""
+
+    least_seconds: float
+    step_multiple: float
+    first_step_seconds: float
+    pause_seconds: float
+    heartbeat_seconds: float
+
+
+LIMITS = load("hang", Thresholds)
+"""The shipped thresholds."""
 
 
 class RankSituation(NamedTuple):
@@ -35,7 +49,7 @@ class RankSituation(NamedTuple):
 
 
 def detect(
-    ranks: list[RankSituation], median_step: float, first_done: bool, limits: HangThresholds
+    ranks: list[RankSituation], median_step: float, first_done: bool, limits: Thresholds
 ) -> list[Finding]:
     """One finding if nothing moves; `median_step` in seconds, NaN while unknown.
 
@@ -53,7 +67,7 @@ def detect(
 
 
 def allowed_seconds(
-    ranks: list[RankSituation], median_step: float, first_done: bool, limits: HangThresholds
+    ranks: list[RankSituation], median_step: float, first_done: bool, limits: Thresholds
 ) -> float:
     """How long all ranks may be silent in the phase they are in."""
     if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
@@ -85,7 +99,7 @@ def _finding(
     ranks: list[RankSituation],
     culprit: RankSituation | None,
     still: float,
-    limits: HangThresholds,
+    limits: Thresholds,
 ) -> Finding:
     step = min(item.step for item in ranks)
     waiting = [item for item in ranks if item.waiting or item.in_collective]
@@ -105,7 +119,7 @@ def _finding(
         )
     if culprit is None:
         summary = f"the job stands still in step {step} for {still:.0f} s; no rank stands out"
-        return _hang(NO_RANK, "other", "unknown", summary, step, still, evidence)
+        return _hang(NO_RANK, "other", Cause.UNKNOWN, summary, step, still, evidence)
     phase = PHASE_NAMES[culprit.phase] if culprit.phase < len(PHASE_NAMES) else "other"
     cause, words = _cause(culprit, limits)
     evidence.append(
@@ -127,29 +141,29 @@ def _op_name(op: int) -> str:
     return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
 
 
-def _cause(culprit: RankSituation, limits: HangThresholds) -> tuple[str, str]:
+def _cause(culprit: RankSituation, limits: Thresholds) -> tuple[Cause, str]:
     by_state = {
-        ProcessState.GONE: ("process-gone", "its process is gone"),
-        ProcessState.ZOMBIE: ("process-gone", "its process has died"),
-        ProcessState.STOPPED: ("process-stopped", "its process is stopped (SIGSTOP)"),
+        ProcessState.GONE: (Cause.PROCESS_GONE, "its process is gone"),
+        ProcessState.ZOMBIE: (Cause.PROCESS_GONE, "its process has died"),
+        ProcessState.STOPPED: (Cause.PROCESS_STOPPED, "its process is stopped (SIGSTOP)"),
         ProcessState.UNINTERRUPTIBLE: (
-            "uninterruptible-io",
+            Cause.UNINTERRUPTIBLE_IO,
             "its process is blocked in the kernel",
         ),
     }
     if culprit.process in by_state:
         return by_state[culprit.process]
     if culprit.heartbeat_age > limits.heartbeat_seconds:
-        return "interpreter-blocked", "its interpreter runs no other thread: the GIL is held"
+        return Cause.INTERPRETER_BLOCKED, "its interpreter runs no other thread: the GIL is held"
     if culprit.process is ProcessState.RUNNING:
-        return "busy", "its process is busy"
-    return "not-arrived", "its process sleeps: blocked outside any collective we see"
+        return Cause.BUSY, "its process is busy"
+    return Cause.NOT_ARRIVED, "its process sleeps: blocked outside any collective we see"
 
 
 def _hang(
     rank: int,
     phase: str,
-    cause: str,
+    cause: Cause,
     summary: str,
     step: int,
     ago: float,

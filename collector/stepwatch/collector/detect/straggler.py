@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding
-from stepwatch.collector.detect.thresholds import StragglerThresholds
+from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.window import Window
-from stepwatch.signals.names import FindingKind
+from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import StepFlag
 
 WORK_PHASES = ("forward", "backward", "optimizer", "data", "other")
@@ -24,6 +24,24 @@ Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+
+
+class Thresholds(NamedTuple):
+    """When a rank is slow; see `straggler.toml`."""
+
+    window_steps: int
+    least_steps: int
+    certain_steps: int
+    certain_ratio: float
+    certain_excess_ratio: float
+    least_ratio: float
+    least_excess_ratio: float
+    warmup_steps: int
+    run_queue_share: float
+
+
+LIMITS = load("straggler", Thresholds)
+"""The shipped thresholds."""
 
 
 class RankFacts(NamedTuple):
@@ -54,7 +72,7 @@ class Trouble(NamedTuple):
     since: int
 
 
-def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> list[Finding]:
+def detect(window: Window, facts: RankFacts, limits: Thresholds) -> list[Finding]:
     """Findings on the newest steps of `window`, the worst first.
 
     `window` may hold more steps than are judged: they tell since when.
@@ -77,7 +95,7 @@ def detect(window: Window, facts: RankFacts, limits: StragglerThresholds) -> lis
     return sorted(_worst_phase(findings), key=lambda finding: -finding.severity)
 
 
-def _usable_steps(window: Window, limits: StragglerThresholds) -> Mask:
+def _usable_steps(window: Window, limits: Thresholds) -> Mask:
     """Steps that every rank reported, beyond the warm-up after a start."""
     complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
     first = (window.flags & StepFlag.FIRST).any(axis=1)
@@ -127,22 +145,18 @@ def _shared_slowdown(own: Floats, past: Vector) -> Vector:
     return np.maximum(ratios[:, (ratios.shape[1] - 1) // 2], 1.0)
 
 
-def _is_slow(
-    own: Floats, peers: Floats, step_seconds: Vector, limits: StragglerThresholds
-) -> Flags:
+def _is_slow(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Flags:
     """Where (step, rank) exceeds its peers by enough to matter."""
     return _exceeds(own, peers, step_seconds, limits.least_ratio, limits.least_excess_ratio)
 
 
-def _is_persistent(slow: Flags, limits: StragglerThresholds) -> Mask:
+def _is_persistent(slow: Flags, limits: Thresholds) -> Mask:
     """Ranks that are slow in the newest step and in most of the window."""
     recent = slow[-limits.window_steps :]
     return np.asarray((recent.sum(axis=0) >= limits.least_steps) & recent[-1])
 
 
-def _is_certain(
-    own: Floats, peers: Floats, step_seconds: Vector, limits: StragglerThresholds
-) -> Mask:
+def _is_certain(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Mask:
     """Ranks that are very slow in each of the newest few steps."""
     very = _exceeds(own, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio)
     return np.asarray(very[-limits.certain_steps :].all(axis=0))
@@ -159,7 +173,7 @@ def _exceeds(
     )
 
 
-def _since(slow: Mask, excess: Vector, limits: StragglerThresholds) -> int:
+def _since(slow: Mask, excess: Vector, limits: Thresholds) -> int:
     """Index of the first step of the trouble: going back until two steps in a row lack it.
 
     A step belongs to it if it is slow by at least half of what the newest steps are slow by, so
@@ -188,9 +202,7 @@ def _worst_phase(findings: list[Finding]) -> list[Finding]:
     return list(worst.values())
 
 
-def _finding(
-    trouble: Trouble, judged: Judged, facts: RankFacts, limits: StragglerThresholds
-) -> Finding:
+def _finding(trouble: Trouble, judged: Judged, facts: RankFacts, limits: Thresholds) -> Finding:
     rank, phase, since = trouble.rank, trouble.phase, trouble.since
     mine, theirs = float(np.median(trouble.own[since:])), float(np.median(trouble.peers[since:]))
     step = float(np.median(judged.step_seconds[since:]))
@@ -241,14 +253,14 @@ def _wait_evidence(rank: int, waits: np.ndarray[tuple[int, int], np.dtype[np.flo
 
 
 def _cause(
-    phase: str, rank: int, excess: float, step: float, facts: RankFacts, limits: StragglerThresholds
-) -> str:
+    phase: str, rank: int, excess: float, step: float, facts: RankFacts, limits: Thresholds
+) -> Cause:
     queued = float(facts.run_queue_ratio[rank]) * step
     others = np.delete(facts.run_queue_ratio, rank)
     usual = float(np.nanmedian(others)) * step if np.isfinite(others).any() else 0.0
     if queued - usual >= limits.run_queue_share * excess:
-        return "cpu-contention"
-    return "slow-data" if phase == "data" else "slow-compute"
+        return Cause.CPU_CONTENTION
+    return Cause.SLOW_DATA if phase == "data" else Cause.SLOW_COMPUTE
 
 
 def _against(values: Vector) -> str:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
-from stepwatch.collector.detect.thresholds import TelemetryThresholds
-from stepwatch.signals.names import FindingKind
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.names import Cause, FindingKind
 
 NODES_NAMED = 8
 _AGAINST = "agents send every second"
 
 
-def detect(silences: Mapping[str, float], step: int, limits: TelemetryThresholds) -> list[Finding]:
+class Thresholds(NamedTuple):
+    """When we are blind; see `telemetry.toml`."""
+
+    least_seconds: float
+
+
+LIMITS = load("telemetry", Thresholds)
+"""The shipped thresholds."""
+
+
+def detect(silences: Mapping[str, float], step: int, limits: Thresholds) -> list[Finding]:
     """One finding if a node of a job that has not ended was not heard for too long.
 
     `silences` holds the seconds since each node was heard, on the collector's clock; `step` is the
@@ -39,7 +50,7 @@ def detect(silences: Mapping[str, float], step: int, limits: TelemetryThresholds
             FindingKind.TELEMETRY_LOST,
             NO_RANK,
             "other",
-            "agents-silent" if whole else "node-silent",
+            Cause.AGENTS_SILENT if whole else Cause.NODE_SILENT,
             summary,
             step,
             worst,

@@ -1,0 +1,29 @@
+"""Findings of one job: each file gathers what one detector needs from live state and asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stepwatch.collector.detect.finding import Finding
+
+from . import hang, straggler, telemetry
+from .scene import Scene
+
+__all__ = ["Scene", "find"]
+
+STANDING: tuple[Callable[[Scene], list[Finding]], ...] = (hang.find,)
+"""Say why a job stands still; while one of them speaks, nothing is said about steps."""
+
+MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (straggler.find,)
+"""Look at the steps of a job that moves."""
+
+
+def find(scene: Scene) -> list[Finding]:
+    """What is wrong now: being blind hides everything, standing still hides what is slow."""
+    lost = telemetry.find(scene)
+    if lost:
+        return lost
+    standing = [finding for finder in STANDING for finding in finder(scene)]
+    if standing:
+        return standing
+    return [finding for finder in MOVING for finding in finder(scene)]

@@ -1,0 +1,66 @@
+"""Gathers for the hang detector."""
+
+from __future__ import annotations
+
+import math
+
+from stepwatch.collector.detect import hang
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import ProcessState
+
+from .scene import Scene
+
+
+def find(scene: Scene) -> list[Finding]:
+    """A job in which no rank moves, and the rank that did not arrive."""
+    ledger = scene.attempt.ledger
+    situations = rank_situations(scene.attempt, scene.now_s)
+    return hang.detect(situations, ledger.baseline(), len(ledger) > 0, hang.LIMITS)
+
+
+def still_seconds(scene: Scene) -> float:
+    """Seconds since any rank moved, NaN while no rank is known."""
+    silent = min(scene.silences.values(), default=0.0)
+    situations = rank_situations(scene.attempt, scene.now_s)
+    return min((item.moved_age for item in situations), default=math.nan) + max(silent, 0.0)
+
+
+def rank_situations(attempt: Attempt, now_s: float) -> list[hang.RankSituation]:
+    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
+
+    An agent speaks of a dead rank once and no more: such a rank stands still from then on.
+    """
+    situations = []
+    for rank, view in attempt.states.items():
+        row = view.row
+        if rank in attempt.ended:
+            continue
+        now = int(row["time_ns"])
+        moved = max(int(row["since_ns"]), int(row["collective_since_ns"]))
+        since = now_s - view.heard_s if attempt.is_gone(rank) else 0.0
+        situations.append(
+            hang.RankSituation(
+                rank,
+                int(row["step"]),
+                int(row["phase"]),
+                int(row["microbatch"]),
+                bool(row["waiting"]),
+                bool(row["in_collective"]),
+                int(row["collective_op"]),
+                (now - moved) / NANOSECONDS + since if moved else since,
+                _age(now, int(row["heartbeat_ns"])),
+                _process_state(int(row["process_state"])),
+            )
+        )
+    return situations
+
+
+def _age(now_ns: int, since_ns: int) -> float:
+    """Seconds; NaN where the moment is not known."""
+    return (now_ns - since_ns) / NANOSECONDS if since_ns else math.nan
+
+
+def _process_state(number: int) -> ProcessState:
+    return ProcessState(number) if number in set(ProcessState) else ProcessState.UNKNOWN

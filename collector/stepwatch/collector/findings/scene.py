@@ -1,0 +1,40 @@
+"""What all detectors of one evaluation look at."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt, LiveJob
+from stepwatch.collector.window import Window
+from stepwatch.signals.clock import NANOSECONDS
+
+HISTORY_STEPS = 128
+"""Steps handed to detectors: they judge the newest and look back for the first."""
+
+
+class Scene:
+    """A job at one moment; `now_s` is the collector's monotonic time in seconds.
+
+    `silences` maps each node that should send to the seconds since it was heard.
+    """
+
+    def __init__(self, job: LiveJob, now_s: float) -> None:
+        self.job = job
+        self.now_s = now_s
+        self.attempt: Attempt = job.current
+        self.silences = self.attempt.silences(now_s)
+
+    @cached_property
+    def window(self) -> Window:
+        """The newest `HISTORY_STEPS` steps of the attempt."""
+        return self.attempt.window(HISTORY_STEPS)
+
+    def dated(self, finding: Finding) -> Finding:
+        """`finding` with its age: it began when the step before its first one ended."""
+        ledger = self.attempt.ledger
+        index = finding.began_step - ledger.first - 1
+        if not 0 <= index < len(ledger):
+            return finding
+        end = int(ledger.rows["end_wall_ns"][index]) / NANOSECONDS
+        return finding._replace(began_ago_seconds=self.attempt.newest_s - end)

@@ -1,0 +1,31 @@
+"""Gathers for the straggler detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.breakdown import waited_for
+from stepwatch.collector.detect import straggler
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt
+from stepwatch.signals.clock import NANOSECONDS
+
+from .scene import Scene
+
+
+def find(scene: Scene) -> list[Finding]:
+    """Ranks whose own work takes longer than that of their peers."""
+    found = straggler.detect(scene.window, rank_facts(scene.attempt), straggler.LIMITS)
+    return waited_for(scene.attempt, [scene.dated(finding) for finding in found])
+
+
+def rank_facts(attempt: Attempt) -> straggler.RankFacts:
+    """CPU and run-queue shares of each rank over the newest readings."""
+    cpu, queue = np.full(attempt.world, np.nan), np.full(attempt.world, np.nan)
+    for rank, readings in attempt.usage.items():
+        first, last = readings[0], readings[-1]
+        seconds = (last.time_ns - first.time_ns) / NANOSECONDS
+        if seconds > 0:
+            cpu[rank] = (last.cpu_seconds - first.cpu_seconds) / seconds
+            queue[rank] = (last.run_queue_seconds - first.run_queue_seconds) / seconds
+    return straggler.RankFacts(cpu, queue)
