@@ -96,7 +96,7 @@ def test_the_wheel_holds_every_part_and_its_data(tmp_path: Path) -> None:
     for data in (
         "stepwatch/collector/page/job.html",
         "stepwatch/collector/slos/step-time.yaml",
-        "stepwatch/collector/detect/thresholds.toml",
+        "stepwatch/collector/detect/straggler.toml",
         "stepwatch/runbooks/pages/TrainingStraggler.md",
     ):
         assert data in names
