@@ -125,3 +125,13 @@ def test_baseline_is_unknown_before_there_are_steps() -> None:
     late = step_rows(range(23, 80), [0], excess={(0, "forward"): 5.0})
     ledger.add(ledger.make_room(late), OFFSET)
     assert ledger.baseline() == pytest.approx(0.2), "a run that slows down late keeps its past"
+
+
+def test_the_loss_of_a_step_is_the_mean_over_ranks_that_recorded_one() -> None:
+    ledger = Ledger()
+    for rank, loss in enumerate([2.0, np.nan, 5.0, np.inf]):
+        rows = step_rows([0, 1], [rank])
+        rows["loss"] = [loss, np.nan]
+        ledger.add(ledger.make_room(rows), OFFSET)
+    assert ledger.rows["loss"][0] == 3.5
+    assert np.isnan(ledger.rows["loss"][1])

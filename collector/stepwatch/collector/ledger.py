@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from stepwatch.collector.sli import StepFacts
@@ -20,11 +22,15 @@ ROW = np.dtype(
         ("longest", "<f8"),
         ("busy", "<f8"),
         ("tokens", "<u8"),
-        ("loss", "<f4"),
+        ("loss", "<f8"),
+        ("loss_ranks", "<u4"),
         ("flags", "<u2"),
     ]
 )
-"""Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation."""
+"""Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation.
+
+`loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did.
+"""
 
 
 class Ledger:
@@ -64,8 +70,8 @@ class Ledger:
         ends = steps["time_ns"].astype(np.int64) + to_wall_ns
         np.maximum.at(rows["end_wall_ns"], index, ends.astype(np.uint64))
         np.bitwise_or.at(rows["flags"], index, steps["flags"])
-        known = ~np.isnan(steps["loss"])
-        rows["loss"][index[known]] = steps["loss"][known]
+        known = np.isfinite(steps["loss"])
+        _add_losses(rows, index[known], steps["loss"][known])
 
     def complete_until(self, world: int) -> int:
         """Newest step that `world` ranks and all steps before it reported; first - 1 if none."""
@@ -133,3 +139,13 @@ class Ledger:
         self._rows = np.concatenate([earlier, self.rows])
         self._used += count
         self.first -= count
+
+
+def _add_losses(rows: Rows, index: np.ndarray[Any, np.dtype[np.int64]], losses: Rows) -> None:
+    """Let the losses count in the means of their steps."""
+    touched = np.unique(index)
+    before = rows["loss_ranks"][touched]
+    rows["loss"][touched] = np.where(before > 0, rows["loss"][touched] * before, 0.0)
+    np.add.at(rows["loss"], index, losses)
+    np.add.at(rows["loss_ranks"], index, 1)
+    rows["loss"][touched] /= rows["loss_ranks"][touched]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.window import Window
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.records import StepFlag
 
 WORK_PHASES = ("forward", "backward", "optimizer", "data", "other")
 """Phases that are a rank's own work; checkpoint and evaluation may rightly differ."""
@@ -77,39 +77,22 @@ def detect(window: Window, facts: RankFacts, limits: Thresholds) -> list[Finding
 
     `window` may hold more steps than are judged: they tell since when.
     """
-    usable = _usable_steps(window, limits)
+    usable = usable_steps(window, limits.warmup_steps)
     if usable.sum() < limits.certain_steps:
         return []
-    step_seconds = _step_seconds(window)[usable]
-    judged = Judged(window.steps[usable], step_seconds, window.planes["collective"][usable])
+    seconds = step_seconds(window)[usable]
+    judged = Judged(window.steps[usable], seconds, window.planes["collective"][usable])
     findings = []
     for phase in WORK_PHASES:
         own = window.planes[phase][usable].astype(np.float64)
         peers = _peer_seconds(own, window.stage)
-        slow = _is_slow(own, peers, step_seconds, limits)
-        named = _is_persistent(slow, limits) | _is_certain(own, peers, step_seconds, limits)
+        slow = _is_slow(own, peers, seconds, limits)
+        named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
         for rank in np.flatnonzero(named).tolist():
             since = _since(slow[:, rank], (own - peers)[:, rank], limits)
             trouble = Trouble(rank, phase, own[:, rank], peers[:, rank], since)
             findings.append(_finding(trouble, judged, facts, limits))
     return sorted(_worst_phase(findings), key=lambda finding: -finding.severity)
-
-
-def _usable_steps(window: Window, limits: Thresholds) -> Mask:
-    """Steps that every rank reported, beyond the warm-up after a start."""
-    complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
-    first = (window.flags & StepFlag.FIRST).any(axis=1)
-    if first.any():
-        warm = window.steps >= window.steps[np.flatnonzero(first)[-1]] + limits.warmup_steps
-        complete &= warm
-    return complete
-
-
-def _step_seconds(window: Window) -> Vector:
-    planes = window.planes
-    longest = planes["duration"] - planes["checkpoint"] - planes["eval"]
-    seconds: Vector = longest.max(axis=1, initial=0.0).astype(np.float64)
-    return seconds
 
 
 def _peer_seconds(own: Floats, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Floats:
@@ -180,16 +163,7 @@ def _since(slow: Mask, excess: Vector, limits: Thresholds) -> int:
     that a noisy step just before does not move the beginning.
     """
     level = float(np.median(excess[-limits.window_steps :]))
-    belongs = slow & (excess >= level / 2)
-    first, healthy = len(slow) - 1, 0
-    for index in range(len(slow) - 1, -1, -1):
-        if belongs[index]:
-            first, healthy = index, 0
-        else:
-            healthy += 1
-            if healthy >= 2:
-                break
-    return first
+    return first_of_run(slow & (excess >= level / 2))
 
 
 def _worst_phase(findings: list[Finding]) -> list[Finding]:

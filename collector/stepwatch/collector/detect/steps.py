@@ -1,0 +1,44 @@
+"""What detectors share about steps: which may be judged, how long they took, where a run begins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.window import Window
+from stepwatch.signals.records import StepFlag
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+def usable_steps(window: Window, warmup_steps: int) -> Mask:
+    """Steps that every rank reported, beyond the warm-up after a start; shape (steps,)."""
+    complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
+    first = (window.flags & StepFlag.FIRST).any(axis=1)
+    if first.any():
+        complete &= window.steps >= window.steps[np.flatnonzero(first)[-1]] + warmup_steps
+    return complete
+
+
+def step_seconds(window: Window) -> Vector:
+    """Seconds of each step on its slowest rank, without checkpoint and evaluation; (steps,)."""
+    planes = window.planes
+    longest = planes["duration"] - planes["checkpoint"] - planes["eval"]
+    seconds: Vector = longest.max(axis=1, initial=0.0).astype(np.float64)
+    return seconds
+
+
+def first_of_run(belongs: Mask) -> int:
+    """Index where the trouble that reaches the newest step began.
+
+    Goes back until two steps in a row do not belong to it; the last index where none does.
+    """
+    first, healthy = len(belongs) - 1, 0
+    for index in range(len(belongs) - 1, -1, -1):
+        if belongs[index]:
+            first, healthy = index, 0
+        else:
+            healthy += 1
+            if healthy >= 2:
+                break
+    return first
