@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,18 @@ import pytest
 
 from stepwatch.agent.probes.ranks import process_facts
 from stepwatch.faults import Injector, parse_fault
+from stepwatch.faults.specs import WrongOrder, WrongShape
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.records import ProcessState
 
-POINTS = ("step", "data", "forward", "backward", "optimizer", "collective", "checkpoint:write")
+POINTS = ("step", "data", "forward", "backward", "optimizer", "collective", "transfer")
+SAVING = ("checkpoint:begin", "checkpoint:write")
 
 
-def injector(*texts: str, rank: int = 1, attempt: int = 0) -> Injector:
+def injector(*texts: str, rank: int = 1, attempt: int = 0, **more: Any) -> Injector:
     faults = [fault for text in texts if (fault := parse_fault(text)) is not None]
-    return Injector(faults, rank=rank, attempt=attempt)
+    return Injector(faults, rank=rank, attempt=attempt, **more)
 
 
 def struck(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, float]]:
@@ -33,7 +37,7 @@ def struck(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
     where: tuple[str, int] = ("", 0)
     monkeypatch.setattr(time, "sleep", lambda seconds: found.append((*where, seconds)))
     for step in range(6):
-        for point in POINTS:
+        for point in POINTS + SAVING:
             where = (point, step)
             faults.at(point, step)
     return found
@@ -48,6 +52,63 @@ def test_slowness_strikes_at_its_point_in_each_of_its_steps(
         ("forward", 3, 0.5),
         ("data", 5, 0.5),
     ]
+
+
+def test_intermittent_slowness_strikes_in_each_nth_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = injector("slow-compute:rank=1,step=1,every=3,seconds=0.5")
+    assert struck(faults, monkeypatch) == [("forward", 1, 0.5), ("forward", 4, 0.5)]
+
+
+def test_a_slow_collective_strikes_inside_it_and_a_stalled_checkpoint_where_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults = injector("slow-collective:rank=1,step=5", "checkpoint-stall:rank=1,step=5,seconds=2")
+    assert struck(faults, monkeypatch) == [("transfer", 5, 0.3), ("checkpoint:begin", 5, 2.0)]
+
+
+@pytest.mark.parametrize(("rank", "hit"), [(2, True), (3, True), (0, False)])
+def test_an_imbalance_strikes_every_rank_of_the_stage(
+    monkeypatch: pytest.MonkeyPatch, rank: int, hit: bool
+) -> None:
+    stage = range(2, 4) if rank >= 2 else range(2)
+    faults = injector("stage-imbalance:rank=3,step=5,seconds=1", rank=rank, stage_ranks=stage)
+    assert struck(faults, monkeypatch) == ([("forward", 5, 1.0)] if hit else [])
+
+
+def test_memory_grows_with_every_step_and_stays() -> None:
+    faults = injector("memory-growth:rank=1,step=2,nbytes=1000000")
+    for step in range(5):
+        faults.at("step", step)
+    assert [len(block) for block in faults._kept] == [1_000_000] * 3
+    assert faults._kept[0][4096] == 1
+
+
+def test_a_trainer_commits_once_what_only_it_can() -> None:
+    faults = injector("wrong-order:rank=1,step=2", "wrong-shape:rank=1,step=3")
+    assert [faults.due(WrongOrder, step) is not None for step in range(5)] == [
+        step == 2 for step in range(5)
+    ]
+    assert [faults.due(WrongShape, step) is not None for step in range(5)] == [
+        step == 3 for step in range(5)
+    ]
+
+
+def test_a_skewed_shard_stays_skewed() -> None:
+    faults = injector("skewed-shard:rank=1,step=2,until=4,ratio=1.5")
+    assert [faults.skew(step) for step in range(5)] == [1.0, 1.0, 1.5, 1.5, 1.0]
+    assert injector("skewed-shard:rank=0,step=0").skew(1) == 1.0
+
+
+def test_the_log_says_when_a_fault_struck_first(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environ = {places.ENV_FAULTS: "slow-data:rank=1,step=2,seconds=0"}
+    faults = Injector.from_env(rank=1, environ={**environ, places.ENV_FAULT_LOG: str(log)})
+    began = time.time()
+    for step in range(5):
+        faults.at("data", step)
+    fact = json.loads(log.read_text())
+    assert (fact["fault"], fact["rank"], fact["step"]) == ("slow-data", 1, 2)
+    assert began <= fact["at"] <= time.time()
 
 
 def test_a_hang_strikes_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,16 +176,81 @@ def test_a_stop_stops_a_real_process_once() -> None:
     assert (process.returncode, out.splitlines()[-1]) == (0, "checkpoint:write 3")
 
 
-def test_gradients_become_nan_in_that_step_only() -> None:
+def test_a_rank_s_own_gradient_becomes_nan_in_that_step_only() -> None:
     torch = pytest.importorskip("torch", reason="tensors need torch")
-    faults = injector("nan-gradients:rank=1,step=3")
+    faults, step = injector("nan-gradients:rank=1,step=3"), 0
+    model = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+    faults.poison(model, lambda: step)
     for step in range(6):
-        first, second = torch.ones(2, 3), torch.ones(2)
-        faults.transform("parameters", step, [first, second])
-        faults.transform("gradients", step, iter([first, second]))
-        broken = torch.isnan(first).sum().item()
-        assert broken == (1 if step == 3 else 0)
-        assert torch.equal(second, torch.ones(2))
+        model.zero_grad()
+        for _ in range(2):  # micro-batches
+            model(torch.ones(4, 3)).sum().backward()
+        broken = [int(torch.isnan(one.grad).sum()) for one in model.parameters()]
+        assert broken == ([1, 0, 0, 0] if step == 3 else [0, 0, 0, 0])
+
+
+REDUCED = """
+import os, sys
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from stepwatch.faults import Injector, parse_fault
+dist.init_process_group("gloo")
+faults = Injector([parse_fault("nan-gradients:rank=1,step=0")], rank=dist.get_rank(), attempt=0)
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+if sys.argv[1] == "fsdp2":
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+else:
+    model = torch.nn.parallel.DistributedDataParallel(model)
+faults.poison(model, lambda: 0)
+model(torch.ones(3, 4)).sum().backward()
+grads = [one.grad for one in model.parameters()]
+if sys.argv[1] == "fsdp2":
+    grads = [one.full_tensor() for one in grads]
+assert [int(torch.isnan(grad).sum()) for grad in grads] == [1, 0, 0, 0], grads
+dist.barrier()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp2"])
+def test_the_nan_is_there_before_ranks_reduce_their_gradients(how: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="gradients need torch")
+    script = tmp_path / "reduced.py"
+    script.write_text(REDUCED)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment["OMP_NUM_THREADS"] = "1"
+    ran = subprocess.run(
+        [*words, str(script), how], env=environment, capture_output=True, text=True, timeout=90
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def turns_meanwhile(fault: str) -> int:
+    """Turns of another thread while the fault strikes."""
+    turns, over = [0], threading.Event()
+
+    def turn() -> None:
+        while not over.wait(0.001):
+            turns[0] += 1
+
+    beside = threading.Thread(target=turn)
+    beside.start()
+    before = turns[0]
+    injector(fault).at("forward", 0)
+    counted = turns[0] - before
+    over.set()
+    beside.join()
+    return counted
+
+
+def test_a_held_lock_stops_every_thread_and_a_hang_stops_one() -> None:
+    held = turns_meanwhile("gil-lock:rank=1,step=0,seconds=0.5")
+    assert held < turns_meanwhile("hang:rank=1,step=0,seconds=0.5") / 4
 
 
 @pytest.mark.parametrize("bit", [0, 22, 30, 31])
@@ -151,15 +277,14 @@ def raw(tensor: Any) -> bytes:
 def test_an_odd_layout_or_no_tensor_is_survived() -> None:
     torch = pytest.importorskip("torch", reason="tensors need torch")
     turned = torch.ones(4, 3).t()
-    injector("nan-gradients:rank=1,step=0").transform("gradients", 0, [turned])
-    assert torch.isnan(turned).sum().item() == 1
-    injector("nan-gradients:rank=1,step=0").transform("gradients", 0, [])
-    injector("nan-gradients:rank=1,step=0").transform("gradients", 0, [torch.ones(0)])
+    injector("flip-bit:rank=1,step=0").transform("parameters", 0, [torch.ones(0), turned])
+    assert (turned != 1).sum().item() == 1
+    injector("flip-bit:rank=1,step=0").transform("parameters", 0, [])
 
 
 def test_the_injector_needs_no_torch_to_be_idle(tmp_path: Path) -> None:
     program = "import sys; sys.modules['torch'] = None; import stepwatch.faults as f; " + (
-        "f.Injector([], rank=0, attempt=0).transform('gradients', 1, [])"
+        "f.Injector([], rank=0, attempt=0).transform('parameters', 1, [])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=30)

@@ -62,6 +62,7 @@ def test_options_are_read_with_their_types() -> None:
         ("hang:seconds=-0.5", "must be a number from 0 up"),
         ("hang:rank=1,rank=2", "rank is given twice"),
         ("flip-bit:bit=99", "bit must be 0 to 31"),
+        ("slow-compute:every=0", "every must be at least 1"),
         ("slow-compute:step=30,until=30", "until must be 0 or after step"),
     ],
 )

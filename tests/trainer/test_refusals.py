@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from stepwatch.faults import parse_fault
 from stepwatch.signals.errors import ConfigurationError, UsageError
 from stepwatch.trainer.configure import configure
 from stepwatch.trainer.elastic import fitted_mesh
 from stepwatch.trainer.launch import rank_environment, torchrun_command
 from stepwatch.trainer.mesh import MeshShape, parse_mesh
 from stepwatch.trainer.options import Options
-from stepwatch.trainer.refusals import refuse, warnings_for
+from stepwatch.trainer.refusals import refuse, refuse_faults, warnings_for
 from stepwatch.trainer.runtime import launched_world
 
 
@@ -111,3 +112,25 @@ def test_faults_are_checked_before_they_reach_a_rank() -> None:
     assert environment["HOME"] == "/root"
     with pytest.raises(UsageError, match="did you mean 'kill'"):
         rank_environment(["kil"], {})
+
+
+@pytest.mark.parametrize(
+    ("fault", "flags", "reason"),
+    [
+        ("wrong-order", "", "has none to swap"),
+        ("skewed-shard", "", "same length"),
+        ("stage-imbalance", "--mesh dp_shard=2", "a pp of at least 2"),
+        ("nan-gradients", "--compile true", "leave out --compile"),
+        ("stage-imbalance", "", ""),
+        ("nan-gradients", "", ""),
+    ],
+)
+def test_a_fault_that_this_run_cannot_suffer_is_refused_with_the_reason(
+    fault: str, flags: str, reason: str
+) -> None:
+    asked = [parsed for parsed in [parse_fault(fault)] if parsed is not None]
+    if not reason:
+        refuse_faults(_options(flags), asked)
+        return
+    with pytest.raises(UsageError, match=reason):
+        refuse_faults(_options(flags), asked)

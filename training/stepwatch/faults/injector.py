@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
-from .specs import (
-    Fault,
-    FlipBit,
-    Hang,
-    Kill,
-    NanGradients,
-    SlowCompute,
-    SlowData,
-    Stop,
-    parse_fault,
-)
+from .specs import Fault, Kill, NanGradients, SkewedShard, StageImbalance, parse_fault
+from .strikes import corrupt, first_with_elements, strike
 
 SEPARATOR = ";"
 """Between faults in STEPWATCH_FAULTS."""
+F = TypeVar("F", bound=Fault)
 
 
 class Injector:
-    """Holds the faults of one rank; without any, every call returns at once."""
+    """Holds the faults of one rank; without any, every call returns at once.
 
-    def __init__(self, faults: Iterable[Fault], *, rank: int, attempt: int) -> None:
-        self._faults = [
-            fault for fault in faults if fault.rank == rank and fault.attempt == attempt
-        ]
+    Args:
+        faults: of all ranks and attempts.
+        rank, attempt: who this is.
+        stage_ranks: ranks of the same pipeline stage, for faults that strike a whole stage.
+        log: file that gets one JSON line when a fault strikes first: fault, rank, step and `at`,
+            Unix seconds.
+    """
+
+    def __init__(
+        self,
+        faults: Iterable[Fault],
+        *,
+        rank: int,
+        attempt: int,
+        stage_ranks: Collection[int] = (),
+        log: Path | None = None,
+    ) -> None:
         self._rank = rank
-        self._attempt = attempt
+        self._stage_ranks = stage_ranks
+        self._faults = [
+            fault for fault in faults if self._addressed(fault) and fault.attempt == attempt
+        ]
+        self._log = log
+        self._kept: list[bytearray] = []
         self._spent: set[Fault] = set()
+        self._noted: set[Fault] = set()
 
     @classmethod
-    def from_env(cls, *, rank: int, environ: Mapping[str, str] | None = None) -> Injector:
+    def from_env(
+        cls,
+        *,
+        rank: int,
+        stage_ranks: Collection[int] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> Injector:
         """Read STEPWATCH_FAULTS and the attempt from torchrun's environment.
 
         Raises:
@@ -48,42 +66,86 @@ class Injector:
         environ = os.environ if environ is None else environ
         texts = filter(None, environ.get(places.ENV_FAULTS, "").split(SEPARATOR))
         faults = [fault for text in texts if (fault := parse_fault(text)) is not None]
-        return cls(faults, rank=rank, attempt=_attempt(environ))
+        log = environ.get(places.ENV_FAULT_LOG)
+        return cls(
+            faults,
+            rank=rank,
+            attempt=_attempt(environ),
+            stage_ranks=stage_ranks,
+            log=Path(log) if log else None,
+        )
 
     def at(self, point: str, step: int) -> None:
         """Strike what is due at this point of this step.
 
-        Points: step, data, forward, backward, optimizer, collective, `checkpoint:<stage>`.
+        Points: step, data, forward, backward, optimizer, collective (before it is entered),
+        transfer (inside one), `checkpoint:<stage>`.
         """
         for fault in self._faults:
-            due = fault.strikes(self._rank, self._attempt, step)
-            if due and _point(fault) == point and fault not in self._spent:
-                self._strike(fault)
+            if fault.active(step) and _point(fault) == point and fault not in self._spent:
+                self._note(fault, step)
+                if not strike(fault, self._kept):
+                    self._spent.add(fault)
+
+    def due(self, kind: type[F], step: int) -> F | None:
+        """The fault of this kind that the trainer itself is to commit now, once; None without."""
+        for fault in self._faults:
+            if isinstance(fault, kind) and fault.active(step) and fault not in self._spent:
+                self._note(fault, step)
+                self._spent.add(fault)
+                return fault
+        return None
+
+    def skew(self, step: int) -> float:
+        """How many times longer than its peers' this rank's samples are to be in this step."""
+        for fault in self._faults:
+            if isinstance(fault, SkewedShard) and fault.active(step):
+                self._note(fault, step)
+                return fault.ratio
+        return 1.0
 
     def transform(self, point: str, step: int, tensors: Iterable[Any]) -> None:
         """Corrupt the first of `tensors` that has elements, in place and once, if a fault says so.
 
-        Points: gradients, parameters.
+        Points: parameters.
         """
         for fault in self._faults:
-            due = fault.strikes(self._rank, self._attempt, step)
-            if due and fault.point == point and fault not in self._spent:
-                first = next((local for local in map(_local, tensors) if local.numel()), None)
+            if fault.active(step) and fault.point == point and fault not in self._spent:
+                first = first_with_elements(tensors)
                 if first is not None:
+                    self._note(fault, step)
                     self._spent.add(fault)
-                    _corrupt(fault, first)
+                    corrupt(fault, first)
 
-    def _strike(self, fault: Fault) -> None:
-        if isinstance(fault, SlowCompute | SlowData):
-            time.sleep(fault.seconds)
+    def poison(self, module: Any, step: Callable[[], int]) -> None:
+        """Let gradient faults strike in `module`, as its backward computes them.
+
+        `step` tells the step under way. The gradient is this rank's own: DDP and FSDP2 have not
+        reduced it yet.
+        """
+        if not any(isinstance(fault, NanGradients) for fault in self._faults):
             return
-        self._spent.add(fault)
-        if isinstance(fault, Hang):
-            time.sleep(fault.seconds)
-        elif isinstance(fault, Stop):
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif isinstance(fault, Kill):
-            os.kill(os.getpid(), signal.SIGKILL)
+
+        def before_forward(owner: Any, _inputs: object) -> None:
+            # Not earlier: FSDP2 shows the parameter that backward uses in forward only.
+            fault = self.due(NanGradients, step()) if owner.training else None
+            if fault is not None:
+                _poison_once(next(owner.parameters(recurse=False)), fault)
+
+        owners = (one for one in module.modules() if any(True for _ in _own_parameters(one)))
+        next(owners).register_forward_pre_hook(before_forward)
+
+    def _addressed(self, fault: Fault) -> bool:
+        whole_stage = isinstance(fault, StageImbalance) and fault.rank in self._stage_ranks
+        return fault.rank == self._rank or whole_stage
+
+    def _note(self, fault: Fault, step: int) -> None:
+        if self._log is None or fault in self._noted:
+            return
+        self._noted.add(fault)
+        fact = {"fault": fault.name, "rank": self._rank, "step": step, "at": time.time()}
+        with self._log.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(fact) + "\n")
 
 
 def _attempt(environ: Mapping[str, str]) -> int:
@@ -100,20 +162,17 @@ def _point(fault: Fault) -> str:
     return fault.point
 
 
-def _local(tensor: Any) -> Any:
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+def _own_parameters(module: Any) -> Iterable[Any]:
+    return (one for one in module.parameters(recurse=False) if one.requires_grad)
 
 
-def _corrupt(fault: Fault, local: Any) -> None:
-    import torch
+def _poison_once(parameter: Any, fault: Fault) -> None:
+    def poisoned(gradient: Any) -> Any:
+        handle.remove()
+        changed = gradient.clone()
+        first = first_with_elements([changed])
+        if first is not None:
+            corrupt(fault, first)
+        return changed
 
-    integers = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    with torch.no_grad():
-        first = local[(slice(0, 1),) * local.dim()]
-        if isinstance(fault, NanGradients):
-            first.fill_(float("nan"))
-        elif isinstance(fault, FlipBit):
-            width = 8 * local.element_size()
-            bit = torch.ones((), dtype=integers[local.element_size()]) << fault.bit % width
-            value = first.contiguous().view(bit.dtype) ^ bit.to(first.device)
-            first.copy_(value.view(first.dtype))
+    handle = parameter.register_hook(poisoned)

@@ -28,12 +28,11 @@ class Fault:
 
     def strikes(self, rank: int, attempt: int, step: int) -> bool:
         """Whether the fault is active for this rank in this step."""
-        return (
-            rank == self.rank
-            and attempt == self.attempt
-            and step >= self.step
-            and (self.until == 0 or step < self.until)
-        )
+        return rank == self.rank and attempt == self.attempt and self.active(step)
+
+    def active(self, step: int) -> bool:
+        """Whether this step is one of those in which it strikes."""
+        return step >= self.step and (self.until == 0 or step < self.until)
 
     def describe(self) -> str:
         """The fault as text that `parse_fault` reads back."""
@@ -42,21 +41,79 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class SlowCompute(Fault):
+class Slowness(Fault):
+    """Something takes `seconds` longer in each `every`-th step, counted from `step`."""
+
+    seconds: float = 0.15
+    every: int = 1
+
+    def active(self, step: int) -> bool:
+        """Whether this step is one of those in which it strikes."""
+        return super().active(step) and (step - self.step) % self.every == 0
+
+
+@dataclass(frozen=True)
+class SlowCompute(Slowness):
     """The rank's forward takes `seconds` longer per microbatch, as on a throttled device."""
 
     name: ClassVar[str] = "slow-compute"
     point: ClassVar[str] = "forward"
-    seconds: float = 0.15
 
 
 @dataclass(frozen=True)
-class SlowData(Fault):
+class StageImbalance(Slowness):
+    """Forward takes longer on every rank that shares the pipeline stage of `rank`."""
+
+    name: ClassVar[str] = "stage-imbalance"
+    point: ClassVar[str] = "forward"
+
+
+@dataclass(frozen=True)
+class SlowData(Slowness):
     """The rank's loader takes `seconds` longer per batch, as on slow storage."""
 
     name: ClassVar[str] = "slow-data"
     point: ClassVar[str] = "data"
     seconds: float = 0.5
+
+
+@dataclass(frozen=True)
+class SlowCollective(Slowness):
+    """The rank arrives in time, but one of its collectives moves data `seconds` longer: a bad link.
+
+    Whoever shares the collective leaves it later too.
+    """
+
+    name: ClassVar[str] = "slow-collective"
+    point: ClassVar[str] = "transfer"
+    seconds: float = 0.3
+
+
+@dataclass(frozen=True)
+class SkewedShard(Fault):
+    """The rank's samples are `ratio` times as long as its peers'."""
+
+    name: ClassVar[str] = "skewed-shard"
+    point: ClassVar[str] = "shard"
+    ratio: float = 1.6
+
+
+@dataclass(frozen=True)
+class CheckpointStall(Slowness):
+    """The rank's saves hold the loop up `seconds` longer, as on storage that others use too."""
+
+    name: ClassVar[str] = "checkpoint-stall"
+    point: ClassVar[str] = "checkpoint:begin"
+    seconds: float = 5.0
+
+
+@dataclass(frozen=True)
+class MemoryGrowth(Fault):
+    """The rank keeps `nbytes` more of host memory with every step, and touches them."""
+
+    name: ClassVar[str] = "memory-growth"
+    point: ClassVar[str] = "step"
+    nbytes: int = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -66,6 +123,29 @@ class Hang(Fault):
     name: ClassVar[str] = "hang"
     point: ClassVar[str] = "forward"
     seconds: float = 3600.0
+
+
+@dataclass(frozen=True)
+class GilLock(Hang):
+    """As `hang`, but asleep in native code that keeps the interpreter lock: no thread runs."""
+
+    name: ClassVar[str] = "gil-lock"
+
+
+@dataclass(frozen=True)
+class WrongOrder(Fault):
+    """The rank issues two collectives of that step in swapped order."""
+
+    name: ClassVar[str] = "wrong-order"
+    point: ClassVar[str] = "order"
+
+
+@dataclass(frozen=True)
+class WrongShape(Fault):
+    """The rank passes one collective of that step a tensor of another shape."""
+
+    name: ClassVar[str] = "wrong-shape"
+    point: ClassVar[str] = "shape"
 
 
 @dataclass(frozen=True)
@@ -90,7 +170,7 @@ class Kill(Fault):
 
 @dataclass(frozen=True)
 class NanGradients(Fault):
-    """The rank's first gradient becomes NaN in that step."""
+    """One of the rank's own gradients holds a NaN, before the ranks add theirs up; once."""
 
     name: ClassVar[str] = "nan-gradients"
     point: ClassVar[str] = "gradients"
@@ -111,7 +191,24 @@ class FlipBit(Fault):
 _HIGHEST_BIT = 31
 
 FAULTS: dict[str, type[Fault]] = {
-    kind.name: kind for kind in (SlowCompute, SlowData, Hang, Stop, Kill, NanGradients, FlipBit)
+    kind.name: kind
+    for kind in (
+        SlowCompute,
+        StageImbalance,
+        SlowData,
+        SlowCollective,
+        SkewedShard,
+        CheckpointStall,
+        MemoryGrowth,
+        Hang,
+        GilLock,
+        WrongOrder,
+        WrongShape,
+        Stop,
+        Kill,
+        NanGradients,
+        FlipBit,
+    )
 }
 """Every fault by its name."""
 
@@ -140,6 +237,8 @@ def parse_fault(text: str) -> Fault | None:
     fault = kind(**values)  # type: ignore[arg-type]
     if 0 < fault.until <= fault.step:
         raise UsageError(f"fault {name}: until must be 0 or after step {fault.step}")
+    if isinstance(fault, Slowness) and fault.every < 1:
+        raise UsageError(f"fault {name}: every must be at least 1")
     if isinstance(fault, FlipBit) and fault.bit > _HIGHEST_BIT:
         raise UsageError(f"fault {name}: bit must be 0 to {_HIGHEST_BIT}")
     return fault

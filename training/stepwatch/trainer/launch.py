@@ -22,7 +22,7 @@ from stepwatch.signals.errors import ConfigurationError, UsageError
 from .configure import as_flags, as_table
 from .data.shards import prepare_shards
 from .options import Options
-from .refusals import refuse, warnings_for
+from .refusals import refuse, refuse_faults, warnings_for
 
 PREEMPTED = 75
 """Exit code after a grace checkpoint: EX_TEMPFAIL of sysexits(3), try again later."""
@@ -133,6 +133,7 @@ def launch(options: Options, faults: Sequence[str]) -> int:
         StepwatchError: the run cannot be made; nothing was started.
     """
     refuse(options)
+    refuse_faults(options, filter(None, map(parse_fault, faults)))
     command = torchrun_command(options)
     environment = rank_environment(faults, os.environ)
     require_place_for(options.run.json)

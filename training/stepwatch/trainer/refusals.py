@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 
+from stepwatch.faults import Fault
+from stepwatch.faults.specs import NanGradients, SkewedShard, StageImbalance, WrongOrder
 from stepwatch.signals.errors import UsageError
 
 from .options import Options
@@ -132,6 +135,28 @@ def refuse(options: Options) -> None:
             raise UsageError(complaints[0])
     if complaints := _shape(options, size):
         raise UsageError(complaints[0])
+
+
+_NOT_HERE: dict[type[Fault], str] = {
+    WrongOrder: "this trainer issues one collective of its own per step, and has none to swap",
+    SkewedShard: "every sequence of this trainer has the same length",
+}
+
+
+def refuse_faults(options: Options, faults: Iterable[Fault]) -> None:
+    """Check that this run can suffer these faults.
+
+    Raises:
+        UsageError: it cannot; says why.
+    """
+    for fault in faults:
+        reason = _NOT_HERE.get(type(fault))
+        if isinstance(fault, StageImbalance) and options.parallel.mesh.pp == 1:
+            reason = "it needs a pipeline; give --mesh a pp of at least 2"
+        if isinstance(fault, NanGradients) and options.model.compile:
+            reason = "compiled layers keep their gradients to themselves; leave out --compile"
+        if reason is not None:
+            raise UsageError(f"fault {fault.name}: {reason}")
 
 
 def warnings_for(options: Options) -> list[str]:

@@ -187,7 +187,8 @@ def _built(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
         mesh_size=place.size,
         device=-1 if runtime.device.index is None else runtime.device.index,
     )
-    inject = Injector.from_env(rank=runtime.rank)
+    stage = range(place.pp * runtime.stage_ranks, (place.pp + 1) * runtime.stage_ranks)
+    inject = Injector.from_env(rank=runtime.rank, stage_ranks=stage)
     data = open_data(options, run_dir, runtime)
     share, busy = assemble(options, runtime), BusyTime()
     schedule = build_schedule(share, options, runtime, busy)

@@ -40,6 +40,7 @@ def _injecting(module: nn.Module, injector: Injector, steps: Steps) -> None:
         injector.at("forward", steps.number)
 
     module.register_forward_pre_hook(before)
+    injector.poison(module, lambda: steps.number)
 
 
 class Steps:
@@ -62,7 +63,7 @@ class Steps:
         self._injector = injector
         self._parameters = list(share.named_parameters().values())
         shape = runtime.place.shape
-        self._exchange = Exchange(runtime, watch, shape.data_ranks * shape.tp)
+        self._exchange = Exchange(runtime, watch, injector, shape.data_ranks * shape.tp)
         for part in share.parts:
             _injecting(part, injector, self)
 
@@ -85,10 +86,9 @@ class Steps:
         with step.phase("optimizer"):
             settle_gradients(self._parameters)
             gradients = local_gradients(self._parameters)
-            self._injector.transform("gradients", number, (local for _, local in gradients))
             squares = squared_share(gradients, self._runtime.stage_ranks, self._runtime.device)
             self._injector.at("collective", number)
-            agreed = self._exchange.run(loss, squares, stop=stop, saving=saving)
+            agreed = self._exchange.run(number, loss, squares, stop=stop, saving=saving)
             outcome = self._update(number, gradients, agreed)
         step.record(loss=outcome.loss, grad_norm=outcome.grad_norm)
         return outcome

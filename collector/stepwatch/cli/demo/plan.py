@@ -12,6 +12,8 @@ from stepwatch.faults import Fault, parse_fault
 from stepwatch.faults.specs import Hang, Kill, Stop
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, DataError, UsageError
+from stepwatch.trainer.options import Options
+from stepwatch.trainer.refusals import refuse_faults
 
 JOB = "demo"
 RANKS = 4
@@ -56,7 +58,8 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     """Check the options and create the demo's directories.
 
     Raises:
-        UsageError: a fault, a number or a place does not fit; nothing was started.
+        UsageError: a fault, a number or a place does not fit, or the demo cannot suffer the
+            fault; nothing was started.
         DataError: there is no data at `--data`.
         ConfigurationError: a directory cannot be written, or the port is in use.
     """
@@ -64,6 +67,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         raise UsageError(f"--steps {arguments.steps}: at least {LEAST_STEPS} steps make a run")
     texts = tuple(arguments.fault or [FAULT])
     faults = tuple(fault for fault in map(parse_fault, texts) if fault is not None)
+    refuse_faults(Options(), faults)
     for fault in faults:
         if fault.rank >= RANKS:
             raise UsageError(f"fault {fault.name}: rank {fault.rank}; the demo has ranks 0-3")
