@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.incidents import (
     ENDED,
+    MAX_SYMPTOMS,
     MAX_TIMELINE,
+    MERGED,
     OPEN,
     REOPEN_WITHIN_SECONDS,
     RESOLVE_AFTER_SECONDS,
@@ -121,6 +123,20 @@ def test_any_story_keeps_its_promises(turns: list[Turn]) -> None:
             assert incident_from(document).document() == document
             assert len(incident.timeline) <= MAX_TIMELINE
             assert (incident.resolved_at is None) == (incident.state == OPEN)
+            assert bool(incident.merged_into) == (incident.state == MERGED)
+            assert len(incident.symptoms) <= MAX_SYMPTOMS
+            assert incident.key not in [symptom["key"] for symptom in incident.symptoms]
+            if incident.state == MERGED:
+                assert incident.merged_into in story.incidents
+        open_ids = {item.key for item in story.incidents.values() if item.state == OPEN}
+        told_of = [
+            symptom["key"]
+            for item in changed
+            for symptom in item.symptoms
+            if item.state == OPEN and symptom["seen_at"] == story.now
+        ]
+        assert len(told_of) == len(set(told_of)), "a symptom stands under one cause"
+        assert not open_ids & set(told_of), "a symptom opens no incident"
 
 
 def test_opened_with_all_that_is_known() -> None:
@@ -223,3 +239,60 @@ def test_the_timeline_is_bounded() -> None:
     (incident,) = story.incidents.values()
     assert len(incident.timeline) == MAX_TIMELINE
     assert incident.timeline[0]["event"] == "began"
+
+
+def slower(step: int = 32) -> Finding:
+    return finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, step=step)
+
+
+def test_a_symptom_stands_in_the_incident_of_its_cause_and_opens_none() -> None:
+    story = Story()
+    (cause,) = story.turn(slower(), finding())
+    (symptom,) = cause.symptoms
+    assert cause.kind == "straggler" and symptom["kind"] == "throughput-regression"
+    assert (symptom["since_step"], symptom["seen_at"]) == (32, story.now)
+    (later,) = story.turn(finding(), slower())
+    assert later.symptoms[0]["first_seen_at"] == symptom["first_seen_at"] < story.now
+    assert later.symptoms[0]["seen_at"] == story.now
+
+
+def test_a_symptom_that_was_found_first_is_merged_when_its_cause_is_found() -> None:
+    story = Story()
+    (early,) = story.turn(slower())
+    cause, merged = story.turn(slower(), finding())
+    assert (merged.id, merged.state, merged.merged_into) == (early.id, MERGED, cause.id)
+    assert merged.timeline[-1]["event"] == "merged" and merged.resolved_at == story.now
+    assert cause.state == OPEN and cause.symptoms[0]["key"] == early.key
+    story.turn(slower(), finding())
+    assert story.states() == [MERGED, OPEN]
+
+
+def test_a_symptom_that_outlives_its_cause_becomes_its_own() -> None:
+    story = Story()
+    story.turn(slower())
+    story.turn(slower(), finding())
+    for _ in range(int(RESOLVE_AFTER_SECONDS) - 1):
+        story.turn(slower())
+        assert story.states() == [MERGED, OPEN], "a detector that pauses changes nothing"
+    story.turn(slower())
+    assert story.states() == [OPEN, RESOLVED]
+    assert [item.merged_into for item in story.incidents.values()] == ["", ""]
+
+
+def test_what_a_cause_costs_is_known_from_its_symptoms_where_it_cannot_say() -> None:
+    story = Story()
+    skew = finding(FindingKind.DATA_SKEW, lost=math.nan)
+    (cause,) = story.turn(skew, finding(lost=0.25))
+    assert cause.kind == "data-skew" and cause.throughput_lost_ratio == 0.25
+
+
+def test_symptoms_are_bounded_and_the_newest_stay() -> None:
+    story = Story()
+    many = [
+        finding(FindingKind.SLOW_COLLECTIVE, NO_RANK)._replace(subject=f"group-{number}")
+        for number in range(MAX_SYMPTOMS + 5)
+    ]
+    story.turn(finding(), *many[:5])
+    (cause,) = story.turn(finding(), *many[5:])
+    assert len(cause.symptoms) == MAX_SYMPTOMS
+    assert {item["seen_at"] for item in cause.symptoms} == {story.now}

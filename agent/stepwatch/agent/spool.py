@@ -38,7 +38,7 @@ from stepwatch.signals.wire import Rows, Segment, SegmentKey
 logger = logging.getLogger(__name__)
 
 DEFAULT_LIMIT_BYTES = 256 << 20
-_EXPENDABLE = (Kind.STEP, Kind.COLLECTIVE, Kind.RANK_STATE, Kind.HOST)
+_EXPENDABLE = (Kind.STEP, Kind.COLLECTIVE, Kind.RANK_STATE, Kind.HOST, Kind.NIC)
 _IN_RINGS = (Kind.STEP, Kind.COLLECTIVE)
 """Expendable kinds that come from rings: what is dropped of them leaves a gap."""
 _MAX_REMEMBERED_RINGS = 65_536

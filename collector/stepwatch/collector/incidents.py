@@ -2,7 +2,11 @@
 
 open ──▶ resolved      the finding has stayed away for `RESOLVE_AFTER_SECONDS`
      ──▶ ended         the job, or the attempt it is about, ended while the incident was open
+     ──▶ merged        its cause was found later; `merged_into` names the cause's incident
 resolved ──▶ open      the finding is back within `REOPEN_WITHIN_SECONDS`, or is the very same one
+merged ──▶ open        the same, once the finding stays and its cause does not
+A finding that another explains (`causes/join.toml`) is a symptom: it stands in the incident of its
+cause and opens none. An open incident goes on explaining its symptoms until it resolves.
 While telemetry is lost, incidents about the ranks neither open nor resolve.
 """
 
@@ -10,25 +14,33 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from stepwatch.collector.causes import Group, identity, join
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.signals.names import ALERT_OF, FindingKind
+from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 
-OPEN, RESOLVED, ENDED = "open", "resolved", "ended"
+OPEN, RESOLVED, ENDED, MERGED = "open", "resolved", "ended", "merged"
+STATES = (OPEN, RESOLVED, ENDED, MERGED)
 UNKNOWN_NODE = "unknown"
 RESOLVE_AFTER_SECONDS = 15.0
 REOPEN_WITHIN_SECONDS = 300.0
 """A finding that comes back this soon reopens its incident instead of opening another."""
 MAX_TIMELINE = 200
+MAX_SYMPTOMS = 32
+"""Symptoms kept in an incident, those seen last."""
 
 
 @dataclass(frozen=True)
 class Incident:
     """One cause and its story. Times are Unix seconds; `detected_after_seconds` runs from the
     beginning of the trouble to the finding; impact counts device-seconds lost while open.
+
+    `symptoms` are what the cause explains: kind, rank, phase, cause, summary, since_step, and when
+    it was first and last seen (`first_seen_at`, `seen_at`). `merged_into` is the id of the incident
+    under which this one was folded, empty otherwise.
     """
 
     id: str
@@ -55,6 +67,9 @@ class Incident:
     runbook: str
     evidence: list[dict[str, Any]] = field(default_factory=list)
     timeline: list[dict[str, Any]] = field(default_factory=list)
+    symptoms: list[dict[str, Any]] = field(default_factory=list)
+    subject: str = ""
+    merged_into: str = ""
 
     def document(self) -> dict[str, Any]:
         """The incident as JSON holds it: a number that is not finite becomes null."""
@@ -100,29 +115,146 @@ def advance(
     known: Iterable[Incident], findings: Iterable[Finding], moment: Moment
 ) -> list[Incident]:
     """The incidents that are new or changed."""
-    by_key: dict[str, Incident] = {}
-    by_id: dict[str, Incident] = {}
-    for incident in sorted(known, key=lambda incident: incident.opened_at):
-        by_key[incident.key] = by_id[incident.id] = incident
-    changed: list[Incident] = []
-    seen: set[str] = set()
-    for finding in findings:
-        key = _key(moment, finding)
-        if key in seen or (moment.frozen and finding.kind is not FindingKind.TELEMETRY_LOST):
-            continue
-        seen.add(key)
-        before = by_key.get(key)
-        if before is None or not _continues(before, moment):
-            fresh = _opened(key, finding, moment)
-            before = by_id.get(fresh.id)
+    book = _Book(known, moment)
+    told = [finding for finding in findings if not moment.frozen or _is_blindness(finding)]
+    heard = list({identity(finding): finding for finding in reversed(told)}.values())
+    for group in join(heard, book.remembered(heard), moment.nodes, book.open_since()):
+        cause = book.seen(group) if group.seen else book.by_key[_key(moment, group.cause)]
+        book.put(_with_symptoms(cause, group, moment))
+        for symptom in group.symptoms:
+            book.fold(_key(moment, symptom), cause)
+    for incident in list(book.by_key.values()):
+        if incident.state == OPEN and incident.key not in book.handled:
+            for resolved in _without_finding(incident, moment):
+                book.put(resolved)
+    return list(book.changed.values())
+
+
+class _Book:
+    """A job's incidents while one evaluation turns them over; the newest of each key counts."""
+
+    def __init__(self, known: Iterable[Incident], moment: Moment) -> None:
+        self.moment = moment
+        self.by_key: dict[str, Incident] = {}
+        self.by_id: dict[str, Incident] = {}
+        self.changed: dict[str, Incident] = {}
+        self.handled: set[str] = set()
+        for incident in sorted(known, key=lambda incident: incident.opened_at):
+            self.by_key[incident.key] = self.by_id[incident.id] = incident
+
+    def put(self, incident: Incident) -> None:
+        """Take in what became of an incident."""
+        self.by_key[incident.key] = self.by_id[incident.id] = incident
+        self.handled.add(incident.key)
+        self.changed[incident.id] = incident
+
+    def open_since(self) -> dict[tuple[FindingKind, int, str], float]:
+        """When each open incident of this attempt opened."""
+        return {identity(_finding_of(item)): item.opened_at for item in self._open()}
+
+    def remembered(self, heard: Iterable[Finding]) -> list[Finding]:
+        """What the open incidents of this attempt are about, where it is not heard of just now."""
+        if self.moment.frozen or self.moment.ended:
+            return []
+        heard_of = {_key(self.moment, finding) for finding in heard}
+        oldest = self.moment.now - RESOLVE_AFTER_SECONDS
+        quiet = (item for item in self._open() if item.key not in heard_of)
+        return [_finding_of(item) for item in quiet if item.last_seen_at > oldest]
+
+    def seen(self, group: Group) -> Incident:
+        """The incident of a cause that is seen now, opened if there is none that goes on."""
+        key = _key(self.moment, group.cause)
+        finding = group.cause._replace(lost_ratio=_lost_ratio(group))
+        before = self.by_key.get(key)
+        if before is None or not _continues(before, self.moment):
+            fresh = _opened(key, finding, self.moment)
+            before = self.by_id.get(fresh.id)
             if before is None:
-                changed.append(fresh)
-                continue
-        changed.append(_seen_again(before, finding, moment))
-    for incident in by_key.values():
-        if incident.state == OPEN and incident.key not in seen:
-            changed.extend(_without_finding(incident, moment))
-    return changed
+                return fresh
+        return _seen_again(before, finding, self.moment)
+
+    def fold(self, key: str, cause: Incident) -> None:
+        """The incident of a symptom, if it is open, ends under its cause."""
+        symptom = self.by_key.get(key)
+        if symptom is None or symptom.state != OPEN or symptom.id == cause.id:
+            return
+        timeline = _noted(symptom.timeline, self.moment.now, MERGED, f"explained by {cause.id}")
+        self.put(
+            replace(
+                symptom,
+                state=MERGED,
+                resolved_at=self.moment.now,
+                merged_into=cause.id,
+                timeline=timeline,
+            )
+        )
+
+    def _open(self) -> list[Incident]:
+        return [
+            item
+            for item in self.by_key.values()
+            if item.state == OPEN and item.attempt == self.moment.attempt and item.kind in _KINDS
+        ]
+
+
+def _is_blindness(finding: Finding) -> bool:
+    return finding.kind is FindingKind.TELEMETRY_LOST
+
+
+def _finding_of(incident: Incident) -> Finding:
+    """What an incident is about, without its evidence; a cause of another version is unknown."""
+    cause = Cause(incident.cause) if incident.cause in _CAUSES else Cause.UNKNOWN
+    lost, ratio = incident.throughput_lost_ratio, incident.slowdown_ratio
+    return Finding(
+        FindingKind(incident.kind),
+        incident.rank,
+        incident.phase,
+        cause,
+        incident.summary,
+        incident.since_step,
+        math.nan,
+        0.0,
+        math.nan if ratio is None else ratio,
+        math.nan if lost is None else lost,
+        (),
+        incident.node,
+        incident.subject,
+    )
+
+
+_CAUSES = frozenset(cause.value for cause in Cause)
+_KINDS = frozenset(kind.value for kind in FindingKind)
+
+
+def _lost_ratio(group: Group) -> float:
+    """What a cause costs: its own share, or where it does not know, the largest of its symptoms."""
+    if not math.isnan(group.cause.lost_ratio):
+        return group.cause.lost_ratio
+    known = [item.lost_ratio for item in group.symptoms if not math.isnan(item.lost_ratio)]
+    return max(known, default=math.nan)
+
+
+def _with_symptoms(incident: Incident, group: Group, moment: Moment) -> Incident:
+    known = {item["key"]: item for item in incident.symptoms}
+    for finding in group.symptoms:
+        key = _key(moment, finding)
+        known[key] = _symptom(key, finding, known.pop(key, {}), moment.now)
+    symptoms = list(known.values())[-MAX_SYMPTOMS:]
+    return replace(incident, symptoms=symptoms)
+
+
+def _symptom(key: str, finding: Finding, before: Mapping[str, Any], now: float) -> dict[str, Any]:
+    return {
+        "key": key,
+        "kind": finding.kind.value,
+        "rank": finding.rank,
+        "phase": finding.phase,
+        "cause": finding.cause.value,
+        "summary": finding.summary,
+        "since_step": finding.began_step,
+        "first_seen_at": before.get("first_seen_at", now),
+        "seen_at": now,
+    }
 
 
 def _key(moment: Moment, finding: Finding) -> str:
@@ -134,7 +266,7 @@ def _continues(incident: Incident, moment: Moment) -> bool:
     if incident.state == OPEN:
         return True
     recent = moment.now - (incident.resolved_at or 0.0) < REOPEN_WITHIN_SECONDS
-    return incident.state == RESOLVED and recent
+    return incident.state in (RESOLVED, MERGED) and recent
 
 
 def _opened(key: str, finding: Finding, moment: Moment) -> Incident:
@@ -170,6 +302,7 @@ def _opened(key: str, finding: Finding, moment: Moment) -> Incident:
             {"at": began, "event": "began", "text": f"step {finding.began_step}"},
             {"at": moment.now, "event": "opened", "text": finding.summary},
         ],
+        subject=finding.subject,
     )
     return replace(incident, device_seconds_lost=_lost(finding, moment, moment.now - began))
 
@@ -198,6 +331,7 @@ def _seen_again(incident: Incident, finding: Finding, moment: Moment) -> Inciden
         device_seconds_lost=incident.device_seconds_lost + _lost(finding, moment, elapsed),
         evidence=[item._asdict() for item in finding.evidence],
         timeline=timeline,
+        merged_into="",
     )
 
 

@@ -50,6 +50,8 @@ class Kind(IntEnum):
     MEMORY = 11
     DIAGNOSIS = 12
     FLIGHT = 13
+    DEVICE = 14
+    NIC = 15
 
 
 class StepFlag(IntFlag):
@@ -121,6 +123,23 @@ class GilState(IntEnum):
     UNKNOWN = 0
     FREE = 1
     HELD = 2
+
+
+class Throttle(IntFlag):
+    """Why a device's clocks are held down, as NVML names the reasons (`nvmlClocksEventReasons`).
+
+    Source: NVML API reference, "Clocks Event Reasons".
+    """
+
+    IDLE = 0x1
+    APPLICATION_CLOCKS = 0x2
+    POWER_CAP = 0x4
+    HARDWARE_SLOWDOWN = 0x8
+    SYNC_BOOST = 0x10
+    THERMAL = 0x20
+    HARDWARE_THERMAL = 0x40
+    HARDWARE_POWER_BRAKE = 0x80
+    DISPLAY_CLOCKS = 0x100
 
 
 class ProcessState(IntEnum):
@@ -219,6 +238,8 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("world", "<u4"),
         # Monotonic moment at which the process was seen to end; 0 while it lives or if unknown.
         ("gone_ns", "<u8"),
+        # Page faults that had to wait for a disk, since the process began; NaN if unknown.
+        ("major_faults", "<f4"),
         ("job_class", "S32"),
     ],
     # What a suspect rank was found doing, asked from outside; -1 where a counter is not known.
@@ -252,6 +273,44 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("memory_available_bytes", "<u8"),
         ("memory_total_bytes", "<u8"),
         ("major_faults_per_second", "<f4"),
+        # The process that used most CPU of those that are no rank: CPUs' worth, pid 0 if unknown.
+        ("neighbour_cpu_ratio", "<f4"),
+        ("neighbour_pid", "<u4"),
+        ("neighbour", "S32"),
+    ],
+    # One reading of one device, its number on the node in `device`, the rank that runs on it in
+    # `rank`. NaN where the driver does not tell; counters count since the driver was loaded.
+    Kind.DEVICE: [
+        ("device", "<i4"),
+        ("lost", "<i2"),  # 1 fallen off the bus, 0 there, -1 unknown
+        ("throttle", "<i8"),  # bits of `Throttle`, -1 unknown
+        ("xid", "<i4"),  # number of the newest XID error since the agent began, 0 none, -1 unknown
+        ("xid_count", "<f4"),
+        ("busy_ratio", "<f4"),
+        ("memory_used_bytes", "<f8"),
+        ("memory_total_bytes", "<f8"),
+        ("clock_hertz", "<f8"),
+        ("clock_limit_hertz", "<f8"),
+        ("power_watts", "<f4"),
+        ("power_limit_watts", "<f4"),
+        ("temperature_celsius", "<f4"),
+        ("ecc_corrected", "<f8"),
+        ("ecc_uncorrected", "<f8"),
+        ("pcie_replays", "<f8"),
+        ("nvlink_errors", "<f8"),
+    ],
+    # One reading of one network interface, or of all TCP of the node where `interface` is empty.
+    # Counters since boot; NaN where the kernel does not tell.
+    Kind.NIC: [
+        ("interface", "S16"),
+        ("received_bytes", "<f8"),
+        ("sent_bytes", "<f8"),
+        ("errors", "<f8"),
+        ("drops", "<f8"),
+        ("carrier_changes", "<f8"),
+        ("speed_bits_per_second", "<f8"),
+        ("tcp_sent_segments", "<f8"),
+        ("tcp_retransmits", "<f8"),
     ],
     # Records known to be lost: overwritten in the ring or dropped from a full spool.
     Kind.GAP: [("first_seq", "<u8"), ("last_seq", "<u8"), ("text", "S32")],

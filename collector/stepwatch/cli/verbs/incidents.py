@@ -9,6 +9,7 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
+from stepwatch.collector.incidents import STATES
 
 EXAMPLE = "stepwatch incidents --state open --collector http://collector:8480"
 
@@ -16,7 +17,7 @@ EXAMPLE = "stepwatch incidents --state open --collector http://collector:8480"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--job", help="only this job's")
-    parser.add_argument("--state", choices=("open", "resolved", "ended"), help="only in this state")
+    parser.add_argument("--state", choices=STATES, help="only in this state")
     parser.add_argument("--id", help="one incident, with its evidence and timeline")
     add_source_arguments(parser)
 

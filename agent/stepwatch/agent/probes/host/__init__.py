@@ -88,6 +88,7 @@ class HostProbe:
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
         memory = parse_table(self._text("meminfo"))
         row["rank"], row["time_ns"] = UNKNOWN_RANK, now
+        row["neighbour_cpu_ratio"] = UNKNOWN_FLOAT
         row["cpu_busy_ratio"], row["cpu_steal_ratio"] = self._cpu_ratios()
         for resource in ("cpu", "memory", "io"):
             row[f"{resource}_pressure_ratio"] = self._pressure(resource)

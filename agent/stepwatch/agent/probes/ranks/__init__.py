@@ -12,7 +12,7 @@ import numpy as np
 from stepwatch.agent.probes import Rows
 from stepwatch.signals.blackbox import RingReader
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, Kind, ProcessState
+from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, Kind, ProcessState
 
 _STATES = {
     "R": ProcessState.RUNNING,
@@ -37,6 +37,7 @@ class ProcessFacts(NamedTuple):
     cpu_seconds: float = 0.0
     run_queue_seconds: float = 0.0
     resident_bytes: int = 0
+    major_faults: float = UNKNOWN_FLOAT
 
 
 def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> ProcessFacts:
@@ -51,6 +52,7 @@ def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> Pro
             (int(fields[11]) + int(fields[12])) / _TICKS,
             _run_queue_seconds(folder),
             int(fields[21]) * _PAGE,
+            float(fields[9]),
         )
     except (FileNotFoundError, ProcessLookupError):
         return ProcessFacts(ProcessState.GONE)
@@ -127,6 +129,7 @@ class RanksProbe:
             "cpu_seconds": facts.cpu_seconds,
             "run_queue_seconds": facts.run_queue_seconds,
             "resident_bytes": facts.resident_bytes,
+            "major_faults": facts.major_faults,
             "overruns": min(watched.overruns, _MOST),
             "torn": min(watched.torn, _MOST),
             "hook_errors": min(reader.hook_errors, _MOST),
