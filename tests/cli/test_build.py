@@ -46,7 +46,7 @@ def test_addresses_reach_rules_and_dashboard(tmp_path: Path) -> None:
     assert told["runbook_url"].startswith("https://w.example/r/TrainingHang?job=")
     assert told["dashboard_url"].startswith("https://g.example/d/stepwatch-training-job?var-job=")
     page = json.loads((tmp_path / "training-job.json").read_text())
-    assert page["links"][0]["url"] == "https://w.example/r/TrainingHang"
+    assert page["links"][0]["url"] == "https://w.example/r/TrainingDesync"
 
 
 def test_in_a_checkout_it_writes_the_generated_folders(

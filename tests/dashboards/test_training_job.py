@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
+from stepwatch.alerts.spec import Severity
 from stepwatch.cli import artefacts
 from stepwatch.dashboards import training_job
 from stepwatch.dashboards.sdk import dashboard as models
+from stepwatch.signals.names import ALERT_OF
 
 LINKS = Links(DEFAULT_RUNBOOKS, f"{DEFAULT_GRAFANA}/d/{training_job.UID}")
 # Since Grafana 8.0; the number that a dashboard of schema v1 must at least carry to be left as is.
@@ -115,12 +118,15 @@ def test_variables_are_the_source_and_one_job(page: dict[str, Any]) -> None:
 
 def test_runbook_links_are_in_view(page: dict[str, Any]) -> None:
     titles = [link["title"] for link in page["links"]]
-    assert titles == [
-        "Runbook TrainingHang",
-        "Runbook TrainingStraggler",
-        "Runbook TrainingTelemetryLost",
-    ]
+    paging = {alert.name for alert in ALERTS if alert.severity is Severity.PAGE}
+    assert titles == [f"Runbook {name}" for name in sorted(paging)]
     assert all("placement" not in link for link in page["links"])
+
+
+def test_the_table_of_incidents_leads_to_every_runbook(page: dict[str, Any]) -> None:
+    (panel,) = (panel for panel in page["panels"] if panel["title"] == "Incidents by kind")
+    titles = {link["title"] for link in panel["links"]}
+    assert titles == {f"Runbook {name}" for name in ALERT_OF.values()}
 
 
 def test_stragglers_join_rank_and_slowdown(page: dict[str, Any]) -> None:

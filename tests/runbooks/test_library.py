@@ -52,7 +52,7 @@ def test_a_page_fits_into_a_night(name: str) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="TrainingHang, TrainingStraggler"):
+    with pytest.raises(UsageError, match="TrainingDesync, TrainingHang"):
         runbooks.load("TrainingHung")
 
 

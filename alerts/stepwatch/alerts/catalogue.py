@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from . import hang, straggler, telemetry
+from . import broken, hang, slow, straggler, telemetry
 from .spec import Alert
 
-ALERTS: tuple[Alert, ...] = (hang.ALERT, straggler.ALERT, telemetry.ALERT)
+ALERTS: tuple[Alert, ...] = (
+    hang.ALERT,
+    straggler.ALERT,
+    telemetry.ALERT,
+    *broken.ALERTS,
+    *slow.ALERTS,
+)
 """Every alert that stepwatch ships."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from stepwatch.alerts import rules, thresholds
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
+from stepwatch.alerts.spec import Severity
 from stepwatch.dashboards import finalise, training_job
 from stepwatch.dashboards.marks import Marks
 from stepwatch.signals.errors import ConfigurationError
@@ -76,6 +77,7 @@ def _dashboards(links: Links) -> list[Artefact]:
         stalled_seconds=thresholds.STALLED_SECONDS,
         stale_seconds=thresholds.STALE_SECONDS,
         runbooks={alert.name: links.runbook(alert.name) for alert in ALERTS},
+        paging=frozenset(alert.name for alert in ALERTS if alert.severity is Severity.PAGE),
     )
     text = finalise.text(training_job.build(marks))
     return [Artefact(DASHBOARDS, training_job.FILE, text)]

@@ -11,7 +11,7 @@ class Marks:
     """Lines drawn on panels, each the threshold of an alert, and the runbook of each alert.
 
     `slowdown_ratio` and `coverage_ratio` are ratios, `stalled_seconds` and `stale_seconds` seconds;
-    `runbooks` maps an alert's name to the address of its page.
+    `runbooks` maps an alert's name to the address of its page; `paging` names the alerts that page.
     """
 
     slowdown_ratio: float
@@ -19,3 +19,4 @@ class Marks:
     stalled_seconds: float
     stale_seconds: float
     runbooks: Mapping[str, str]
+    paging: frozenset[str]

@@ -61,7 +61,7 @@ def wrong(marks: Marks) -> Section:
     """What is wrong: incidents, progress, coverage, SLOs, stragglers."""
     return Section(
         "What is wrong",
-        [*_signs_of_life(marks), _incidents(), _states(), _budgets(), _stragglers(marks)],
+        [*_signs_of_life(marks), _incidents(marks), _states(), _budgets(), _stragglers(marks)],
     )
 
 
@@ -82,13 +82,13 @@ def _signs_of_life(marks: Marks) -> list[Panel]:
         number(running, Line(queries.RUNNING)),
         number(incidents, Line(queries.INCIDENT_COUNT), ANY),
         number(stalled, Line(queries.WITHOUT_PROGRESS), _below(marks.stalled_seconds)).links(
-            [_runbook(marks, ALERT_HANG)]
+            [runbook(marks, ALERT_HANG)]
         ),
         number(age, Line(queries.RECORD_AGE), _below(marks.stale_seconds)).links(
-            [_runbook(marks, ALERT_TELEMETRY_LOST)]
+            [runbook(marks, ALERT_TELEMETRY_LOST)]
         ),
         number(coverage, Line(queries.COVERAGE), _above(marks.coverage_ratio)).links(
-            [_runbook(marks, ALERT_TELEMETRY_LOST)]
+            [runbook(marks, ALERT_TELEMETRY_LOST)]
         ),
     ]
 
@@ -101,14 +101,16 @@ def _above(mark: float) -> Steps:
     return ((None, BAD), (mark, GOOD))
 
 
-def _runbook(marks: Marks, alert: str) -> builders.DashboardLink:
+def runbook(marks: Marks, alert: str) -> builders.DashboardLink:
+    """Link to the runbook of an alert."""
     return link(f"Runbook {alert}", marks.runbooks[alert])
 
 
-def _incidents() -> Panel:
+def _incidents(marks: Marks) -> Panel:
     about = About("Incidents by kind", "Open incidents; `stepwatch incidents` names the evidence.")
     columns = {KIND: "kind", "Value": "open"}
-    return rows(about, Line(queries.OPEN_INCIDENTS), columns=columns, height=8)
+    table = rows(about, Line(queries.OPEN_INCIDENTS), columns=columns, height=8)
+    return table.links([runbook(marks, alert) for alert in sorted(marks.runbooks)])
 
 
 def _states() -> Panel:
@@ -142,7 +144,7 @@ def _stragglers(marks: Marks) -> Panel:
         "Value #B": "slowdown",
     }
     table = rows(about, Line(queries.STRAGGLERS), Line(queries.SLOWDOWN), columns=columns)
-    return table.links([_runbook(marks, ALERT_STRAGGLER)])
+    return table.links([runbook(marks, ALERT_STRAGGLER)])
 
 
 def pace() -> Section:

@@ -7,9 +7,9 @@ from stepwatch.signals.names import JOB
 from . import queries
 from .layout import place
 from .marks import Marks
-from .panels import SOURCE, link
+from .panels import SOURCE
 from .sdk import builders, dashboard
-from .sections import checkpoints, pace, telemetry, where_time_goes, wrong
+from .sections import checkpoints, pace, runbook, telemetry, where_time_goes, wrong
 
 UID = "stepwatch-training-job"
 """Stable id, and so address, of the dashboard."""
@@ -45,8 +45,9 @@ def _frame(marks: Marks) -> builders.Dashboard:
         .with_variable(_job())
         .annotation(_attempts())
     )
-    for alert, url in sorted(marks.runbooks.items()):
-        page = page.link(link(f"Runbook {alert}", url))
+    # One line of links: who is woken finds the page here, the others on the table of incidents.
+    for alert in sorted(marks.paging):
+        page = page.link(runbook(marks, alert))
     return page
 
 

@@ -1,0 +1,74 @@
+"""What breaks a run or its numbers: desync, lost ranks, bad values, memory, loss."""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import FindingKind
+
+from .spec import Severity
+from .verdict import Told, alert
+
+_TOLD = (
+    # The job stands still and will not go on by itself.
+    Told(
+        FindingKind.DESYNC,
+        Severity.PAGE,
+        "its ranks wait for different collectives",
+        "The ranks disagree about what comes next: another order, operation or shape.",
+        "Every device of the job is paid for and idle. It never goes on by itself: at the "
+        "collective timeout it crashes.",
+        "Run `stepwatch incidents`: it names the rank that differs, and what it does instead. "
+        "Look at it before anybody restarts the job, since the evidence dies with the process.",
+    ),
+    # The launcher restarts once by itself; a job that does not come back pages as a hang.
+    Told(
+        FindingKind.RANK_FAILED,
+        Severity.TICKET,
+        "a rank ended before its time",
+        "A rank's process died or raised an exception while the job runs.",
+        "The launcher restarts all ranks; the steps since the newest verified checkpoint are lost.",
+        "Run `stepwatch status`: does a new attempt make steps? If not, do not wait for the "
+        "collective timeout: go on with the runbook.",
+    ),
+    # Every further step is wasted, and a checkpoint taken now holds the damage.
+    Told(
+        FindingKind.NON_FINITE,
+        Severity.PAGE,
+        "its numbers are no longer finite",
+        "A rank holds NaN or Inf in its loss or gradients.",
+        "Without a guard in the trainer the parameters are lost from this step on, and each "
+        "checkpoint written now keeps the damage.",
+        "Run `stepwatch incidents`: it names the first rank and step. Keep the newest checkpoint "
+        "from before that step from being deleted.",
+    ),
+    Told(
+        FindingKind.SILENT_CORRUPTION,
+        Severity.PAGE,
+        "replicas that must agree differ",
+        "Parameters that data-parallel replicas hold in common are not the same on all of them.",
+        "The model trained is not the model meant. Each checkpoint since the first difference may "
+        "hold wrong numbers.",
+        "Run `stepwatch incidents`: it names the rank and the step. Keep the newest checkpoint "
+        "from before that step from being deleted, and take the node out.",
+    ),
+    # A restart from a checkpoint costs minutes and frees the memory; a crash loop is seen apart.
+    Told(
+        FindingKind.MEMORY_GROWTH,
+        Severity.TICKET,
+        "the memory of a rank keeps growing",
+        "A rank's memory grows from step to step and would reach its limit.",
+        "When it reaches the limit, the rank is killed and the whole job restarts, over and over.",
+        "Run `stepwatch incidents`: it names the rank, device or host, and when it is full.",
+    ),
+    # A decision for the owner of the model in the morning; broken numbers page as non-finite.
+    Told(
+        FindingKind.LOSS_ANOMALY,
+        Severity.TICKET,
+        "the loss does not fall as it did",
+        "The loss jumped, drifts upwards or stands still.",
+        "The devices may be paid for nothing: what is learned now may have to be thrown away.",
+        "Run `stepwatch incidents`: it names the step. What changed there: data, learning rate, "
+        "a restart?",
+    ),
+)
+
+ALERTS = tuple(alert(told) for told in _TOLD)

@@ -1,0 +1,66 @@
+"""What costs a run its time and nothing else: tickets for the morning."""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import FindingKind
+
+from .spec import Severity
+from .verdict import Told, alert
+
+_WHERE = "Run `stepwatch incidents`: it names"
+
+_TOLD = (
+    Told(
+        FindingKind.DATA_STALL,
+        Severity.TICKET,
+        "its ranks wait for data",
+        "The loaders do not keep up: too much of each step is spent waiting for a batch.",
+        "Every device idles for that share of each step.",
+        f"{_WHERE} the share lost, and whether all ranks wait or those of one node.",
+    ),
+    Told(
+        FindingKind.DATA_SKEW,
+        Severity.TICKET,
+        "its ranks do not get the same amount of data",
+        "One rank's batches hold more or fewer tokens than those of its peers.",
+        "The rank with the most work sets the pace, and the mean of the gradients is weighted "
+        "wrongly if the trainer counts ranks instead of tokens.",
+        f"{_WHERE} the rank and its share of the tokens.",
+    ),
+    Told(
+        FindingKind.PIPELINE_BUBBLE,
+        Severity.TICKET,
+        "its pipeline idles more than its schedule needs",
+        "The stages of the pipeline wait for each other longer than the schedule's ideal.",
+        "Every stage pays for the slowest one in each step.",
+        f"{_WHERE} the stage that limits the pipeline and the bubble beside its ideal.",
+    ),
+    Told(
+        FindingKind.SLOW_COLLECTIVE,
+        Severity.TICKET,
+        "a collective moves its bytes slowly",
+        "The transfer itself is slow, not the wait for a late rank.",
+        "Every rank of the group is blocked for as long, in each step.",
+        f"{_WHERE} the operation, the group, and whether one node's link or all are slow.",
+    ),
+    Told(
+        FindingKind.CHECKPOINT_STALL,
+        Severity.TICKET,
+        "its checkpoints hold the training up",
+        "Saving keeps the ranks from their next step for longer than it did or than it may.",
+        "Every device idles while a checkpoint is written; if storage fails, a restart loses more "
+        "and more steps.",
+        f"{_WHERE} how long it took. Run `stepwatch status`: is the newest verified "
+        "checkpoint still young?",
+    ),
+    Told(
+        FindingKind.THROUGHPUT_REGRESSION,
+        Severity.TICKET,
+        "it makes fewer steps per hour than before",
+        "All ranks became slower together, against the run's own past or against its class.",
+        "The run takes longer and costs more by that ratio.",
+        f"{_WHERE} the step since when, and the phase that grew.",
+    ),
+)
+
+ALERTS = tuple(alert(told) for told in _TOLD)
