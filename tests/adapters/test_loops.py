@@ -1,10 +1,11 @@
-"""The real Accelerate and Lightning on two ranks, with and without their adapters."""
+"""Loops of real frameworks, and one in Megatron-LM's style, with and without their adapters."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+import torch
 
 from stepwatch.signals.records import Kind, Op
 
@@ -15,11 +16,15 @@ pytestmark = pytest.mark.usefixtures("rings")
 RANKS, BATCHES, SLOW_RANK = 2, 28, 1
 
 
-@pytest.mark.parametrize(("framework", "per_step"), [("accelerate", 2), ("lightning", 1)])
+LOOPS = [("accelerate", 2), ("lightning", 1), ("deepspeed", 2), ("megatron", 2)]
+
+
+@pytest.mark.parametrize(("framework", "per_step"), LOOPS)
 def test_the_slow_rank_is_named_and_nothing_is_changed(
     tmp_path: Path, rings: Path, launch: Launch, framework: str, per_step: int
 ) -> None:
-    pytest.importorskip(framework, reason=f"{framework} is not installed: make test-adapters")
+    if framework != "megatron":  # a style of loop here, not a package
+        pytest.importorskip(framework, reason=f"{framework} is not installed: make test-adapters")
     plain, adapted, watched = (tmp_path / name for name in ("plain", "adapted", "watched"))
     for folder, prefix, words in (
         (plain, [], []),
@@ -48,3 +53,13 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
     told = tables(rings / "adapted")[0][Kind.STEP]["loss"]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
     assert told.tolist() == pytest.approx(logged[per_step - 1 :: per_step], rel=1e-6)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torchtitan trains on a CUDA device only")
+def test_torchtitan_is_followed_step_by_step(tmp_path: Path, rings: Path, launch: Launch) -> None:
+    pytest.importorskip("torchtitan", reason="torchtitan is not installed")
+    ended = launch(*torchrun(1, "titan.py", str(tmp_path)))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    steps = tables(rings / "adapted")[0][Kind.STEP]
+    assert steps["step"].tolist() == list(range(1, 11))
+    assert (steps["tokens"] > 0).all() and (steps["backward_ns"] > 0).all()

@@ -1,4 +1,4 @@
-"""An Accelerate loop or a Lightning fit on two ranks, watched by its adapter if asked to."""
+"""Loops of four frameworks on two ranks, watched by the framework's adapter if asked to."""
 
 from __future__ import annotations
 
@@ -122,10 +122,102 @@ def lightning(folder: Path, *, watched: bool) -> list[float]:
     return losses
 
 
+def deepspeed(folder: Path, *, watched: bool) -> list[float]:
+    """Losses of a DeepSpeed loop, ZeRO 1, that accumulates two batches per step."""
+    import deepspeed as ds
+    from torch.utils.data.distributed import DistributedSampler
+
+    model = network()
+    config = {
+        "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 2,
+        "gradient_clipping": 1.0,
+        "zero_optimization": {"stage": 1},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    engine, *_ = ds.initialize(model=model, optimizer=optimizer, config=config)
+    data = loader().dataset
+    batches: DataLoader[Any] = DataLoader(data, batch_size=4, sampler=DistributedSampler(data))
+    watch = None
+    if watched:
+        from stepwatch.hooks.adapters.deepspeed import watch_engine
+
+        watch = watch_engine(engine, job="adapted")
+    losses = []
+    for _ in range(2):
+        for inputs, targets in batches:
+            loss = torch.nn.functional.cross_entropy(engine(inputs), targets)
+            engine.backward(loss)
+            engine.step()
+            losses.append(loss.item())
+    engine.save_checkpoint(str(folder / "state"))
+    if watch is not None:
+        watch.finish()
+        watch.close()
+    return losses
+
+
+def megatron(folder: Path, *, watched: bool) -> list[float]:
+    """Losses of a loop around a `train_step` of Megatron-LM's signature, two microbatches a step.
+
+    Megatron's own schedules need a CUDA device, so this one is ours.
+    """
+    import torch.distributed as dist
+    from torch.utils.data.distributed import DistributedSampler
+
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = loader().dataset
+    batches: DataLoader[Any] = DataLoader(data, batch_size=4, sampler=DistributedSampler(data))
+    losses = []
+
+    def forward_step(iterator: Any, module: torch.nn.Module) -> torch.Tensor:
+        inputs, targets = next(iterator)
+        return torch.nn.functional.cross_entropy(module(inputs), targets)
+
+    def train_step(
+        forward: Any, iterator: Any, module: torch.nn.Module, optimizer: Any, *_: Any
+    ) -> tuple[dict[str, torch.Tensor], int, bool, bool, int, float, None]:
+        for _microbatch in range(2):
+            loss = forward(iterator, module)
+            loss.backward()
+            losses.append(loss.item())
+        norm = float(torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0))
+        optimizer.step()
+        optimizer.zero_grad()
+        return {"lm loss": loss.detach()}, 0, False, False, 0, norm, None
+
+    step, watch = train_step, None
+    if watched:
+        from stepwatch.hooks import Watch
+        from stepwatch.hooks.adapters.megatron import watch_train_step
+
+        watch = Watch.from_env(job="adapted")
+        step = watch_train_step(train_step, watch)
+    for _ in range(2):
+        iterator = iter(batches)
+        for _step in range(len(batches) // 2):
+            step(forward_step, iterator, model, optimizer, None, None)
+    if watch is not None:
+        watch.finish()
+        watch.close()
+    dist.destroy_process_group()
+    return losses
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     out = Path(sys.argv[2])
-    train = {"accelerate": accelerate, "lightning": lightning}[sys.argv[1]]
+    known = {
+        "accelerate": accelerate,
+        "lightning": lightning,
+        "deepspeed": deepspeed,
+        "megatron": megatron,
+    }
+    train = known[sys.argv[1]]
     told = train(out, watched=sys.argv[3:] == ["adapter"])
     (out / f"{RANK}.json").write_text(json.dumps(told))
     time.sleep(0.3)  # see hf.py

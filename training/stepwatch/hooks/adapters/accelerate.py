@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from accelerate import Accelerator
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.auto import Recorder, follow
+from stepwatch.hooks.auto import follow
+
+from .around import after, before, in_phase
 
 
 def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch:
@@ -20,36 +20,16 @@ def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch
     """
     watch = Watch.from_env(job=job)
     recorder = follow(watch)
-    if recorder is not None:
-        accelerator.backward = _noting_loss(recorder, accelerator.backward)
-        accelerator.clip_grad_norm_ = _noting_norm(recorder, accelerator.clip_grad_norm_)
-        accelerator.save_state = _timed_save(recorder, accelerator.save_state)
-    return watch
+    if recorder is None:
+        return watch
 
-
-def _noting_loss(recorder: Recorder, inner: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(inner)
-    def backward(loss: Any, **kwargs: Any) -> Any:
+    def note_loss(loss: Any, **kwargs: Any) -> None:
         recorder.record(loss=loss)
-        return inner(loss, **kwargs)
 
-    return backward
-
-
-def _noting_norm(recorder: Recorder, inner: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(inner)
-    def clip(*args: Any, **kwargs: Any) -> Any:
-        norm = inner(*args, **kwargs)
+    def note_norm(norm: Any) -> None:
         recorder.record(grad_norm=norm)
-        return norm
 
-    return clip
-
-
-def _timed_save(recorder: Recorder, inner: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(inner)
-    def save(*args: Any, **kwargs: Any) -> Any:
-        with recorder.watch.phase("checkpoint"):
-            return inner(*args, **kwargs)
-
-    return save
+    accelerator.backward = before(accelerator.backward, note_loss)
+    accelerator.clip_grad_norm_ = after(accelerator.clip_grad_norm_, note_norm)
+    accelerator.save_state = in_phase(recorder, "checkpoint", accelerator.save_state)
+    return watch

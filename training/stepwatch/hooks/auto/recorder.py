@@ -78,6 +78,13 @@ class Recorder:
                 self._open_forward(timeline)
 
     @guarded()
+    def forward_begins(self) -> None:
+        """A framework calls its model; backward or the next batch ends it."""
+        timeline = self.timeline()
+        if timeline is not None and not self._in_optimizer:
+            self._open_forward(timeline)
+
+    @guarded()
     def model_called(self, module: Any) -> None:
         """A DistributedDataParallel `module` is called with gradients."""
         timeline = self.timeline()

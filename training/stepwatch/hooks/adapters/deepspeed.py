@@ -1,0 +1,44 @@
+"""DeepSpeed: `watch = watch_engine(engine, job="my-job")` after `deepspeed.initialize`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepspeed import DeepSpeedEngine
+
+from stepwatch.hooks import Watch
+from stepwatch.hooks.auto import follow
+
+from .around import after, before, in_phase
+
+
+def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
+    """Watch the loop around `engine`: its losses, gradient norms, steps and checkpoints.
+
+    A step ends with the `engine.step()` in which the engine's global step moves on, so not while
+    gradients accumulate. Call `close()` on the result after the last step.
+    """
+    watch = Watch.from_env(job=job)
+    watch.start_at(engine.global_steps)
+    recorder = follow(watch, boundaries=False)
+    if recorder is None:
+        return watch
+    done = [engine.global_steps]
+
+    def begin(*args: Any, **kwargs: Any) -> None:
+        recorder.forward_begins()
+
+    def note_loss(loss: Any, **kwargs: Any) -> None:
+        recorder.record(loss=loss)
+
+    def end(_result: Any) -> None:
+        if engine.global_steps != done[0]:
+            done[0] = engine.global_steps
+            recorder.record(grad_norm=engine.get_global_grad_norm())
+            recorder.end_step()
+
+    engine.forward = before(engine.forward, begin)
+    engine.backward = before(in_phase(recorder, "backward", engine.backward), note_loss)
+    engine.step = after(in_phase(recorder, "optimizer", engine.step), end)
+    engine.save_checkpoint = in_phase(recorder, "checkpoint", engine.save_checkpoint)
+    return watch

@@ -1,0 +1,49 @@
+"""Megatron-style loops: `train_step = watch_train_step(train_step, watch)` before the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stepwatch.hooks import Watch
+from stepwatch.hooks.auto import Recorder, follow
+
+from .around import fetched
+
+TrainStep = Callable[..., Any]
+
+
+def watch_train_step(train_step: TrainStep, watch: Watch) -> TrainStep:
+    """`train_step` of Megatron-LM's signature, each call of which is one step of `watch`.
+
+    `train_step(forward_step_func, data_iterator, model, optimizer, ...)` returns a tuple whose
+    first item maps names to losses; of the rest, which differs between releases, the first float
+    is the gradient norm.
+    """
+    recorder = follow(watch, boundaries=False)
+    if recorder is None:
+        return train_step
+
+    def step(forward_step: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        result = train_step(forward_step, _watched(recorder, data), *args, **kwargs)
+        loss, norm = _numbers(result)
+        recorder.record(loss=loss, grad_norm=norm)
+        recorder.end_step()
+        return result
+
+    return step
+
+
+def _watched(recorder: Recorder, data: Any) -> Any:
+    """The iterator, or the list of one per model chunk, with its waits counted as data."""
+    if isinstance(data, list):
+        return [_watched(recorder, one) for one in data]
+    return None if data is None else fetched(recorder, data)
+
+
+def _numbers(result: Any) -> tuple[Any, Any]:
+    """(loss, gradient norm) of what `train_step` returned; None where it told none."""
+    items = result if isinstance(result, tuple) else (result,)
+    losses = items[0] if isinstance(items[0], dict) else {}
+    norms = [item for item in items[1:] if isinstance(item, float)]
+    return next(iter(losses.values()), None), norms[0] if norms else None

@@ -1,0 +1,49 @@
+"""torchtitan: `watch = watch_trainer(trainer, job="my-job")` before `trainer.train()`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from torchtitan.trainer import Trainer
+
+from stepwatch.hooks import Watch
+from stepwatch.hooks.auto import follow
+
+from .around import after, before, fetched, in_phase
+
+
+def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
+    """Watch `trainer`: its steps, numbered as torchtitan numbers them, pipeline and checkpoints.
+
+    Tokens are this rank's labels. Loss and gradient norm are known in the steps that torchtitan
+    logs. Call `close()` on the result after training.
+    """
+    watch = Watch.from_env(job=job)
+    watch.attach(model=trainer.model_parts, schedule=getattr(trainer, "pp_schedule", None))
+    recorder = follow(watch, boundaries=False)
+    if recorder is None:
+        return watch
+    batches, log = trainer.batch_generator, trainer.metrics_processor.log
+
+    @functools.wraps(batches)
+    def watched_batches(loader: Any) -> Iterator[Any]:
+        for inputs, labels in fetched(recorder, batches(loader)):
+            recorder.record(tokens=labels.numel())
+            yield inputs, labels
+
+    def note_numbers(
+        step: int, loss: float, largest: float, norm: float, *args: Any, **kwargs: Any
+    ) -> None:
+        recorder.record(loss=loss, grad_norm=norm)
+
+    def number(*_: Any) -> None:
+        if watch.step_number != trainer.step:
+            watch.start_at(trainer.step)
+
+    trainer.batch_generator = watched_batches
+    trainer.metrics_processor.log = before(log, note_numbers)
+    trainer.train_step = after(before(trainer.train_step, number), lambda _: recorder.end_step())
+    trainer.checkpointer.save = in_phase(recorder, "checkpoint", trainer.checkpointer.save)
+    return watch
