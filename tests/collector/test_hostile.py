@@ -13,6 +13,7 @@ import pytest
 
 from stepwatch.collector import breakdown, live, summary
 from stepwatch.collector.exporter import JobExporter
+from stepwatch.collector.ledger import BASELINE_STEPS
 from stepwatch.collector.live import Attempt, Heard, LiveJob
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
@@ -184,7 +185,7 @@ def test_gaps_that_run_backwards_lose_nothing() -> None:
 
 
 def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MAX_JOB_CELLS", 3 * 512 * 4)
+    monkeypatch.setattr(live, "MAX_JOB_CELLS", 3 * (512 + BASELINE_STEPS) * 4)
     job = LiveJob(JOB)
     for number in range(6):
         tables = {

@@ -124,6 +124,15 @@ def bus_bytes_per_second(op: Op, size: int, sent: float, seconds: float) -> floa
     return moved / seconds if moved > 0 and seconds > 0 else None
 
 
+def grouped_medians(
+    keys: Integers, values: np.ndarray[tuple[int], np.dtype[np.floating]]
+) -> tuple[Integers, Floats, Integers]:
+    """The distinct `keys` in rising order, the high median of the values of each, and how many."""
+    order = np.lexsort([values, keys])
+    names, starts, counts = np.unique(keys[order], return_index=True, return_counts=True)
+    return names, values[order][starts + counts // 2].astype(np.float64), counts
+
+
 def _ordered(rows: Rows) -> Rows:
     """By group, op, step and rank; each once."""
     keys = ("group", "op", "step", "rank")

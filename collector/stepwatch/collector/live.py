@@ -12,6 +12,7 @@ from stepwatch.collector import plausible
 from stepwatch.collector.calls import Calls
 from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.ledger import Ledger
+from stepwatch.collector.past import Past
 from stepwatch.collector.window import StepRing, Window
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
@@ -83,6 +84,7 @@ class Attempt:
         self.ledger = Ledger()
         self.ring = StepRing(0)
         self.calls = Calls()
+        self.past = Past()
         self.stage = np.full(0, -1, dtype=np.int16)
         self.states: dict[int, RankView] = {}
         self.hosts: dict[str, np.void] = {}
@@ -101,8 +103,8 @@ class Attempt:
         self.received_s, self.heard_s = heard
         self._take_states(tables.get(Kind.RANK_STATE), segment.key.node, heard.monotonic_s)
         self._take_lifecycle(tables.get(Kind.LIFECYCLE), offset)
-        self._take_steps(tables.get(Kind.STEP), offset)
         self._take_calls(tables.get(Kind.COLLECTIVE), tables.get(Kind.GROUP))
+        self._take_steps(tables.get(Kind.STEP), offset)
         self._take_checkpoints(tables.get(Kind.CHECKPOINT))
         gaps = tables.get(Kind.GAP)
         if gaps is not None:
@@ -139,6 +141,7 @@ class Attempt:
         """Give the window back; steps that still arrive are refused, the ledger stays."""
         self.ring = StepRing(0)
         self.calls = Calls()
+        self.past = Past()
 
     def silences(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was heard, at monotonic `now_s`, while ranks of it should run.
@@ -220,6 +223,7 @@ class Attempt:
         if self.first_step_heard_s is None:
             self.first_step_heard_s = self.heard_s
         self.ledger.add(fresh, offset)
+        self.past.add(fresh, self.ledger.first, self.ring.world, self.calls)
         newest = (int(fresh["time_ns"].max()) + offset) / NANOSECONDS
         self.newest_s = max(self.newest_s, newest)
         for name, sums in self.rank_seconds.items():
@@ -282,7 +286,9 @@ class LiveJob:
     @property
     def cells(self) -> int:
         """Window cells and collective rows held."""
-        return sum(each.ring.cells + each.calls.cells for each in self.attempts.values())
+        return sum(
+            each.ring.cells + each.calls.cells + each.past.cells for each in self.attempts.values()
+        )
 
     @property
     def received_s(self) -> float:

@@ -6,13 +6,18 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.straggler import WORK_PHASES, RankFacts, detect
+from stepwatch.collector.detect.peers import FEW, peer_seconds, peers_of
+from stepwatch.collector.detect.straggler import RankFacts, at_least, detect
+from stepwatch.collector.pipeline import WORK
 from stepwatch.collector.window import Window
 from stepwatch.signals.records import StepFlag
 
+from .healthy import KINDS, healthy
 from .windows import settle, slow, unknown_facts, window
 
 LIMITS = straggler.LIMITS
@@ -22,7 +27,7 @@ def found(made: Window, facts: RankFacts | None = None) -> list[Finding]:
     return detect(made, facts or unknown_facts(len(made.stage)), LIMITS)
 
 
-@pytest.mark.parametrize("phase", WORK_PHASES)
+@pytest.mark.parametrize("phase", WORK)
 @pytest.mark.parametrize("rank", range(4))
 def test_each_phase_of_each_rank(phase: str, rank: int) -> None:
     made = window(64, 4, stages=2, noise=0.02)
@@ -87,7 +92,7 @@ def test_single_ranks_per_stage_against_their_own_past(ranks: int) -> None:
 def test_stages_may_differ_in_work() -> None:
     made = window(64, 8, stages=4, noise=0.03)
     for stage in range(4):
-        for phase in WORK_PHASES:
+        for phase in WORK:
             made.planes[phase][:, made.stage == stage] *= 1 + 2 * stage
     settle(made)
     assert found(made) == []
@@ -108,7 +113,7 @@ def test_noise_is_silent(ranks: int, stages: int) -> None:
 @pytest.mark.parametrize("factor", [2.0, 10.0])
 def test_a_slow_down_that_all_share_names_nobody(ranks: int, stages: int, factor: float) -> None:
     made = window(64, ranks, stages, noise=0.05)
-    for phase in WORK_PHASES:
+    for phase in WORK:
         made.planes[phase][40:] *= factor
     settle(made)
     assert found(made) == []
@@ -192,6 +197,136 @@ def test_the_run_queue_is_blamed_only_when_it_holds_the_excess() -> None:
     assert finding.cause == "slow-compute", "all ranks queue alike"
     (finding,) = found(made, unknown_facts(4))
     assert finding.cause == "slow-compute"
+
+
+def intermittent(
+    made: Window,
+    rank: int,
+    period: int,
+    seconds: float = 0.9,
+    since: int = 0,
+    phase: str = "forward",
+) -> Window:
+    made.planes[phase][since::period, rank] += 0.9
+    settle(made)
+    return made
+
+
+@pytest.mark.parametrize("period", [2, 3, 4, 5])
+@pytest.mark.parametrize(("ranks", "stages"), [(4, 1), (4, 2), (4, 4), (8, 2), (64, 4)])
+def test_a_rank_that_is_slow_now_and_then(ranks: int, stages: int, period: int) -> None:
+    for rank in (0, ranks - 1):
+        made = window(64, ranks, stages, noise=0.1, seed=rank)
+        (finding,) = found(intermittent(made, rank, period, since=3))
+        assert (finding.rank, finding.phase) == (rank, "forward")
+        assert finding.began_step == 103
+        assert "intermittently, in " in finding.summary
+        assert finding.lost_ratio == pytest.approx(0.9 / (period + 0.9), rel=0.35)
+
+
+def test_intermittent_says_how_often() -> None:
+    made = intermittent(window(60, 4), 1, 3, since=36, phase="backward")
+    (finding,) = found(made)
+    assert "slow in backward intermittently, in 8 of the last 24 steps since step 136" in (
+        finding.summary
+    )
+
+
+def test_intermittent_with_random_gaps_on_a_noisy_host() -> None:
+    named = []
+    for seed in range(50):
+        generator = np.random.default_rng(seed)
+        made = window(64, 8, 2, noise=0.2, seed=seed)
+        made.planes["forward"][generator.random(64) < 0.33, 5] += 1.0
+        settle(made)
+        named.append([item.rank for item in found(made)])
+    assert all(ranks in ([], [5]) for ranks in named)
+    assert named.count([5]) >= 48
+
+
+def test_one_long_pause_of_a_rank_is_not_intermittent() -> None:
+    made = window(64, 4, noise=0.1)
+    made.planes["forward"][50:57, 2] += 0.9
+    settle(made)
+    assert found(made) == []
+
+
+def test_intermittent_slowness_that_stopped_is_not_named() -> None:
+    made = window(80, 4, noise=0.1)
+    made.planes["forward"][20:60:3, 2] += 0.9
+    settle(made)
+    assert found(made) == []
+
+
+@given(st.integers(0, 40), st.floats(0.0, 1.0), st.integers(1, 40))
+def test_the_tail_of_the_binomial(count: int, rate: float, trials: int) -> None:
+    tail = at_least(count, trials, rate)
+    assert 0.0 <= tail <= 1.0 + 1e-9
+    assert at_least(0, trials, rate) == pytest.approx(1.0)
+    assert tail >= at_least(count + 1, trials, rate)
+
+
+@pytest.mark.parametrize(("ranks", "stages"), [(2, 2), (4, 1), (4, 2), (4, 4), (8, 2), (64, 4)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_healthy_runs_that_look_troubled_name_nobody(kind: str, ranks: int, stages: int) -> None:
+    named = [
+        (seed, item.summary)
+        for seed in range(100)
+        for item in found(healthy(kind, ranks, stages, seed))
+    ]
+    assert named == []
+
+
+def test_the_past_of_a_rank_alone_is_not_its_trouble() -> None:
+    made = window(128, 4, stages=4, noise=0.05)
+    past = {phase: np.median(made.planes[phase], axis=0).astype(float) for phase in WORK}
+    slow(made, 2, "forward", 0.6, since=0)
+    assert found(made) == [], "without its past, it has always been like this"
+    (finding,) = detect(made, unknown_facts(4), LIMITS, past)
+    assert (finding.rank, finding.phase, finding.began_step) == (2, "forward", 100)
+    unknown = {phase: np.where(np.arange(4) == 2, np.nan, past[phase]) for phase in WORK}
+    assert detect(made, unknown_facts(4), LIMITS, unknown) == []
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_a_change_that_all_share_long_after_the_past_names_nobody(ranks: int) -> None:
+    made = window(64, ranks, stages=ranks, noise=0.1)
+    past = {phase: made.planes[phase].mean(axis=0).astype(float) for phase in WORK}
+    for phase in WORK:
+        made.planes[phase][:] *= 3.0
+    settle(made)
+    assert detect(made, unknown_facts(ranks), LIMITS, past) == []
+
+
+def test_more_stages_than_a_pipeline_has_say_nothing() -> None:
+    made = window(30, 1000)
+    slow(made, 3, "forward", 0.9, since=0)
+    assert [item.rank for item in found(made)] == [3]
+    made.stage[:] = np.arange(1000)
+    assert found(made) == []
+
+
+@given(
+    st.lists(st.integers(-1, 4), min_size=2, max_size=24),
+    st.integers(0, 2**32 - 1),
+)
+def test_peers_are_the_others_of_the_stage(stages: list[int], seed: int) -> None:
+    own = np.random.default_rng(seed).integers(0, 5, (3, len(stages))).astype(float)
+    stage = np.array(stages, dtype=np.int16)
+    peers = peers_of(stage)
+    assert peers is not None
+    seconds = peer_seconds(own, peers, np.ones(len(stages)))
+    for rank, number in enumerate(stages):
+        members = np.flatnonzero(stage == number)
+        others = np.delete(np.arange(len(stages)), rank)
+        if len(members) == 1:
+            ordered = np.sort(own[:, others], axis=1)
+            expected = np.maximum(ordered[:, (len(others) - 1) // 2], 1.0)
+        elif len(members) > FEW:
+            expected = np.median(own[:, members], axis=1)
+        else:
+            expected = np.median(own[:, members[members != rank]], axis=1)
+        np.testing.assert_allclose(seconds[:, rank], expected)
 
 
 def test_too_few_steps_say_nothing() -> None:

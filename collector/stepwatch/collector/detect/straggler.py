@@ -2,28 +2,31 @@
 
 Self times exclude every wait, so the slow rank is the one that works longer, while the ranks it
 holds back show it as wait. Peers are the other ranks of its pipeline stage; a rank without peers is
-held against its own past.
+held against its own past. A rank is slow persistently, in one phase and nearly every step, or
+intermittently: in some steps only, but again and again and far more often than chance would have
+it, given how often the other ranks have such steps.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.detect.peers import Floats, Peers, Vector, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.pipeline import WORK
 from stepwatch.collector.window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
-WORK_PHASES = ("forward", "backward", "optimizer", "data", "other")
-"""Phases that are a rank's own work; checkpoint and evaluation may rightly differ."""
-
-Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+Seconds = np.ndarray[tuple[int], np.dtype[np.floating]]
+Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Thresholds(NamedTuple):
@@ -38,6 +41,14 @@ class Thresholds(NamedTuple):
     least_excess_ratio: float
     warmup_steps: int
     run_queue_share: float
+    intermittent_spans: tuple[int, ...]
+    intermittent_usual_quantile: float
+    intermittent_ratio: float
+    intermittent_excess_ratio: float
+    intermittent_episodes: int
+    intermittent_gap: float
+    intermittent_chance: float
+    intermittent_usual_rate: float
 
 
 LIMITS = load("straggler", Thresholds)
@@ -54,78 +65,164 @@ class RankFacts(NamedTuple):
     run_queue_ratio: Vector
 
 
-class Judged(NamedTuple):
-    """The steps that are judged: numbers, step seconds, and collective wait (steps, ranks)."""
-
-    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
-    step_seconds: Vector
-    collective: np.ndarray[tuple[int, int], np.dtype[np.float32]]
-
-
 class Trouble(NamedTuple):
-    """A slow rank: its own and its peers' seconds per judged step, and where it began."""
+    """A slow rank: its own and its peers' seconds per judged step, where it began, when it shows.
+
+    `shows` are the judged steps (indices) that it is slow in; `of` how many were looked at for an
+    intermittent trouble, 0 for a persistent one.
+    """
 
     rank: int
     phase: str
-    own: Vector
-    peers: Vector
+    own: Seconds
+    peers: Seconds
     since: int
+    shows: Indices
+    of: int = 0
 
 
-def detect(window: Window, facts: RankFacts, limits: Thresholds) -> list[Finding]:
+class Judged:
+    """The steps that are judged: numbers, step seconds, and each phase's own and peers' seconds."""
+
+    def __init__(self, window: Window, usable: Mask, peers: Peers, past: Mapping[str, Vector]):
+        self.steps = window.steps[usable]
+        self.step_seconds = step_seconds(window)[usable]
+        self.rows = np.flatnonzero(usable)
+        self.window = window
+        self._peers = peers
+        self._past = past
+
+    def collective(self, since: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        """Collective wait (steps, ranks) from judged step `since` on."""
+        return self.window.planes["collective"][self.rows[since:]]
+
+    def work(self, phase: str, newest: int = 0) -> tuple[Floats, Floats]:
+        """Own and peers' seconds (steps, ranks) in the `newest` judged steps; 0 stands for all."""
+        plane = self.window.planes[phase]
+        own = plane[self.rows[-newest:]]
+        past = self._past.get(phase, np.full(plane.shape[1], np.nan))
+        alone = self._peers.alone
+        if np.isnan(past[alone]).any():  # the older half of what is there must do
+            older = np.median(plane[self.rows[: max(1, len(self.rows) // 2)]], axis=0)
+            past = np.where(np.isnan(past), older, past)
+        return own, peer_seconds(own, self._peers, past)
+
+
+def detect(
+    window: Window,
+    facts: RankFacts,
+    limits: Thresholds,
+    past: Mapping[str, Vector] | None = None,
+) -> list[Finding]:
     """Findings on the newest steps of `window`, the worst first.
 
-    `window` may hold more steps than are judged: they tell since when.
+    `window` may hold more steps than are judged: they tell since when. `past` maps a phase to the
+    seconds per step (ranks,) in the run's first steps, NaN where unknown; then the older half of
+    the window stands in for it. Nothing is said with more stages than a pipeline has.
     """
     usable = usable_steps(window, limits.warmup_steps)
-    if usable.sum() < limits.certain_steps:
+    peers = peers_of(window.stage)
+    if usable.sum() < limits.certain_steps or peers is None:
         return []
-    seconds = step_seconds(window)[usable]
-    judged = Judged(window.steps[usable], seconds, window.planes["collective"][usable])
-    findings = []
-    for phase in WORK_PHASES:
-        own = window.planes[phase][usable].astype(np.float64)
-        peers = _peer_seconds(own, window.stage)
-        slow = _is_slow(own, peers, seconds, limits)
-        named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
-        for rank in np.flatnonzero(named).tolist():
-            since = _since(slow[:, rank], (own - peers)[:, rank], limits)
-            trouble = Trouble(rank, phase, own[:, rank], peers[:, rank], since)
-            findings.append(_finding(trouble, judged, facts, limits))
-    return sorted(_worst_phase(findings), key=lambda finding: -finding.severity)
+    judged = Judged(window, usable, peers, past or {})
+    troubles = [trouble for phase in WORK for trouble in _persistent(judged, phase, limits)]
+    findings = _worst_phase([_finding(each, judged, facts, limits) for each in troubles])
+    named = {finding.rank for finding in findings}
+    findings += [
+        _finding(trouble, judged, facts, limits)
+        for trouble in intermittent(judged, limits)
+        if trouble.rank not in named
+    ]
+    return sorted(findings, key=lambda finding: -finding.severity)
 
 
-def _peer_seconds(own: Floats, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Floats:
-    """For each (step, rank) the median of the other ranks of its stage.
+def _persistent(judged: Judged, phase: str, limits: Thresholds) -> list[Trouble]:
+    newest = max(limits.window_steps, limits.certain_steps)
+    own, peers = judged.work(phase, newest)
+    seconds = judged.step_seconds[-newest:]
+    slow = _is_slow(own, peers, seconds, limits)
+    named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
+    if not named.any():
+        return []
+    own, peers = judged.work(phase)
+    slow = _is_slow(own, peers, judged.step_seconds, limits)
+    found = []
+    for rank in np.flatnonzero(named).tolist():
+        since = _since(slow[:, rank], (own - peers)[:, rank], limits)
+        shows = np.arange(since, len(own))
+        found.append(Trouble(rank, phase, own[:, rank], peers[:, rank], since, shows))
+    return found
 
-    A rank without such peers is held against its own past, times what all ranks together have
-    slowed down by: a whole job that slows down has no straggler.
+
+def intermittent(judged: Judged, limits: Thresholds) -> list[Trouble]:
+    """Ranks that are far slower than their peers and than themselves, in some steps, repeatedly.
+
+    All work counts, whatever the phase: a rank that loses its processor loses it anywhere.
     """
-    peers = np.full_like(own, np.nan)
-    past = np.median(own[: max(1, len(own) // 2)], axis=0)
-    for number in np.unique(stage):
-        members = np.flatnonzero(stage == number)
-        if len(members) == 1:
-            others = np.delete(np.arange(own.shape[1]), members)
-            peers[:, members[0]] = past[members[0]] * _shared_slowdown(own[:, others], past[others])
-        elif len(members) <= 8:
-            for rank in members:
-                peers[:, rank] = np.median(own[:, members[members != rank]], axis=1)
-        else:
-            peers[:, members] = np.median(own[:, members], axis=1, keepdims=True)
-    return peers
+    longest = max(limits.intermittent_spans)
+    if len(judged.rows) < min(limits.intermittent_spans):
+        return []
+    slow = _stands_out(judged, longest, limits)
+    for span in limits.intermittent_spans:
+        part = slow[-span:]
+        if len(part) == span and (named := _too_often(part, limits)).any():
+            ranks = np.flatnonzero(named).tolist()
+            return [_intermittent(judged, rank, span, limits) for rank in ranks]
+    return []
 
 
-def _shared_slowdown(own: Floats, past: Vector) -> Vector:
-    """Per step, how much longer the least slowed half of these ranks works than in the past.
+def _stands_out(judged: Judged, newest: int, limits: Thresholds) -> Flags:
+    """Where (step, rank) works far longer than its peers, and than itself in its other steps."""
+    phases = [judged.work(phase, newest) for phase in WORK]
+    own, peers = (np.sum(planes, axis=0) for planes in zip(*phases, strict=True))
+    longest = judged.step_seconds[-newest:]
+    excess = np.maximum(own - peers, 0.0).max(axis=1)
+    seconds = np.maximum(np.median(longest), longest - excess)
+    usual = np.quantile(own, limits.intermittent_usual_quantile, axis=0, keepdims=True)
+    ratio, excess_ratio = limits.intermittent_ratio, limits.intermittent_excess_ratio
+    return _exceeds(own, np.maximum(peers, usual), seconds, ratio, excess_ratio)
 
-    At least 1: ranks that work less than before make no other rank slow.
-    """
-    known = past > 0
-    if not known.any():
-        return np.ones(len(own))
-    ratios = np.sort(own[:, known] / past[known], axis=1)
-    return np.maximum(ratios[:, (ratios.shape[1] - 1) // 2], 1.0)
+
+def _too_often(slow: Flags, limits: Thresholds) -> Mask:
+    """Ranks with more slow steps than chance gives at the other ranks' rate, spread and recent."""
+    span, ranks = slow.shape
+    counts = slow.sum(axis=0)
+    began = slow.copy()
+    began[1:] &= ~slow[:-1]
+    newest = span - 1 - np.argmax(slow[::-1], axis=0)
+    gap = limits.intermittent_gap * span / np.maximum(counts, 1)
+    candidates = (began.sum(axis=0) >= limits.intermittent_episodes) & (span - 1 - newest <= gap)
+    named = np.zeros(ranks, dtype=np.bool_)
+    for rank in np.flatnonzero(candidates & (ranks > 1)).tolist():
+        others, cells = int(counts.sum()) - int(counts[rank]), span * (ranks - 1)
+        rate = max(limits.intermittent_usual_rate, (others + 1) / (cells + 1))
+        chance = at_least(int(counts[rank]), span, rate) * ranks
+        named[rank] = chance <= limits.intermittent_chance
+    return named
+
+
+def at_least(count: int, trials: int, rate: float) -> float:
+    """Probability of `count` or more successes in `trials` at `rate` each: the binomial tail."""
+    return sum(
+        math.comb(trials, number) * rate**number * (1 - rate) ** (trials - number)
+        for number in range(count, trials + 1)
+    )
+
+
+def _intermittent(judged: Judged, rank: int, span: int, limits: Thresholds) -> Trouble:
+    """Told by the phase that the slow steps lose most in."""
+    shows = np.flatnonzero(_stands_out(judged, 0, limits)[:, rank])
+    inside = shows[shows >= len(judged.rows) - span]
+    best: tuple[float, str, Seconds, Seconds] | None = None
+    for phase in WORK:
+        own, peers = (plane[:, rank] for plane in judged.work(phase))
+        excess = float((own - peers)[inside].sum())
+        if best is None or excess > best[0]:
+            best = excess, phase, own, peers
+    assert best is not None
+    gaps = np.flatnonzero(np.diff(shows) > limits.intermittent_gap * span / max(1, len(inside)))
+    since = int(shows[gaps[-1] + 1 if len(gaps) else 0])
+    return Trouble(rank, best[1], best[2], best[3], since, inside, span)
 
 
 def _is_slow(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Flags:
@@ -177,23 +274,16 @@ def _worst_phase(findings: list[Finding]) -> list[Finding]:
 
 
 def _finding(trouble: Trouble, judged: Judged, facts: RankFacts, limits: Thresholds) -> Finding:
-    rank, phase, since = trouble.rank, trouble.phase, trouble.since
-    mine, theirs = float(np.median(trouble.own[since:])), float(np.median(trouble.peers[since:]))
-    step = float(np.median(judged.step_seconds[since:]))
-    before = judged.step_seconds[:since]
-    usual = float(np.median(before)) if len(before) >= 3 else max(step - (mine - theirs), 1e-9)
-    lost = max(0.0, 1.0 - usual / step)
+    rank, phase, since, shows = trouble.rank, trouble.phase, trouble.since, trouble.shows
+    mine, theirs = float(np.median(trouble.own[shows])), float(np.median(trouble.peers[shows]))
+    step = float(np.median(judged.step_seconds[shows]))
+    usual = _usual_step(trouble, judged, step - (mine - theirs))
+    lost = _lost(trouble, judged, usual)
     ratio = mine / theirs if theirs > 0 else float("inf")
-    times = f" ({ratio:.1f}x)" if theirs > 0 else ""
-    first = int(judged.steps[since])
-    summary = (
-        f"rank {rank} is slow in {phase} since step {first}: {mine:.3f} s a step, its peers "
-        f"{theirs:.3f} s{times}; the job lost {lost:.0%} of its throughput"
-    )
     evidence = (
         Evidence(f"own {phase} time per step", mine, "seconds", f"peers {theirs:.3f} s"),
         Evidence("step time", step, "seconds", f"before {usual:.3f} s"),
-        _wait_evidence(rank, judged.collective[since:]),
+        _wait_evidence(rank, judged.collective(since)),
         Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _against(facts.cpu_ratio)),
         Evidence(
             "time on the run queue",
@@ -207,13 +297,40 @@ def _finding(trouble: Trouble, judged: Judged, facts: RankFacts, limits: Thresho
         rank,
         phase,
         _cause(phase, rank, mine - theirs, step, facts, limits),
-        summary,
-        first,
+        _summary(trouble, int(judged.steps[since]), mine, theirs, lost),
+        int(judged.steps[since]),
         float(judged.step_seconds[since:].sum()),
         mine - theirs,
         ratio,
         lost,
         evidence,
+    )
+
+
+def _usual_step(trouble: Trouble, judged: Judged, otherwise: float) -> float:
+    """Step seconds without the trouble: between its steps, or before it."""
+    seconds, since = judged.step_seconds, trouble.since
+    if trouble.of:
+        return float(np.median(np.delete(seconds[-trouble.of :], trouble.shows - len(seconds))))
+    return float(np.median(seconds[:since])) if since >= 3 else max(otherwise, 1e-9)
+
+
+def _lost(trouble: Trouble, judged: Judged, usual: float) -> float:
+    """Share of the throughput that the trouble costs."""
+    if trouble.of:
+        longer = np.maximum(judged.step_seconds[trouble.shows] - usual, 0.0)
+        return float(longer.sum() / judged.step_seconds[-trouble.of :].sum())
+    return max(0.0, 1.0 - usual / float(np.median(judged.step_seconds[trouble.shows])))
+
+
+def _summary(trouble: Trouble, first: int, mine: float, theirs: float, lost: float) -> str:
+    times = f" ({mine / theirs:.1f}x)" if theirs > 0 else ""
+    how = ""
+    if trouble.of:
+        how = f" intermittently, in {len(trouble.shows)} of the last {trouble.of} steps"
+    return (
+        f"rank {trouble.rank} is slow in {trouble.phase}{how} since step {first}: {mine:.3f} s a "
+        f"step, its peers {theirs:.3f} s{times}; the job lost {lost:.0%} of its throughput"
     )
 
 

@@ -15,8 +15,10 @@ from .scene import Scene
 
 def find(scene: Scene) -> list[Finding]:
     """Ranks whose own work takes longer than that of their peers."""
-    found = straggler.detect(scene.window, rank_facts(scene.attempt), straggler.LIMITS)
-    return waited_for(scene.attempt, [scene.dated(finding) for finding in found])
+    attempt = scene.attempt
+    facts, past = rank_facts(attempt), attempt.past.work_of(attempt.ring.world)
+    found = straggler.detect(scene.window, facts, straggler.LIMITS, past)
+    return waited_for(attempt, [scene.dated(finding) for finding in found])
 
 
 def rank_facts(attempt: Attempt) -> straggler.RankFacts:

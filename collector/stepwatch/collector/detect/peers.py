@@ -1,0 +1,90 @@
+"""What each rank's own time is held against: the other ranks of its stage, or its own past."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.pipeline import MAX_STAGES
+
+FEW = 8
+"""Up to this many ranks in a stage, a rank's own time is taken out of what it is held against."""
+
+Floats = np.ndarray[tuple[int, int], np.dtype[np.floating]]
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Indices = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+Cube = np.ndarray[tuple[int, int, int], np.dtype[np.floating]]
+
+
+class Peers(NamedTuple):
+    """Ranks by stage: `alone` (ranks,), and per stage size an array (stages, size) of ranks."""
+
+    alone: np.ndarray[tuple[int], np.dtype[np.int64]]
+    together: tuple[Indices, ...]
+
+
+def peers_of(stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Peers | None:
+    """Who shares a stage; None with more stages than a pipeline has: then nothing is known."""
+    order = np.argsort(stage, kind="stable")
+    _, starts, counts = np.unique(stage[order], return_index=True, return_counts=True)
+    if len(starts) > MAX_STAGES:
+        return None
+    members = {
+        int(size): order[starts[counts == size][:, None] + np.arange(size)]
+        for size in np.unique(counts)
+    }
+    alone = members.pop(1, np.zeros((0, 1), dtype=np.int64))[:, 0]
+    return Peers(alone, tuple(members.values()))
+
+
+def peer_seconds(own: Floats, peers: Peers, past: Vector) -> Floats:
+    """For each (step, rank) the median of the other ranks of its stage.
+
+    A rank without such peers is held against `past` (ranks,), its own seconds before, times what
+    the ranks together have slowed down by: a whole job that slows down has no straggler.
+    """
+    found = np.empty_like(own)
+    for members in peers.together:
+        values = own[:, members]
+        small = members.shape[1] <= FEW
+        usual = _median_of_others(values) if small else np.median(values, axis=2, keepdims=True)
+        found[:, members] = usual
+    if len(peers.alone):
+        found[:, peers.alone] = past[peers.alone] * _shared_slowdown(own, past)[:, peers.alone]
+    return found
+
+
+def _median_of_others(values: Cube) -> Cube:
+    """For each element of the last axis the median of the others on it."""
+    ordered = np.sort(values, axis=2)
+    others = values.shape[2] - 1
+    low, high = (others - 1) // 2, others // 2
+    found: Cube = (_without(values, ordered, low) + _without(values, ordered, high)) / 2
+    return found
+
+
+def _without(values: Cube, ordered: Cube, at: int) -> Cube:
+    """Element `at` of the ordered others of each value: what stands behind it moves up by one."""
+    here, after = ordered[:, :, at : at + 1], ordered[:, :, at + 1 : at + 2]
+    return np.asarray(np.where(values <= here, after, here))
+
+
+def _shared_slowdown(own: Floats, past: Vector) -> Floats:
+    """For each (step, rank) how much longer the least slowed half of the others works than before.
+
+    At least 1: ranks that work less than before make no other rank slow.
+    """
+    known = np.flatnonzero(past > 0)
+    shared = np.ones_like(own)
+    if not len(known):
+        return shared
+    ratios = own[:, known] / past[known]
+    ordered = np.sort(ratios, axis=1)
+    shared[:] = ordered[:, (len(known) - 1) // 2][:, None]
+    if len(known) == 1:
+        shared[:, known] = 1.0
+    else:
+        cubes = ratios[:, None, :], ordered[:, None, :]
+        shared[:, known] = _without(*cubes, (len(known) - 2) // 2)[:, 0, :]
+    return np.asarray(np.maximum(shared, 1.0))
