@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters lint gen bench tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters lint gen bench verdicts tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -60,6 +60,9 @@ gen: $(READY)  ## write dashboards, rules and their tests anew
 
 bench: $(READY)  ## measure the budgets, side by side with a baseline
 	$(BIN)/python -m tests.bench $(ARGS)
+
+verdicts: $(READY)  ## real runs with and without faults: how right the verdicts are (20 minutes)
+	$(BIN)/python -m tests.verdicts $(ARGS)
 
 tools:  ## promtool and Chromium, installed from Debian's packages if missing
 	@tests/install-tools

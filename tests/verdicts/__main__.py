@@ -1,0 +1,91 @@
+"""`python -m tests.verdicts` runs the cases and prints how right the verdicts were."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from stepwatch.signals.errors import StepwatchError
+
+from .cases import FAULTY, HALVES, HEALTHY, Case, cases
+from .report import document, line, table
+from .run import Ran, run
+from .site import Site
+
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.verdicts", description=__doc__)
+    known = [*FAULTY, *HEALTHY]
+    parser.add_argument("--only", action="append", choices=known, metavar="CASE")
+    parser.add_argument("--half", choices=[*HALVES, "all"], default="all")
+    parser.add_argument("--seed", type=int, action="append", help="only these seeds")
+    parser.add_argument("--limit", type=int, help="at most so many runs")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs and the store")
+    return parser.parse_args(words)
+
+
+def chosen(asked: argparse.Namespace) -> list[Case]:
+    """The cases asked for."""
+    fitting = (
+        case
+        for case in cases()
+        if (not asked.only or case.name in asked.only)
+        and (asked.half in ("all", case.half))
+        and (not asked.seed or case.seed in asked.seed)
+    )
+    return list(islice(fitting, asked.limit))
+
+
+def run_all(wanted: Sequence[Case], folder: Path, rings: Path) -> list[Ran]:
+    """Run the cases one after the other; Ctrl-C ends with those that are done."""
+    site, done = Site(folder, rings), list[Ran]()
+    try:
+        site.start()
+        for number, case in enumerate(wanted, start=1):
+            print(f"{number}/{len(wanted)} {case.name} {case.seed}", end="  ", flush=True)
+            done.append(run(case, site))
+            print(line(done[-1]), flush=True)
+            for earlier in done[-2:-1]:
+                site.forget(earlier.case.plan.job)
+    except KeyboardInterrupt:
+        print("\ninterrupted: the table holds what was done", file=sys.stderr)
+    finally:
+        site.close()
+    return done
+
+
+def main(words: Sequence[str]) -> int:
+    """Run; returns 1 if a run was not what its plan says, else 0: a table is no verdict."""
+    asked = arguments(words)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    wanted = chosen(asked)
+    shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+    with (
+        tempfile.TemporaryDirectory(prefix="stepwatch-verdicts-") as made,
+        tempfile.TemporaryDirectory(prefix="stepwatch-verdicts-", dir=shared) as rings,
+    ):
+        folder = asked.keep or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        done = run_all(wanted, folder, Path(rings))
+    print(f"\n{table(done)}")
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(document(done, asked.half), indent=1) + "\n")
+    return 1 if len(done) < len(wanted) or any(ran.problem for ran in done) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except StepwatchError as error:
+        print(f"verdicts: {error}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,261 @@
+"""The cases: every fault and every awkward healthy run, each for several seeds.
+
+The seed chooses ranks, step and size of the fault. Even seeds are for tuning, odd ones
+are reported.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.signals.names import Cause, FindingKind
+
+from .plan import Plan
+from .scoring import Truth
+
+FAULT_SEEDS = range(4)
+HEALTHY_SEEDS = range(8)
+HALVES = ("tune", "report")
+
+
+class Case(NamedTuple):
+    """One run to make and what is true of it; `truth` None is a healthy run."""
+
+    name: str
+    seed: int
+    plan: Plan
+    truth: Truth | None
+
+    @property
+    def half(self) -> str:
+        """The half it belongs to."""
+        return HALVES[self.seed % 2]
+
+
+class Draw:
+    """What a seed chooses for one case."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name, self.seed = name, seed
+        self._dice = random.Random(f"{name}/{seed}")
+        self.world = 8 if seed % 4 in (2, 3) else 4
+        self.rank = self._dice.randrange(self.world)
+        self.step = self._dice.randrange(16, 26)
+
+    def between(self, low: float, high: float) -> float:
+        """A number with two decimals."""
+        return round(self._dice.uniform(low, high), 2)
+
+    def plan(self, *faults: str, **changed: object) -> Plan:
+        """A run of the loop that goes on until it is ended."""
+        job = f"{self.name}-{self.seed}"
+        plan = Plan(job=job, world=self.world, seed=self.seed, faults=faults, steps=100_000)
+        return replace(plan, **changed)  # type: ignore[arg-type]
+
+    def fault(self, name: str, **options: object) -> str:
+        """The text of a fault at the chosen rank and step."""
+        given = {"rank": self.rank, "step": self.step, **options}
+        return f"{name}:" + ",".join(f"{key}={value}" for key, value in given.items())
+
+
+def truth(
+    draw: Draw,
+    kinds: FindingKind | tuple[FindingKind, ...],
+    phases: str,
+    causes: Cause | tuple[Cause, ...],
+    ranks: frozenset[int] | None = None,
+) -> Truth:
+    """What is true of a fault at the drawn rank, or at `ranks`; `phases` are divided by blanks."""
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    causes = causes if isinstance(causes, tuple) else (causes,)
+    return Truth(
+        draw.name,
+        frozenset(kind.value for kind in kinds),
+        frozenset({draw.rank}) if ranks is None else ranks,
+        frozenset(phases.split()),
+        frozenset(cause.value for cause in causes),
+    )
+
+
+Made = tuple[Plan, Truth | None]
+_TRAINER = ("--data-bytes", "1048576", "--length", "32")
+"""The reference trainer with little to compute: its faults sleep."""
+ANY_RANK: frozenset[int] = frozenset()
+
+
+def slow_compute(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("slow-compute", seconds=draw.between(0.06, 0.2)))
+    return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.SLOW_COMPUTE)
+
+
+def slow_data(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("slow-data", seconds=draw.between(0.08, 0.3)))
+    kinds = (FindingKind.STRAGGLER, FindingKind.DATA_STALL)
+    return plan, truth(draw, kinds, "data", Cause.SLOW_DATA)
+
+
+def slow_data_everywhere(draw: Draw) -> Made:
+    seconds = draw.between(0.15, 0.4)
+    faults = [draw.fault("slow-data", rank=rank, seconds=seconds) for rank in range(draw.world)]
+    everyone = frozenset({NO_RANK})
+    return draw.plan(*faults), truth(
+        draw, FindingKind.DATA_STALL, "data", Cause.SLOW_DATA, everyone
+    )
+
+
+def intermittent(draw: Draw) -> Made:
+    every, seconds = 3 + draw.seed % 3, draw.between(0.2, 0.4)
+    plan = draw.plan(draw.fault("slow-compute", seconds=seconds, every=every))
+    return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.SLOW_COMPUTE)
+
+
+def slow_collective(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("slow-collective", seconds=draw.between(0.1, 0.3)))
+    return plan, truth(draw, FindingKind.SLOW_COLLECTIVE, "", Cause.SLOW_TRANSFER, ANY_RANK)
+
+
+def stage_imbalance(draw: Draw) -> Made:
+    rank = draw.rank % 4
+    stage = frozenset({2, 3} if rank >= 2 else {0, 1}) | {NO_RANK}
+    fault = draw.fault("stage-imbalance", rank=rank, seconds=draw.between(0.05, 0.1))
+    plan = draw.plan(fault, workload="trainer", world=4, flags=_TRAINER)
+    phases = "forward backward other"
+    return plan, truth(draw, FindingKind.PIPELINE_BUBBLE, phases, Cause.STAGE_IMBALANCE, stage)
+
+
+def stop(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("stop"))
+    return plan, truth(draw, FindingKind.HANG, "", Cause.PROCESS_STOPPED)
+
+
+def gil_lock(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("gil-lock"))
+    return plan, truth(draw, FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED)
+
+
+def hang(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("hang"))
+    return plan, truth(draw, FindingKind.HANG, "forward", Cause.NOT_ARRIVED)
+
+
+def wrong_order(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("wrong-order"))
+    return plan, truth(draw, FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER)
+
+
+def wrong_shape(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("wrong-shape"))
+    return plan, truth(draw, FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE)
+
+
+def killed(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("kill"))
+    return plan, truth(draw, FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE)
+
+
+def nan_gradients(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("nan-gradients"))
+    return plan, truth(draw, FindingKind.NON_FINITE, "backward", Cause.NON_FINITE_GRADIENT)
+
+
+def flip_bit(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("flip-bit", bit=18 + draw.seed))
+    return plan, truth(draw, FindingKind.SILENT_CORRUPTION, "", Cause.REPLICA_MISMATCH)
+
+
+def skewed_shard(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("skewed-shard", ratio=draw.between(1.4, 2.2)))
+    return plan, truth(draw, FindingKind.DATA_SKEW, "", Cause.UNEVEN_SHARDS)
+
+
+def memory_growth(draw: Draw) -> Made:
+    plan = draw.plan(draw.fault("memory-growth", nbytes=(32 + 8 * draw.seed) << 20))
+    return plan, truth(draw, FindingKind.MEMORY_GROWTH, "", Cause.HOST_MEMORY)
+
+
+def checkpoint_stall(draw: Draw) -> Made:
+    fault = draw.fault("checkpoint-stall", seconds=draw.between(2.5, 5.0))
+    plan = draw.plan(fault, checkpoint_every=8)
+    ranks = frozenset({draw.rank, NO_RANK})
+    return plan, truth(draw, FindingKind.CHECKPOINT_STALL, "checkpoint", Cause.SLOW_STORAGE, ranks)
+
+
+def plain(draw: Draw) -> Made:
+    return draw.plan(steps=60), None
+
+
+def long_first_step(draw: Draw) -> Made:
+    return draw.plan(steps=40, first_seconds=draw.between(2, 4)), None
+
+
+def evaluations(draw: Draw) -> Made:
+    return draw.plan(steps=48, eval_every=12, eval_seconds=draw.between(0.6, 1.5)), None
+
+
+def epochs(draw: Draw) -> Made:
+    return draw.plan(steps=50, epoch_steps=14, epoch_seconds=draw.between(0.5, 1.2)), None
+
+
+def checkpoints(draw: Draw) -> Made:
+    seconds = draw.between(0.2, 0.6)
+    return draw.plan(steps=50, checkpoint_every=9, checkpoint_seconds=seconds), None
+
+
+def noisy_neighbour(draw: Draw) -> Made:
+    return draw.plan(steps=60, neighbours=2 + draw.seed % 2), None
+
+
+def rate_drop(draw: Draw) -> Made:
+    return draw.plan(steps=60, rate_drop_step=draw.step), None
+
+
+def pipeline(draw: Draw) -> Made:
+    return draw.plan(workload="trainer", world=4, steps=24, flags=_TRAINER), None
+
+
+Maker = Callable[[Draw], Made]
+
+FAULTY: dict[str, Maker] = {
+    "slow-compute": slow_compute,
+    "slow-data": slow_data,
+    "slow-data-everywhere": slow_data_everywhere,
+    "intermittent": intermittent,
+    "slow-collective": slow_collective,
+    "stage-imbalance": stage_imbalance,
+    "stop": stop,
+    "gil-lock": gil_lock,
+    "hang": hang,
+    "wrong-order": wrong_order,
+    "wrong-shape": wrong_shape,
+    "kill": killed,
+    "nan-gradients": nan_gradients,
+    "flip-bit": flip_bit,
+    "skewed-shard": skewed_shard,
+    "memory-growth": memory_growth,
+    "checkpoint-stall": checkpoint_stall,
+}
+"""Faults by name."""
+
+HEALTHY: dict[str, Maker] = {
+    "plain": plain,
+    "long-first-step": long_first_step,
+    "evaluations": evaluations,
+    "epochs": epochs,
+    "checkpoints": checkpoints,
+    "noisy-neighbour": noisy_neighbour,
+    "rate-drop": rate_drop,
+    "pipeline": pipeline,
+}
+"""Healthy runs of the awkward kinds by name."""
+
+
+def cases() -> Iterator[Case]:
+    """All cases, faults and healthy runs in turn of their seeds."""
+    for makers, seeds in ((FAULTY, FAULT_SEEDS), (HEALTHY, HEALTHY_SEEDS)):
+        for seed in seeds:
+            for name, make in makers.items():
+                yield Case(name, seed, *make(Draw(name, seed)))

@@ -1,0 +1,53 @@
+"""What one run does: how long its phases take, and which awkward but healthy things happen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of one workload. Seconds are of host time; `*_every` and `*_steps` count steps, 0 is
+    never.
+
+    `workload` is `loop`, the bare DDP loop, or `trainer`, the reference trainer, which takes
+    `flags` instead of the fields below them.
+    """
+
+    job: str
+    world: int = 4
+    seed: int = 0
+    workload: str = "loop"
+    faults: tuple[str, ...] = ()
+    steps: int = 40
+    flags: tuple[str, ...] = ()
+    data_seconds: float = 0.004
+    forward_seconds: float = 0.05
+    backward_seconds: float = 0.04
+    first_seconds: float = 0.0
+    eval_every: int = 0
+    eval_seconds: float = 1.0
+    epoch_steps: int = 0
+    epoch_seconds: float = 0.8
+    checkpoint_every: int = 0
+    checkpoint_seconds: float = 0.05
+    rate_drop_step: int = 0
+    neighbours: int = 0
+    """Busy processes beside the ranks, for a while."""
+    port: int = 0
+    folder: str = ""
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+def read_plan(line: str) -> Plan:
+    """Read `Plan.line()` back."""
+    values: dict[str, Any] = json.loads(line)
+    for name in ("faults", "flags"):
+        values[name] = tuple(values[name])
+    return Plan(**values)

@@ -1,0 +1,17 @@
+"""One rank of the reference trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepwatch.trainer.configure import configure
+from stepwatch.trainer.loop import train as run
+from stepwatch.trainer.rank import leave
+from tests.verdicts.plan import Plan
+
+
+def train(plan: Plan, rank: int) -> None:
+    """Train as `stepwatch train` would, in this process."""
+    flags = ["--job", plan.job, "--steps", str(plan.steps), "--seed", str(plan.seed), *plan.flags]
+    options, _ = configure(flags, f"rank {rank}")
+    leave(run(options, Path(plan.folder, "run")))

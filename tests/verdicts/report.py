@@ -1,0 +1,101 @@
+"""The table for people and the document for programs."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from stepwatch.cli import text
+
+from .run import Ran
+from .scoring import Score, Totals, score, totals
+
+_HEADINGS = ["case", "runs", "precision", "recall", "rank", "phase", "cause", "p50", "p90", "false"]
+_GOAL = ["goal", "", "0.99", "0.99", "0.97", "0.97", "0.97", "", "10.0 s", ""]
+
+
+def table(runs: Sequence[Ran]) -> str:
+    """One row per case, healthy ones after faults, then all together."""
+    scored = [(ran, score(ran.outcome)) for ran in runs if not ran.problem]
+    names = dict.fromkeys(ran.case.name for ran, _ in scored)
+    rows = [
+        _row(name, totals([one for ran, one in scored if ran.case.name == name])) for name in names
+    ]
+    rows += [_row("all", totals([one for _, one in scored])), _GOAL]
+    return text.table(_HEADINGS, rows, "", left=1)
+
+
+def document(runs: Sequence[Ran], half: str) -> dict[str, Any]:
+    """One row per run, and the totals; what is not known is null."""
+    scored = [(ran, score(ran.outcome)) for ran in runs]
+    sound = [one for ran, one in scored if not ran.problem]
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "half": half,
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "stepwatch": version("stepwatch"),
+        "totals": _finite(totals(sound)._asdict()),
+        "runs": [_run(ran, one) for ran, one in scored],
+    }
+
+
+def line(ran: Ran) -> str:
+    """What came of one run."""
+    one = score(ran.outcome)
+    said = "; ".join(
+        f"{item.kind} rank {item.rank} {item.phase} {item.cause}" for item in ran.outcome.verdicts
+    )
+    if ran.problem:
+        word = f"BROKEN ({ran.problem})"
+    elif one.found is None:
+        word = "false alarm" if one.false else "quiet"
+    else:
+        wrong = [name for name in ("rank", "phase", "cause") if getattr(one, name) is False]
+        wrong += ["more than one"] if one.false else []
+        word = "MISSED" if not one.found else ("wrong " + ", ".join(wrong) if wrong else "right")
+    after = "" if math.isnan(one.seconds) else f" after {one.seconds:.1f} s"
+    return f"{word}{after}: {said or 'nothing said'}  [{ran.wall_seconds:.0f} s]"
+
+
+def _row(name: str, sums: Totals) -> list[str]:
+    ratios = (sums.precision, sums.recall, sums.rank, sums.phase, sums.cause)
+    return [
+        name,
+        str(sums.runs),
+        *("" if math.isnan(value) else f"{value:.2f}" for value in ratios),
+        *("" if math.isnan(value) else f"{value:.1f} s" for value in (sums.p50, sums.p90)),
+        str(sums.false),
+    ]
+
+
+def _run(ran: Ran, one: Score) -> dict[str, Any]:
+    truth = ran.outcome.truth
+    said = None if truth is None else {key: _plain(value) for key, value in truth._asdict().items()}
+    return {
+        "case": ran.case.name,
+        "seed": ran.case.seed,
+        "half": ran.case.half,
+        "ranks": ran.case.plan.world,
+        "faults": list(ran.case.plan.faults),
+        "truth": said,
+        "verdicts": [item._asdict() for item in ran.outcome.verdicts],
+        "seconds": _finite(one.seconds),
+        "step_seconds": _finite(ran.step_seconds),
+        "problem": ran.problem,
+        **{name: getattr(one, name) for name in ("found", "rank", "phase", "cause", "false")},
+    }
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

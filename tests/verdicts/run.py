@@ -1,0 +1,127 @@
+"""One run from launch to settled verdict."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stepwatch.faults.injector import SEPARATOR
+from stepwatch.signals import places
+
+from .cases import Case
+from .plan import Plan
+from .scoring import Outcome, Verdict
+from .site import Site, free_port, is_alive, kill
+
+POLL_SECONDS = 0.25
+STRIKE_SECONDS = 60.0
+"""Longest wait for a fault to strike; a run that takes longer is broken."""
+VERDICT_SECONDS = 25.0
+"""Longest wait for a verdict after the strike: beyond twice the goal it is a miss."""
+SETTLE_SECONDS = 3.0
+"""After the first verdict: a second one would follow from the same facts by now."""
+AFTER_END_SECONDS = 3.5
+"""After a healthy run: agent and collector look once a second each."""
+
+
+class Ran(NamedTuple):
+    """What came of a case; `problem` is empty if the run did what its plan says."""
+
+    case: Case
+    outcome: Outcome
+    step_seconds: float
+    wall_seconds: float
+    problem: str
+
+
+def run(case: Case, site: Site) -> Ran:
+    """Run one case."""
+    began = time.monotonic()
+    folder = site.folder / case.plan.job
+    folder.mkdir()
+    log = folder / "faults.log"
+    plan = replace(
+        case.plan,
+        port=free_port(),
+        folder=str(folder),
+        environ={
+            places.ENV_FAULTS: SEPARATOR.join(case.plan.faults),
+            places.ENV_FAULT_LOG: str(log),
+        },
+    )
+    pids = site.launch(plan)
+    try:
+        with neighbours(plan):
+            problem = _follow(case, site, pids, log)
+        seen = site.incidents(plan.job)
+        job = site.job(plan.job) or {}
+    finally:
+        kill(pids)
+    step = (job.get("step_seconds") or {}).get("p50") or math.nan
+    verdicts = tuple(map(verdict, filter(stands_alone, seen)))
+    outcome = Outcome(case.truth, struck_at(log), verdicts)
+    return Ran(case, outcome, step, time.monotonic() - began, problem)
+
+
+def struck_at(log: Path) -> float:
+    """Unix seconds at which the first fault struck; infinite if none did."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return min((float(json.loads(line)["at"]) for line in lines), default=math.inf)
+
+
+def stands_alone(incident: dict[str, Any]) -> bool:
+    """Whether an incident is no symptom of another."""
+    return not incident.get("merged_into")
+
+
+def verdict(incident: dict[str, Any]) -> Verdict:
+    """An incident of the collector's API as scoring takes it."""
+    return Verdict(**{name: incident[name] for name in Verdict._fields})
+
+
+def _follow(case: Case, site: Site, pids: list[int], log: Path) -> str:
+    """Wait until the verdict is settled; returns what is wrong with the run itself."""
+    if case.truth is None:
+        while any(map(is_alive, pids)):
+            time.sleep(POLL_SECONDS)
+        time.sleep(AFTER_END_SECONDS)
+        return "" if _finished(site, case.plan.job) else "the run did not finish"
+    deadline = time.monotonic() + STRIKE_SECONDS
+    while not log.exists():
+        if time.monotonic() > deadline or not any(map(is_alive, pids)):
+            return "the fault never struck"
+        time.sleep(POLL_SECONDS)
+    struck = time.monotonic()
+    while time.monotonic() < struck + VERDICT_SECONDS:
+        if any(map(stands_alone, site.incidents(case.plan.job))):
+            time.sleep(SETTLE_SECONDS)
+            return ""
+        time.sleep(POLL_SECONDS)
+    return ""
+
+
+def _finished(site: Site, job: str) -> bool:
+    known = site.job(job)
+    return known is not None and known["state"] == "finished"
+
+
+@contextmanager
+def neighbours(plan: Plan) -> Iterator[None]:
+    """Processes that take the ranks' processors away for a while."""
+    busy = "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass"
+    wait = f"import time; time.sleep({2 + plan.seed % 3}); exec({busy!r})"
+    started = [subprocess.Popen([sys.executable, "-c", wait]) for _ in range(plan.neighbours)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

@@ -1,0 +1,128 @@
+"""Holds what stepwatch said of a run against what was done to it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class Truth(NamedTuple):
+    """What a good verdict on a fault says.
+
+    Args:
+        fault: its name; each case of it counts in one row of the table.
+        kinds: kinds of incident that name it.
+        ranks: ranks that may be named; empty if naming none is as right as any.
+        phases: phases that may be named; empty where the phase means nothing.
+        causes: causes that may be named.
+    """
+
+    fault: str
+    kinds: frozenset[str]
+    ranks: frozenset[int]
+    phases: frozenset[str]
+    causes: frozenset[str]
+
+
+class Verdict(NamedTuple):
+    """An incident that stands on its own; `opened_at` in Unix seconds."""
+
+    kind: str
+    rank: int
+    phase: str
+    cause: str
+    opened_at: float
+    summary: str = ""
+
+
+class Outcome(NamedTuple):
+    """One run: the truth (None: healthy), when the fault struck, and the verdicts on it."""
+
+    truth: Truth | None
+    struck_at: float
+    verdicts: tuple[Verdict, ...]
+
+
+class Score(NamedTuple):
+    """How right stepwatch was about one run; None where there is nothing to be right about."""
+
+    true: int
+    false: int
+    found: bool | None
+    rank: bool | None
+    phase: bool | None
+    cause: bool | None
+    seconds: float
+
+
+def score(outcome: Outcome) -> Score:
+    """Score one run.
+
+    The first incident of a right kind after the fault struck is true; every other incident is
+    false, also a second one of the right kind.
+    """
+    truth, verdicts = outcome.truth, sorted(outcome.verdicts, key=lambda item: item.opened_at)
+    if truth is None:
+        return Score(0, len(verdicts), None, None, None, None, math.nan)
+    right = [item for item in verdicts if _names(item, truth, outcome.struck_at)]
+    if not right:
+        return Score(0, len(verdicts), False, None, None, None, math.nan)
+    best = right[0]
+    return Score(
+        1,
+        len(verdicts) - 1,
+        True,
+        best.rank in truth.ranks if truth.ranks else None,
+        best.phase in truth.phases if truth.phases else None,
+        best.cause in truth.causes,
+        best.opened_at - outcome.struck_at,
+    )
+
+
+def _names(verdict: Verdict, truth: Truth, struck_at: float) -> bool:
+    return verdict.kind in truth.kinds and verdict.opened_at >= struck_at
+
+
+class Totals(NamedTuple):
+    """Scores of several runs together; ratios are NaN where nothing counts, times in seconds."""
+
+    runs: int
+    precision: float
+    recall: float
+    rank: float
+    phase: float
+    cause: float
+    p50: float
+    p90: float
+    false: int
+
+
+def totals(scores: Sequence[Score]) -> Totals:
+    """Add up."""
+    true, false = sum(one.true for one in scores), sum(one.false for one in scores)
+    seconds = sorted(one.seconds for one in scores if not math.isnan(one.seconds))
+    return Totals(
+        len(scores),
+        true / (true + false) if true + false else math.nan,
+        share(one.found for one in scores),
+        share(one.rank for one in scores),
+        share(one.phase for one in scores),
+        share(one.cause for one in scores),
+        quantile(seconds, 0.5),
+        quantile(seconds, 0.9),
+        false,
+    )
+
+
+def share(answers: Iterable[bool | None]) -> float:
+    """Share of true among those that are not None; NaN without any."""
+    known = [answer for answer in answers if answer is not None]
+    return sum(known) / len(known) if known else math.nan
+
+
+def quantile(ordered: Sequence[float], ratio: float) -> float:
+    """The smallest value that at least `ratio` of them do not exceed; NaN without any."""
+    if not ordered:
+        return math.nan
+    return ordered[max(0, math.ceil(ratio * len(ordered)) - 1)]

@@ -1,0 +1,78 @@
+"""Has torch imported once and forks the ranks of each run: a rank is there in milliseconds.
+
+Reads one plan per line, answers with the process ids of its ranks, and takes its children along
+when it ends. No process group, and so no thread, exists when it forks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.nn.parallel import DistributedDataParallel as _warm  # noqa: F401
+
+from tests.verdicts import loop, reference
+from tests.verdicts.plan import Plan, read_plan
+
+_PR_SET_PDEATHSIG = 1
+_WORKLOADS: dict[str, Callable[[Plan, int], None]] = {
+    "loop": loop.train,
+    "trainer": reference.train,
+}
+
+
+def become(plan: Plan, rank: int) -> None:
+    """Turn this fresh child into a rank: its own output, torchrun's environment, no parent's end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    out = os.open(Path(plan.folder, f"rank-{rank}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (out, 1), (out, 2)):
+        os.dup2(source, target)
+    os.environ.update(
+        RANK=str(rank),
+        LOCAL_RANK=str(rank),
+        WORLD_SIZE=str(plan.world),
+        LOCAL_WORLD_SIZE=str(plan.world),
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(plan.port),
+        GLOO_SOCKET_IFNAME="lo",
+        **plan.environ,
+    )
+
+
+def serve() -> tuple[Plan, int] | None:
+    """Fork for each plan until the input ends; in a child, returns what it is to do."""
+    for line in sys.stdin:
+        plan, children = read_plan(line), []
+        for rank in range(plan.world):
+            child = os.fork()
+            if child == 0:
+                become(plan, rank)
+                return plan, rank
+            children.append(child)
+        print(json.dumps(children), flush=True)
+    return None
+
+
+def main() -> None:
+    """Serve, or be a rank."""
+    # Ranks that end are no zombies: an agent takes those for dead, as it should.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    print("ready", flush=True)
+    task = serve()
+    if task is not None:
+        _WORKLOADS[task[0].workload](*task)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""Runs are real, and nothing of them is left running."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.verdicts.cases import Draw, cases
+from tests.verdicts.run import run
+from tests.verdicts.site import Site, SiteError, is_alive
+
+pytest.importorskip("torch", reason="the ranks need torch")
+
+
+def test_a_stopped_rank_is_named_and_nothing_is_left_running(tmp_path: Path) -> None:
+    case = next(case for case in cases() if case.name == "stop")
+    site = Site(tmp_path, tmp_path / "rings")
+    try:
+        site.start()
+        ran = run(case, site)
+        left = site.launch(Draw("left", 0).plan(folder=str(tmp_path)))
+    finally:
+        site.close()
+    assert ran.problem == ""
+    assert [item.kind for item in ran.outcome.verdicts] == ["hang"]
+    assert ran.outcome.verdicts[0].rank == Draw("stop", 0).rank
+    assert ran.step_seconds > 0
+    deadline = time.monotonic() + 30
+    while any(map(is_alive, left)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_site_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "store.db").mkdir()
+    site = Site(tmp_path, tmp_path / "rings")
+    try:
+        with pytest.raises(SiteError, match="store"):
+            site.start()
+    finally:
+        site.close()
