@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector import plausible
+from stepwatch.collector.beginning import Beginning
 from stepwatch.collector.calls import Calls
 from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.ledger import Ledger
@@ -82,6 +83,7 @@ class Attempt:
         self.first_step_heard_s: float | None = None
         self.refused_records = 0
         self.ledger = Ledger()
+        self.beginning = Beginning()
         self.ring = StepRing(0)
         self.calls = Calls()
         self.past = Past()
@@ -224,6 +226,7 @@ class Attempt:
             self.first_step_heard_s = self.heard_s
         self.ledger.add(fresh, offset)
         self.past.add(fresh, self.ledger.first, self.ring.world, self.calls)
+        self.beginning.add(fresh)
         newest = (int(fresh["time_ns"].max()) + offset) / NANOSECONDS
         self.newest_s = max(self.newest_s, newest)
         for name, sums in self.rank_seconds.items():

@@ -28,10 +28,10 @@ def step_seconds(window: Window) -> Vector:
     return seconds
 
 
-def first_of_run(belongs: Mask) -> int:
+def first_of_run(belongs: Mask, gap: int = 2) -> int:
     """Index where the trouble that reaches the newest step began.
 
-    Goes back until two steps in a row do not belong to it; the last index where none does.
+    Goes back until `gap` steps in a row do not belong to it; the last index where none does.
     """
     first, healthy = len(belongs) - 1, 0
     for index in range(len(belongs) - 1, -1, -1):
@@ -39,6 +39,6 @@ def first_of_run(belongs: Mask) -> int:
             first, healthy = index, 0
         else:
             healthy += 1
-            if healthy >= 2:
+            if healthy >= gap:
                 break
     return first

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stepwatch.collector.detect.finding import Finding
 
-from . import hang, straggler, telemetry
+from . import data_skew, data_stall, hang, straggler, telemetry
 from .scene import Scene
 
 __all__ = ["Scene", "find"]
@@ -14,7 +14,11 @@ __all__ = ["Scene", "find"]
 STANDING: tuple[Callable[[Scene], list[Finding]], ...] = (hang.find,)
 """Say why a job stands still; while one of them speaks, nothing is said about steps."""
 
-MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (straggler.find,)
+MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
+    straggler.find,
+    data_stall.find,
+    data_skew.find,
+)
 """Look at the steps of a job that moves."""
 
 

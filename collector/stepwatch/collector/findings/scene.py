@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from stepwatch.collector.beginning import Vector
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.live import Attempt, LiveJob
 from stepwatch.collector.window import Window
@@ -29,6 +30,19 @@ class Scene:
     def window(self) -> Window:
         """The newest `HISTORY_STEPS` steps of the attempt."""
         return self.attempt.window(HISTORY_STEPS)
+
+    @cached_property
+    def beginning(self) -> dict[str, Vector]:
+        """Mean over ranks of each column in the first steps of the oldest attempt of this size.
+
+        Empty while no attempt has enough of them.
+        """
+        for attempt, _ in self.job.ordered():
+            if attempt.world == self.attempt.world:
+                found = attempt.beginning.seconds(attempt.world)
+                if found:
+                    return found
+        return {}
 
     def dated(self, finding: Finding) -> Finding:
         """`finding` with its age: it began when the step before its first one ended."""

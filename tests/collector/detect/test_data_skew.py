@@ -1,0 +1,163 @@
+"""A rank with more or fewer tokens than its peers is named; random lengths name nobody."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect import data_skew
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.window import Window
+
+from .windows import slow, window
+
+LIMITS = data_skew.LIMITS
+
+
+def found(made: Window) -> list[Finding]:
+    return data_skew.detect(made, LIMITS)
+
+
+def job(steps: int, ranks: int, noise: float = 0.0, stages: int = 1, seed: int = 0) -> Window:
+    """A job of 4,096 tokens a step and rank; `noise` is the sigma of random lengths."""
+    made = window(steps, ranks, stages)
+    lengths = np.random.default_rng(seed).lognormal(0.0, noise, (steps, ranks))
+    made.planes["tokens"] = np.round(4096 * lengths).astype(np.float32)
+    return made
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.7, 1.4, 2.0])
+@pytest.mark.parametrize("ranks", [3, 4, 8, 64])
+def test_a_rank_unlike_its_peers(ranks: int, factor: float) -> None:
+    for rank in {0, ranks // 2, ranks - 1}:
+        made = job(64, ranks, noise=0.05, seed=rank)
+        made.planes["tokens"][40:, rank] *= factor
+        (finding,) = found(made)
+        assert (finding.rank, finding.cause, finding.began_step) == (rank, "uneven-shards", 140)
+        assert finding.ratio == pytest.approx(factor, rel=0.05)
+        assert f"rank {rank} trains on" in finding.summary
+
+
+def test_of_two_ranks_the_one_with_more_is_named() -> None:
+    for factor, rank in ((1.5, 1), (0.6, 0)):
+        made = job(64, 2)
+        made.planes["tokens"][40:, 1] *= factor
+        assert [item.rank for item in found(made)] == [rank]
+
+
+def test_fixed_batches_are_judged_after_seven_steps() -> None:
+    def said(steps: int) -> bool:
+        made = job(40 + steps, 4)
+        made.planes["tokens"][40:, 1] *= 1.5
+        return bool(found(made))
+
+    assert next(steps for steps in range(1, 12) if said(steps)) == 7
+
+
+def test_a_run_that_is_uneven_from_its_first_step() -> None:
+    made = job(16, 4)
+    made.planes["tokens"][:, 3] *= 2
+    assert [(item.rank, item.began_step) for item in found(made)] == [(3, 100)]
+
+
+def test_two_uneven_ranks_are_both_named() -> None:
+    made = job(64, 8, noise=0.05)
+    made.planes["tokens"][30:, 2] *= 2
+    made.planes["tokens"][30:, 5] *= 1.5
+    assert [item.rank for item in found(made)] == [2, 5]
+
+
+def test_stages_that_report_no_tokens_are_no_peers() -> None:
+    made = job(64, 8, stages=2)
+    made.planes["tokens"][:, made.stage == 1] = 0
+    assert found(made) == []
+    made.planes["tokens"][40:, 1] *= 2
+    assert [item.rank for item in found(made)] == [1]
+
+
+def test_ranks_that_report_no_tokens_within_a_stage_are_no_peers() -> None:
+    made = job(64, 4)
+    made.planes["tokens"][:, [1, 3]] = 0
+    assert found(made) == []
+    made.planes["tokens"][40:, 2] *= 2
+    assert [item.rank for item in found(made)] == [2]
+
+
+def test_what_is_not_known_is_not_judged() -> None:
+    for value in (np.nan, 0.0):
+        made = job(64, 4)
+        made.planes["tokens"][:] = value
+        assert found(made) == []
+    late = job(64, 4)
+    late.planes["tokens"][40:, 1] *= 2
+    late.planes["tokens"][60:, 3] = np.nan
+    assert [item.rank for item in found(late)] == [1], "rank 3 is only late"
+
+
+def test_the_last_batch_of_an_epoch_may_be_short() -> None:
+    for steps in range(64, 80):
+        made = job(steps, 4)
+        made.planes["tokens"][9::10, 3] *= 0.1
+        made.planes["tokens"][60:62, 1] *= 0.1
+        assert found(made) == []
+
+
+def test_a_skew_that_is_over_is_not_said() -> None:
+    made = job(64, 4)
+    made.planes["tokens"][20:55, 1] *= 2
+    assert found(made) == []
+
+
+def test_a_slow_rank_with_even_shards_is_no_skew() -> None:
+    made = job(64, 4)
+    slow(made, 2, "forward", 0.8, since=40)
+    assert found(made) == []
+
+
+def test_the_finding_says_whether_the_rank_works_longer_too() -> None:
+    made = job(64, 4)
+    made.planes["tokens"][40:, 2] *= 2
+    slow(made, 2, "forward", 0.8, since=40)
+    (finding,) = found(made)
+    work = {row.name: row.value for row in finding.evidence}["forward and backward"]
+    assert work == pytest.approx(0.65 + 0.8, rel=0.05)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    ranks=st.integers(2, 24),
+    steps=st.integers(8, 128),
+    noise=st.floats(0.0, 1.0),
+)
+def test_random_lengths_are_silent(seed: int, ranks: int, steps: int, noise: float) -> None:
+    assert found(job(steps, ranks, noise, seed=seed)) == []
+
+
+@pytest.mark.parametrize("ranks", [4, 8, 64])
+@pytest.mark.parametrize("run", [10, 30])
+def test_lengths_that_come_in_runs_are_silent(ranks: int, run: int) -> None:
+    """Sorted shards: a rank reads long texts for a while, then short ones, as the others do."""
+    named = []
+    for seed in range(60):
+        made = job(128, ranks, noise=0.05, seed=seed)
+        levels = np.random.default_rng(seed + 1).lognormal(0.0, 0.3, (128 // run + 2, ranks))
+        shift = np.random.default_rng(seed + 2).integers(0, run, ranks)
+        at = (np.arange(128)[:, None] + shift) // run
+        made.planes["tokens"] *= np.take_along_axis(levels, at, axis=0)
+        named += found(made)
+    assert named == []
+
+
+def test_cost_of_a_large_window(capsys: pytest.CaptureFixture[str]) -> None:
+    """Printed, not asserted: `make bench` holds the budget."""
+    made = job(128, 1024, noise=0.2)
+    made.planes["tokens"][60:, 700] *= 2
+    began = time.perf_counter()
+    assert [item.rank for item in found(made)] == [700]
+    with capsys.disabled():
+        print(f"\ndata skew, 1,024 ranks x 128 steps: {(time.perf_counter() - began) * 1e3:.0f} ms")

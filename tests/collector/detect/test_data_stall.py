@@ -1,0 +1,151 @@
+"""A job that starves on data is said to, with its first step; a late rank or an epoch is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect import data_stall, straggler
+from stepwatch.collector.detect.data_stall import Past, past_of
+from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.window import Window
+from stepwatch.signals.records import StepFlag
+
+from .windows import settle, unknown_facts, window
+
+LIMITS = data_stall.LIMITS
+HEALTHY = Past(0.05, 0.06)
+
+
+def found(made: Window, past: Past | None = HEALTHY) -> list[Finding]:
+    return data_stall.detect(made, past, LIMITS)
+
+
+def starve(made: Window, seconds: float, since: int, every: int = 1) -> Window:
+    """All ranks wait `seconds` longer for data in each `every`-th step."""
+    made.planes["data"][since::every] += seconds
+    settle(made)
+    return made
+
+
+@pytest.mark.parametrize(("ranks", "stages"), [(2, 1), (4, 2), (8, 4), (64, 1)])
+@pytest.mark.parametrize("since", [20, 40, 57])
+def test_a_job_that_waits_for_data_on_all_ranks(ranks: int, stages: int, since: int) -> None:
+    made = starve(window(64, ranks, stages, noise=0.1, seed=since), 0.6, since)
+    (finding,) = found(made)
+    assert (finding.rank, finding.phase, finding.cause) == (NO_RANK, "data", "slow-data")
+    assert finding.began_step == 100 + since
+    assert f"the job waits for data since step {100 + since}" in finding.summary
+    assert 0.3 < finding.lost_ratio < 0.5
+    assert straggler.detect(made, unknown_facts(ranks), straggler.LIMITS) == []
+
+
+def test_it_is_said_after_six_steps() -> None:
+    counts = [steps for steps in range(1, 10) if found(starve(window(40 + steps, 4), 0.6, 40))]
+    assert counts[0] == LIMITS.least_steps
+
+
+def test_one_rank_that_waits_alone_is_a_straggler_not_a_stall() -> None:
+    made = window(64, 4)
+    made.planes["data"][40:, 2] += 0.8
+    settle(made)
+    assert found(made) == []
+    named = straggler.detect(made, unknown_facts(4), straggler.LIMITS)
+    assert [(item.rank, item.phase) for item in named] == [(2, "data")]
+
+
+def test_later_stages_that_load_nothing_do_not_hide_it() -> None:
+    made = window(64, 8, stages=2)
+    made.planes["data"][:, 4:] = 0.0
+    made.planes["data"][40:, :4] += 0.6
+    settle(made)
+    (finding,) = found(made)
+    assert "on 4 of 8 ranks" in finding.summary
+
+
+@pytest.mark.parametrize("every", [2, 3, 4])
+def test_a_loader_that_is_late_in_every_nth_step(every: int) -> None:
+    (finding,) = found(starve(window(96, 4, noise=0.05), 2.5, 40, every))
+    assert 140 <= finding.began_step <= 140 + every
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("seconds", [1.0, 20.0])
+def test_the_first_steps_of_an_epoch_are_no_stall(length: int, seconds: float) -> None:
+    for newest in range(40, 60):
+        made = window(newest, 4, noise=0.1)
+        made.planes["data"][40 : 40 + length] += seconds
+        settle(made)
+        assert found(made) == []
+
+
+def test_short_epochs_are_no_stall() -> None:
+    assert found(starve(window(128, 4, noise=0.1), 3.0, 0, every=10)) == []
+
+
+def test_the_first_steps_are_not_judged() -> None:
+    made = window(12, 4, first_step=0)
+    made.flags[0] = StepFlag.FIRST
+    made.planes["data"][:3] += 30.0
+    settle(made)
+    assert found(made) == []
+
+
+def test_a_stall_that_is_over_is_not_said() -> None:
+    made = window(64, 4)
+    made.planes["data"][30:60] += 1.0
+    settle(made)
+    assert found(made) == []
+
+
+def test_a_loader_that_has_always_been_slow_is_not_news() -> None:
+    made = starve(window(64, 4, noise=0.1), 0.6, 0)
+    assert found(made, Past(0.7, 0.7)) == []
+    assert found(made, None) == [], "no past is known"
+
+
+def test_the_past_holds_although_the_stall_began_within_it() -> None:
+    ratios = np.array([0.05] * 6 + [0.9] * 14)
+    past = past_of(ratios, LIMITS)
+    assert past is not None
+    assert len(found(starve(window(64, 4), 0.6, 40), past)) == 1
+    assert past_of(ratios[:0], LIMITS) is None
+
+
+def test_ranks_that_vanish_make_it_unknown() -> None:
+    made = starve(window(64, 4), 0.6, 40)
+    for plane in made.planes.values():
+        plane[50:, 3] = np.nan
+    assert found(made) != [], "the steps that all reported were long"
+    for plane in made.planes.values():
+        plane[:, 3] = np.nan
+    assert found(made) == []
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    ranks=st.integers(2, 16),
+    noise=st.floats(0.0, 0.6),
+    pause=st.sampled_from(["checkpoint", "eval"]),
+)
+def test_noise_and_pauses_are_silent(seed: int, ranks: int, noise: float, pause: str) -> None:
+    made = window(64, ranks, noise=noise, seed=seed)
+    made.planes[pause][::7] += 5.0
+    settle(made)
+    assert found(made) == []
+
+
+def test_steps_three_times_as_long_on_a_busy_host_are_silent() -> None:
+    """250 windows in which every phase of every step now and then takes three times as long."""
+    named = []
+    for seed in range(250):
+        made = window(64, 4, noise=0.3, seed=seed)
+        spikes = np.random.default_rng(seed).random((64, 4)) < 0.1
+        for phase in ("data", "forward", "backward"):
+            made.planes[phase][spikes] *= 3
+        settle(made)
+        named += found(made)
+    assert named == []
