@@ -18,6 +18,7 @@ from stepwatch.agent.probes.ranks import RanksProbe
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES, Spool
 from stepwatch.agent.tail import AttemptKey, RingTail, Tail, watched
+from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from stepwatch.signals.clock import Clock, ClockPair, SystemClock
 from stepwatch.signals.errors import ConfigurationError, SegmentError
 from stepwatch.signals.records import Kind
@@ -38,6 +39,7 @@ class AgentOptions:
     poll_seconds: float = 0.25
     pack_seconds: float = 1.0
     spool_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    traces: TraceOptions | None = None
 
 
 class Agent:
@@ -54,6 +56,7 @@ class Agent:
         self.spool = Spool(options.spool_dir, options.node, options.spool_limit_bytes)
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.relay = Relay(self.spool, _client(options))
+        self.tracer = _tracer(options)
         self.host: Probe = HostProbe(self.clock)
         self.latest: dict[Kind, Rows] = {}
         self.probe_up: dict[str, bool] = {}
@@ -77,14 +80,20 @@ class Agent:
                 self.pack()
         self.tail.discover()
         self.pack()
+        self._close_tracer()
         sender.join(timeout=3.0)
         if not sender.is_alive():
             self.close()
 
     def close(self) -> None:
-        """Let go of the spool and the connection."""
+        """Let go of the spool and the connections."""
+        self._close_tracer()
         self.relay.client.close()
         self.spool.close()
+
+    def _close_tracer(self) -> None:
+        if self.tracer is not None:
+            self.tracer.close()
 
     def stop(self) -> None:
         """Ask `run` to finish; safe in a signal handler."""
@@ -109,13 +118,16 @@ class Agent:
         for kind, rows in ((Kind.RANK_STATE, states), (Kind.HOST, host)):
             if rows is not None and len(rows):
                 tables[kind] = rows
+        clock = ClockPair.now(self.clock)
         try:
-            self.spool.put(key, ClockPair.now(self.clock), tables)
+            self.spool.put(key, clock, tables)
         except (OSError, SegmentError) as error:
             self.tail.rewind(positions)
             logger.warning("cannot spool (%s); records wait in the rings", error)
             return
         self.tail.commit(positions)
+        if self.tracer is not None:
+            self.tracer.take(key, clock, tables)
         for tail in ended:
             tail.settled = tail.next_seq > tail.reader.head
 
@@ -150,6 +162,22 @@ class Agent:
                 f"cannot listen on port {port}: {error.strerror}; pass another --port"
             ) from error
         return int(server.server_port)
+
+
+def _tracer(options: AgentOptions) -> Tracer | None:
+    wanted = options.traces
+    if wanted is None:
+        return None
+    try:
+        from stepwatch.agent.traces.export import Exporter  # the SDK costs memory: only if asked
+
+        return Tracer(options.node, Exporter(wanted.endpoint), wanted.every)
+    except ConfigurationError as error:
+        if wanted.endpoint is not None:
+            raise
+        # The variables may be meant for others on this node.
+        logger.warning("no traces: %s", error)
+        return None
 
 
 def _client(options: AgentOptions) -> httpx.Client:

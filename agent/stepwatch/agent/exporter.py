@@ -11,6 +11,7 @@ from stepwatch.agent.probes import Rows
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.tail import Tail
+from stepwatch.agent.traces.tracer import Tracer
 from stepwatch.signals import names
 from stepwatch.signals.records import UNKNOWN_FLOAT, Kind
 
@@ -25,6 +26,7 @@ class NodeView(Protocol):
     latest: dict[Kind, Rows]
     steps: dict[str, list[int]]
     probe_up: dict[str, bool]
+    tracer: Tracer | None
 
 
 class NodeExporter:
@@ -43,6 +45,8 @@ class NodeExporter:
         yield _counter(names.AGENT_SEND_FAILURES, node, view.relay.failures)
         yield _gauge(names.AGENT_SPOOL_BYTES, node, view.spool.waiting_bytes)
         yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(view.spool))
+        if view.tracer is not None:
+            yield _spans(view.node, view.tracer)
         up = _family(names.PROBE_UP)
         for probe, state in sorted(view.probe_up.items()):
             up.add_metric([view.node, probe], float(state))
@@ -75,6 +79,14 @@ class NodeExporter:
             lowest.add_metric([self._view.node, job], min(steps))
         yield count
         yield lowest
+
+
+def _spans(node: str, tracer: Tracer) -> CounterMetricFamily:
+    metric, sink = names.AGENT_SPANS, tracer.sink
+    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for outcome in ("exported", "dropped", "rejected"):
+        family.add_metric([node, outcome], getattr(sink, outcome))
+    return family
 
 
 def _family(metric: names.Metric) -> GaugeMetricFamily:

@@ -182,6 +182,12 @@ AGENT_SPOOL_DROPPED = Metric(
 AGENT_SEND_FAILURES = Metric(
     "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not take.", (NODE,)
 )
+AGENT_SPANS = Metric(
+    "stepwatch_agent_spans_total",
+    _C,
+    "Spans by what became of them: exported, dropped here, rejected by their receiver.",
+    (NODE, OUTCOME),
+)
 PROBE_UP = Metric(
     "stepwatch_agent_probe_up", _G, "1 while the probe's source can be read.", (NODE, "probe")
 )

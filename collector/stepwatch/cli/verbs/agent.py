@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 from pathlib import Path
 
 from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.agent.traces.tracer import DEFAULT_EVERY, TraceOptions
 from stepwatch.signals import places
+from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch agent --collector http://collector:8480 --spool /var/lib/stepwatch/spool"
+OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
 
 
@@ -28,6 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of /metrics; 0: any free one",
     )
     parser.add_argument("--pack-seconds", type=float, default=1.0, help="seconds per segment")
+    parser.add_argument(
+        "--otlp",
+        help=f"send traces to this OTLP/HTTP receiver (default: {OTLP_VARIABLES[0]}, if set)",
+    )
+    parser.add_argument(
+        "--trace-every", type=int, default=DEFAULT_EVERY, help="one in so many ordinary steps"
+    )
     parser.add_argument("--token-file", help="file with the collector's bearer token")
 
 
@@ -44,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         token=places.read_token(arguments.token_file),
         pack_seconds=arguments.pack_seconds,
         spool_limit_bytes=arguments.spool_limit_mib << 20,
+        traces=_traces(arguments),
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -56,3 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     agent.run()
     return 0
+
+
+def _traces(arguments: argparse.Namespace) -> TraceOptions | None:
+    if arguments.trace_every < 1:
+        raise UsageError(f"--trace-every {arguments.trace_every} must be 1 or more")
+    if arguments.otlp and not arguments.otlp.startswith(("http://", "https://")):
+        raise UsageError(f"--otlp {arguments.otlp!r} is not a URL; pass http://HOST:4318")
+    asked = any(os.environ.get(name) for name in OTLP_VARIABLES)
+    return TraceOptions(arguments.otlp, arguments.trace_every) if arguments.otlp or asked else None

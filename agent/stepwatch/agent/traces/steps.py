@@ -1,0 +1,100 @@
+"""The tree of one step of one rank: step, its phases, its collectives.
+
+A step's start and end are measured. Its phases are sums of self time over the step, so their spans
+are laid end to end and say so; they tile the step because self times add up to it. Collectives are
+sums by operation and group: the spans lie below the time that the rank was blocked in any, and
+carry as an event when the first call arrived. Overlapped ones may outlast their parent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from stepwatch.signals import traces
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import OP_NAMES, StepFlag
+
+from .spans import Moment, Source, Span, Value, as_int64
+
+ROOT = "step"
+COLLECTIVES = "collectives"
+PARTS = (
+    ("data", "data_ns"),
+    ("forward", "forward_ns"),
+    ("backward", "backward_ns"),
+    ("optimizer", "optimizer_ns"),
+    ("checkpoint", "checkpoint_ns"),
+    ("eval", "eval_ns"),
+    ("other", "other_ns"),
+    (COLLECTIVES, "collective_ns"),
+    ("pipeline_wait", "pipeline_wait_ns"),
+)
+"""Spans below a step in the order they are laid, and the STEP field that holds their length."""
+_SUM: dict[str, Value] = {traces.AGGREGATED: True, traces.START_MEASURED: False}
+
+
+def step_spans(
+    source: Source, step: np.void, reasons: tuple[str, ...], collectives: Iterable[np.void]
+) -> Iterator[Span]:
+    """Spans of a STEP record and the COLLECTIVE records of the same rank and step, root first."""
+    number, rank, end = int(step["step"]), int(step["rank"]), int(step["time_ns"])
+    at = end - int(step["duration_ns"])
+    attributes = {traces.REASONS: reasons, traces.START_MEASURED: True, **_numbers(step)}
+    root = source.span(number, rank, ROOT, (at, end), attributes, error=_error(step, reasons))
+    yield root
+    rows = list(collectives)
+    for name, field in PARTS:
+        spent = int(step[field])
+        if not spent and not (name == COLLECTIVES and rows):
+            continue
+        part = source.span(number, rank, name, (at, at + spent), _SUM, parent_id=root.span_id)
+        yield part
+        if name == COLLECTIVES:
+            yield from _collective_spans(source, part.span_id, at, rows)
+        at += spent
+
+
+def _collective_spans(
+    source: Source, parent_id: int, at: int, rows: Iterable[np.void]
+) -> Iterator[Span]:
+    for row in rows:
+        op, group, spent = int(row["op"]), int(row["group"]), int(row["exposed_ns"])
+        attributes: dict[str, Value] = {
+            **_SUM,
+            traces.GROUP: group,
+            traces.COUNT: int(row["count"]),
+            traces.COLLECTIVE_BYTES: as_int64(row["bytes"]),
+            traces.LONGEST_SECONDS: int(row["longest_ns"]) / NANOSECONDS,
+        }
+        span = source.span(
+            int(row["step"]),
+            int(row["rank"]),
+            OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0],
+            (at, at + spent),
+            attributes,
+            parent_id=parent_id,
+            index=group,
+        )
+        first = Moment("first arrival", source.wall_ns(int(row["first_arrival_ns"])))
+        yield span._replace(moments=(first,))
+        at += spent
+
+
+def _numbers(step: np.void) -> dict[str, Value]:
+    found: dict[str, Value] = {
+        traces.TOKENS: int(step["tokens"]),
+        traces.MICROBATCHES: int(step["microbatches"]),
+    }
+    for name, field in ((traces.LOSS, "loss"), (traces.GRAD_NORM, "grad_norm")):
+        if math.isfinite(step[field]):  # NaN: never recorded
+            found[name] = float(step[field])
+    return found
+
+
+def _error(step: np.void, reasons: tuple[str, ...]) -> str:
+    if int(step["flags"]) & StepFlag.UNFINISHED:
+        return "left by an exception"
+    return "values that are not finite" if "non-finite" in reasons else ""

@@ -1,0 +1,102 @@
+"""From the tables of a segment to spans on their way: what the agent calls once per pack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from stepwatch.agent.probes import Rows
+from stepwatch.agent.tail import AttemptKey
+from stepwatch.signals import traces
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.records import Kind
+
+from .choice import Chooser
+from .events import Checkpoints, Lifecycles
+from .spans import Source, Span
+from .steps import step_spans
+
+DEFAULT_EVERY = 100
+"""Steps per sampled one."""
+MOST_ATTEMPTS = 64
+"""Attempts followed at once on one node; the one longest silent is forgotten first."""
+
+
+class TraceOptions(NamedTuple):
+    """Where traces go, and one in how many ordinary steps is sampled.
+
+    Without an `endpoint` the OTEL_EXPORTER_OTLP_* variables say where.
+    """
+
+    endpoint: str | None
+    every: int = DEFAULT_EVERY
+
+
+class Sink(Protocol):
+    """Takes spans without making the caller wait."""
+
+    exported: int
+    dropped: int
+    rejected: int
+
+    def put(self, resource: Mapping[str, str | int], spans: list[Span]) -> None:
+        """Queue spans that share a resource."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the receiver."""
+        ...
+
+
+class AttemptTraces:
+    """What is remembered of one attempt between packs."""
+
+    def __init__(self, every: int) -> None:
+        self.chooser = Chooser(every)
+        self._lifecycles = Lifecycles()
+        self._checkpoints = Checkpoints()
+
+    def spans(self, source: Source, tables: Mapping[Kind, Rows]) -> Iterator[Span]:
+        """Spans that these tables complete."""
+        if Kind.LIFECYCLE in tables:
+            yield from self._lifecycles.spans(source, tables[Kind.LIFECYCLE])
+        if Kind.CHECKPOINT in tables:
+            yield from self._checkpoints.spans(source, tables[Kind.CHECKPOINT])
+        for chosen in self.chooser.choose(tables):
+            yield from step_spans(source, *chosen)
+
+
+class Tracer:
+    """Makes spans of every attempt on this node and hands them to `sink`.
+
+    `every` samples the steps whose number it divides.
+    """
+
+    def __init__(self, node: str, sink: Sink, every: int = DEFAULT_EVERY) -> None:
+        self.sink = sink
+        self._node = node
+        self._every = every
+        self._attempts: dict[AttemptKey, AttemptTraces] = {}
+
+    def take(self, key: AttemptKey, clock: ClockPair, tables: Mapping[Kind, Rows]) -> None:
+        """Make spans of the tables of one segment, dated by its clock pair."""
+        attempt = self._attempts.pop(key, None) or AttemptTraces(self._every)
+        self._attempts[key] = attempt
+        if len(self._attempts) > MOST_ATTEMPTS:
+            del self._attempts[next(iter(self._attempts))]
+        spans = list(attempt.spans(Source(key.job, key.attempt, clock), tables))
+        if spans:
+            self.sink.put(self._resource(key), spans)
+
+    def close(self) -> None:
+        """Send what waits and let go of the receiver."""
+        self.sink.close()
+
+    def _resource(self, key: AttemptKey) -> dict[str, str | int]:
+        return {
+            "service.name": key.job,
+            "service.namespace": traces.SERVICE_NAMESPACE,
+            traces.JOB: key.job,
+            traces.ATTEMPT: key.attempt,
+            traces.NODE: self._node,
+        }
