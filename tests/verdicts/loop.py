@@ -90,10 +90,9 @@ class Loop:
             self.work(plan.backward_seconds * skew)
             loss.backward()  # type: ignore[no-untyped-call]
         with step.phase("optimizer"):
-            norm = torch.stack(
-                [p.grad.norm() for p in self.model.parameters() if p.grad is not None]
-            )
-            seen = self.exchange(torch.stack((loss.detach(), norm.norm())))
+            grads = [one.grad for one in self.model.parameters() if one.grad is not None]
+            norm = torch.nn.utils.get_total_norm(grads)
+            seen = self.exchange(torch.stack((loss.detach(), norm)))
             self.optimizer.step()
             self.optimizer.zero_grad()
         self.inject.transform("parameters", self.number, self.model.parameters())

@@ -28,7 +28,7 @@ _WORKLOADS: dict[str, Callable[[Plan, int], None]] = {
 
 
 def become(plan: Plan, rank: int) -> None:
-    """Turn this fresh child into a rank: its own output, torchrun's environment, no parent's end."""
+    """Turn this fresh child into a rank: its own output, torchrun's environment."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
