@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from stepwatch.collector.detect.finding import Finding
 
-from . import data_skew, data_stall, hang, straggler, telemetry
+from . import data_skew, data_stall, hang, slow_collective, straggler, telemetry
 from .scene import Scene
 
 __all__ = ["Scene", "find"]
@@ -18,6 +18,7 @@ MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
     straggler.find,
     data_stall.find,
     data_skew.find,
+    slow_collective.find,
 )
 """Look at the steps of a job that moves."""
 

@@ -1,0 +1,57 @@
+"""Gathers for the slow-collective detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.collectives import waits
+from stepwatch.collector.detect import slow_collective
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.slow_collective import LIMITS, Steps
+from stepwatch.collector.detect.steps import step_seconds, usable_steps
+from stepwatch.collector.live import Attempt
+from stepwatch.collector.pipeline import WORK
+from stepwatch.collector.window import Window
+
+from .scene import Scene
+
+RECENT_STEPS = 12
+"""Steps that are looked at each time; only a finding is worth looking back further."""
+ROWS_BACK = 1 << 18
+"""(step, rank) cells looked back over."""
+
+
+def find(scene: Scene) -> list[Finding]:
+    """Operations whose transfer takes longer than in the run's first steps."""
+    attempt = scene.attempt
+    if not attempt.past.calls:
+        return []
+    found = _over(attempt, scene.window, RECENT_STEPS)
+    if found:
+        back = max(RECENT_STEPS, ROWS_BACK // max(1, attempt.world))
+        found = _over(attempt, scene.window, back) or found
+    return [scene.dated(finding) for finding in found]
+
+
+def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
+    chosen = np.flatnonzero(usable_steps(window, LIMITS.warmup_steps))[-newest:]
+    past = attempt.past.work_of(len(window.stage))
+    if not len(chosen) or not past:
+        return []
+    part = Window(
+        window.steps[chosen],
+        {name: plane[chosen] for name, plane in window.planes.items()},
+        window.flags[chosen],
+        window.stage,
+    )
+    own = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
+    more = own - np.sum([past[name] for name in WORK], axis=0)
+    rows = attempt.calls.of_steps(int(part.steps[0]), int(part.steps[-1]))
+    groups = attempt.calls.groups
+    return slow_collective.detect(
+        waits(rows, groups),
+        groups,
+        attempt.past.calls,
+        Steps(part.steps, step_seconds(part), more),
+        LIMITS,
+    )

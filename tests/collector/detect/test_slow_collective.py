@@ -1,0 +1,179 @@
+"""A slow path is told from a straggler, from larger messages and from a busy host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.calls import Calls
+from stepwatch.collector.collectives import waits
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
+from stepwatch.collector.past import PastCall
+from stepwatch.signals.records import Op
+from stepwatch.signals.wire import Rows
+from tests.collector.gathered import call_rows, group_rows, kept
+
+STEPS, STEP_SECONDS, TRANSFER, SENT = 40, 1.0, 0.05, 1000
+SHARD: dict[int, tuple[int, ...]] = {1: (0, 1), 2: (2, 3)}
+REPLICA: dict[int, tuple[int, ...]] = {3: (0, 2), 4: (1, 3)}
+Groups = Mapping[int, tuple[int, ...]]
+Blocked = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+
+
+def blocked(
+    ranks: tuple[int, ...], noise: float = 0.0, seed: int = 0, steps: int = STEPS
+) -> Blocked:
+    """Seconds (steps, ranks) that healthy members are blocked: one of them comes last each step."""
+    generator = np.random.default_rng([seed, *ranks])
+    transfer = TRANSFER * generator.lognormal(0.0, noise, (steps, 1))
+    late = generator.lognormal(-3.0, noise, (steps, len(ranks))) if noise else np.zeros((steps, 1))
+    return np.asarray(transfer + late.max(axis=1, keepdims=True) - late + np.zeros(len(ranks)))
+
+
+def rows_of(ranks: tuple[int, ...], seconds: Blocked, group: int, op: Op = Op.ALL_GATHER) -> Rows:
+    """What those members would write."""
+    parts = [
+        call_rows([step], dict(zip(ranks, each, strict=True)), group, op, 4, SENT)
+        for step, each in enumerate(seconds.tolist())
+    ]
+    return np.concatenate(parts)
+
+
+def found(rows: list[Rows], groups: Groups, more: float | np.ndarray = 0.0) -> list[Finding]:
+    introduced = [group_rows(number, ranks) for number, ranks in groups.items()]
+    calls: Calls = kept(np.concatenate(rows), *introduced)
+    world = 1 + max(max(ranks) for ranks in groups.values())
+    steps = Steps(np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.zeros((STEPS, world)) + more)
+    heads = np.unique(np.concatenate(rows)[["group", "op"]])
+    past = {(int(head["group"]), int(head["op"])): PastCall(TRANSFER, SENT, 4.0) for head in heads}
+    judged = waits(calls.of_steps(0, STEPS), calls.groups)
+    return detect(judged, calls.groups, past, steps, LIMITS)
+
+
+@pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE])
+def test_a_slow_path_raises_the_least_exposed_time_and_is_found(op: Op) -> None:
+    ranks = (0, 1, 2, 3)
+    seconds = blocked(ranks, noise=0.2)
+    seconds[25:] += 0.4
+    [finding] = found([rows_of(ranks, seconds, 7, op)], {7: ranks})
+    assert (finding.kind.value, finding.cause, finding.rank) == (
+        "slow-collective",
+        "slow-transfer",
+        -1,
+    )
+    assert finding.began_step == 25
+    assert finding.subject == f"{op.name.lower()} in ranks 0,1,2,3"
+    assert "since step 25" in finding.summary
+    assert finding.ratio == pytest.approx(0.45 / TRANSFER, rel=0.2)
+    [speed] = [row for row in finding.evidence if row.name == "bus bandwidth"]
+    assert speed.value < float(speed.against.removeprefix("first steps ")) / 5
+
+
+def test_waiting_for_a_straggler_is_no_slow_transfer() -> None:
+    ranks = (0, 1, 2, 3)
+    seconds = blocked(ranks, noise=0.2)
+    seconds[20:, [0, 1, 3]] += 0.8
+    assert found([rows_of(ranks, seconds, 7)], {7: ranks}) == []
+
+
+def test_it_takes_six_of_eight_steps_and_the_newest() -> None:
+    ranks = (0, 1)
+    for slow in range(1, 9):
+        seconds = blocked(ranks)
+        seconds[STEPS - slow :] += 0.4
+        assert bool(found([rows_of(ranks, seconds, 7)], {7: ranks})) == (slow >= LIMITS.least_steps)
+    seconds = blocked(ranks)
+    seconds[20 : STEPS - 1] += 0.4
+    assert found([rows_of(ranks, seconds, 7)], {7: ranks}) == [], "it is over"
+
+
+@pytest.mark.parametrize("field", ["bytes", "count"])
+def test_larger_messages_or_more_of_them_may_take_longer(field: str) -> None:
+    ranks = (0, 1)
+    seconds = blocked(ranks)
+    seconds[20:] *= 8
+    rows = rows_of(ranks, seconds, 7)
+    assert len(found([rows], {7: ranks})) == 1
+    rows[field][rows["step"] >= 20] *= 8
+    assert found([rows], {7: ranks}) == []
+
+
+def test_smaller_messages_may_not() -> None:
+    ranks = (0, 1)
+    seconds = blocked(ranks)
+    seconds[20:] *= 8
+    rows = rows_of(ranks, seconds, 7)
+    rows["bytes"][rows["step"] >= 20] //= 2
+    assert len(found([rows], {7: ranks})) == 1
+
+
+def test_a_host_on_which_everything_is_slower_is_no_slow_path() -> None:
+    ranks = (0, 1)
+    seconds = blocked(ranks)
+    seconds[20:] += 0.3
+    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=0.2) == []
+    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=np.nan) == [], "unknown"
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_a_rank_that_all_slow_groups_share_is_named(rank: int) -> None:
+    rows = []
+    for op, pairs in ((Op.REDUCE_SCATTER, SHARD), (Op.ALL_REDUCE, REPLICA)):
+        for number, ranks in pairs.items():
+            seconds = blocked(ranks, noise=0.2)
+            seconds[20:] += 0.4 * (rank in ranks)
+            rows.append(rows_of(ranks, seconds, number, op))
+    [finding] = found(rows, {**SHARD, **REPLICA})
+    assert finding.rank == rank
+    assert f"only rank {rank} is in every slow group" in finding.summary
+
+
+def test_a_group_with_no_other_to_compare_names_no_rank() -> None:
+    rows = []
+    for number, ranks in SHARD.items():
+        seconds = blocked(ranks)
+        seconds[20:] += 0.4 * (number == 2)
+        rows.append(rows_of(ranks, seconds, number))
+    [finding] = found(rows, SHARD)
+    assert (finding.rank, finding.subject) == (-1, "all_gather in ranks 2,3")
+
+
+def test_all_groups_slow_is_the_fabric() -> None:
+    rows = []
+    for number, ranks in {**SHARD, **REPLICA}.items():
+        seconds = blocked(ranks)
+        seconds[20:] += 0.4
+        rows.append(rows_of(ranks, seconds, number))
+    [finding] = found(rows, {**SHARD, **REPLICA})
+    assert finding.rank == -1
+
+
+@pytest.mark.parametrize("spoil", ["member", "group", "past"])
+def test_nothing_is_said_where_it_cannot_be_known(spoil: str) -> None:
+    ranks = (0, 1, 2)
+    seconds = blocked(ranks)
+    seconds[20:] += 0.4
+    rows = rows_of(ranks, seconds, 7)
+    if spoil == "member":
+        rows = rows[(rows["rank"] != 1) | (rows["step"] < 20)]
+    groups = {} if spoil == "group" else {7: ranks}
+    introduced = [group_rows(number, each) for number, each in groups.items()]
+    calls = kept(rows, *introduced)
+    past = {} if spoil == "past" else {(7, int(Op.ALL_GATHER)): PastCall(TRANSFER, SENT, 4.0)}
+    steps = Steps(np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.zeros((STEPS, 3)))
+    judged = waits(calls.of_steps(0, STEPS), calls.groups)
+    assert detect(judged, calls.groups, past, steps, LIMITS) == []
+
+
+@pytest.mark.parametrize("members", [2, 4, 16])
+def test_healthy_noise_is_silent(members: int) -> None:
+    """Three hundred windows whose transfers vary by two fifths, with heavy single steps."""
+    ranks = tuple(range(members))
+    for seed in range(100):
+        generator = np.random.default_rng(seed)
+        seconds = blocked(ranks, noise=0.4, seed=seed)
+        seconds += (generator.random((STEPS, 1)) < 0.1) * generator.uniform(0.1, 0.6, (STEPS, 1))
+        assert found([rows_of(ranks, seconds, 7)], {7: ranks}) == [], seed
