@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from stepwatch.alerts import hang
 from stepwatch.alerts.catalogue import ALERTS
-from stepwatch.alerts.spec import Alert
+from stepwatch.alerts.spec import Alert, Severity
 from stepwatch.cli import promql
-from stepwatch.signals.names import ALERT_OF, METRICS
+from stepwatch.collector.causes.join import RULES
+from stepwatch.signals.names import ALERT_OF, METRICS, FindingKind
 
 
 def ids(alert: Alert) -> str:
@@ -46,3 +48,21 @@ def test_it_fires_in_one_case_and_is_silent_in_another(alert: Alert) -> None:
 @pytest.mark.parametrize("alert", ALERTS, ids=ids)
 def test_it_outlives_a_short_gap(alert: Alert) -> None:
     assert alert.keep_firing_seconds >= 120
+
+
+def test_a_ticket_never_hides_a_page() -> None:
+    # A symptom opens no incident: where its cause is a ticket, something else must page.
+    severity = {alert.name: alert.severity for alert in ALERTS}
+    hidden = {
+        (rule.cause, symptom)
+        for rule in RULES
+        for symptom in rule.symptoms
+        if severity[ALERT_OF[rule.cause]] is Severity.TICKET
+        and severity[ALERT_OF[symptom]] is Severity.PAGE
+    }
+    standing = (FindingKind.HANG, FindingKind.DESYNC)
+    # A save may block as long as the back-stop waits; a hang in it pages no sooner by itself.
+    tickets = (*hang.LOST, FindingKind.CHECKPOINT_STALL)
+    caught = {(kind, symptom) for kind in tickets for symptom in standing}
+    assert hidden <= caught
+    assert hidden

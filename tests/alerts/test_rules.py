@@ -12,6 +12,10 @@ import yaml
 from stepwatch.alerts import rules
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.links import Links
+from stepwatch.signals.names import FindingKind
+
+METRIC_SPEAKS_TOO = {"TrainingStraggler", "TrainingTelemetryLost"}
+"""Their cases are about metrics of their own."""
 
 LINKS = Links("https://example.org/runbooks/", "https://grafana.example.org/d/job")
 
@@ -53,6 +57,9 @@ def test_every_case_holds(folder: Path) -> None:
         ("_without_progress) > 900", "_without_progress) > 9000", "TrainingHang"),
         ("_without_progress) > 900", "_without_progress) > 300", "TrainingHang"),
         ('kind="hang"', 'kind="hung"', "TrainingHang"),
+        ("_without_progress) > 120", "_without_progress) > 1200", "TrainingHang"),
+        ("_without_progress) > 120", "_without_progress) > 60", "TrainingHang"),
+        ('kind=~"rank-failed|memory', 'kind=~"rank-lost|memory', "TrainingHang"),
         ("_job_running) == 1", "_job_running) >= 0", "TrainingHang"),
         ("_timestamp_seconds) > 60", "_timestamp_seconds) > 600", "TrainingTelemetryLost"),
         ("_coverage_ratio) < 0.9", "_coverage_ratio) < 0.5", "TrainingTelemetryLost"),
@@ -66,9 +73,24 @@ def test_a_changed_rule_fails_its_cases(folder: Path, right: str, wrong: str, al
     text = path.read_text()
     assert right in text
     path.write_text(text.replace(right, wrong))
+    cases = rules.tests_text([item for item in ALERTS if item.name == alert], LINKS)
+    (folder / rules.TESTS_FILE).write_text(cases)
     result = promtool("test", "rules", rules.TESTS_FILE, folder=folder)
     assert result.returncode != 0
     assert alert in result.stdout + result.stderr
+
+
+def test_every_alert_of_a_verdict_reads_its_own_kind(folder: Path) -> None:
+    path = folder / rules.RULES_FILE
+    text = path.read_text()
+    for kind in FindingKind:
+        text = text.replace(f'kind="{kind.value}"', f'kind="not-{kind.value}"')
+    path.write_text(text)
+    result = promtool("test", "rules", rules.TESTS_FILE, folder=folder)
+    said = result.stdout + result.stderr
+    for alert in ALERTS:
+        if 'kind="' in alert.expr and alert.name not in METRIC_SPEAKS_TOO:
+            assert f"{alert.name}: the detector opened an incident" in said, alert.name
 
 
 def test_links_lead_to_the_given_places() -> None:

@@ -19,9 +19,11 @@ def worst(metric: Metric) -> str:
     return f"max {BY_JOB} ({metric.name})"
 
 
-def incident(kind: FindingKind) -> str:
-    """Jobs with an open incident of one kind."""
-    return f'max {BY_JOB} ({INCIDENT_OPEN.name}{{{KIND}="{kind.value}"}}) > 0'
+def incident(*kinds: FindingKind) -> str:
+    """Jobs with an open incident of one of the kinds."""
+    match = "=" if len(kinds) == 1 else "=~"
+    values = "|".join(kind.value for kind in kinds)
+    return f'max {BY_JOB} ({INCIDENT_OPEN.name}{{{KIND}{match}"{values}"}}) > 0'
 
 
 def either(*conditions: str) -> str:
@@ -29,9 +31,14 @@ def either(*conditions: str) -> str:
     return "\nor\n".join(_block(condition) for condition in conditions)
 
 
+def both(one: str, other: str) -> str:
+    """Jobs for which both conditions hold."""
+    return f"{_block(one)}\nand on ({JOB})\n{_block(other)}"
+
+
 def while_running(condition: str) -> str:
     """Jobs for which the condition holds and which are expected to make progress."""
-    return f"{_block(condition)}\nand on ({JOB})\n{_block(RUNNING)}"
+    return both(condition, RUNNING)
 
 
 def _block(condition: str) -> str:

@@ -12,14 +12,22 @@ from stepwatch.signals.names import (
     FindingKind,
 )
 
-from .expressions import either, incident, while_running, worst
+from .expressions import both, either, incident, while_running, worst
 from .spec import Alert, Case, Fired, Severity
-from .thresholds import STALLED_SECONDS
+from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
+
+LOST = (FindingKind.RANK_FAILED, FindingKind.MEMORY_GROWTH)
+"""Causes that hide a hang among their symptoms and are tickets: one restart mends them."""
 
 
-def _series(open_incidents: str, stalled: str, running: str = "1x90") -> dict[str, str]:
+def _series(
+    open_incidents: str,
+    stalled: str,
+    running: str = "1x90",
+    kind: FindingKind = FindingKind.HANG,
+) -> dict[str, str]:
     return {
-        f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="{FindingKind.HANG.value}"}}': open_incidents,
+        f'{INCIDENT_OPEN.name}{{{JOB}="llama",{KIND}="{kind.value}"}}': open_incidents,
         f'{SECONDS_WITHOUT_PROGRESS.name}{{{JOB}="llama"}}': stalled,
         f'{JOB_RUNNING.name}{{{JOB}="llama"}}': running,
     }
@@ -39,6 +47,7 @@ ALERT = Alert(
         either(
             incident(FindingKind.HANG),
             f"{worst(SECONDS_WITHOUT_PROGRESS)} > {STALLED_SECONDS:g}",
+            both(incident(*LOST), f"{worst(SECONDS_WITHOUT_PROGRESS)} > {NOT_RESTARTED_SECONDS:g}"),
         )
     ),
     severity=Severity.PAGE,
@@ -69,6 +78,22 @@ ALERT = Alert(
             series=_series("0x90", "0+15x90"),
             at_seconds=960,
             fired=(_fired("16m 0s"),),
+        ),
+        Case(
+            name="a rank is lost, and nothing restarts the job",
+            series=_series("0x3 1x86", "0 0 0 0+15x86", kind=FindingKind.RANK_FAILED),
+            at_seconds=210,
+            fired=(_fired("2m 45s"),),
+        ),
+        Case(
+            name="silent where a lost rank is restarted within a minute",
+            series=_series("0x3 1x5 0x80", "0 0 0 0+15x5 0x80", kind=FindingKind.RANK_FAILED),
+            at_seconds=210,
+        ),
+        Case(
+            name="silent while a rank of a job that moves runs out of memory",
+            series=_series("1x90", "0x90", kind=FindingKind.MEMORY_GROWTH),
+            at_seconds=600,
         ),
         Case(
             name="silent after the job ended",

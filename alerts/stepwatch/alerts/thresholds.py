@@ -16,6 +16,10 @@ STALLED_SECONDS = hang.LIMITS.pause_seconds
 """Back-stop behind the hang detector: longer than it lets any phase stand still, checkpoints and
 evaluations included. When no rank moved for that long, a person must know, whatever it thinks."""
 
+NOT_RESTARTED_SECONDS = 120.0
+"""Standing still with a rank lost: a launcher sees a dead rank within seconds and has new ones at
+their first step within minutes. Half an hour of nobody looking would cost more than a page."""
+
 STALE_SECONDS = 60.0
 """Age of the newest record of a running job: back-stop behind the telemetry detector. Agents send
 every second, so a minute of silence is not a slow step."""

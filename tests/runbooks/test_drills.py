@@ -1,0 +1,44 @@
+"""Every command of stepwatch on a page is one that its parser takes, with a fault that exists."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from stepwatch import runbooks
+from stepwatch.cli.main import Parser, load_verb
+from stepwatch.faults import parse_fault
+from stepwatch.runbooks import placeholders
+
+VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
+WITHOUT_FAULT = {"TrainingTelemetryLost", "TrainingLossAnomaly"}
+"""Drilled by hand: no fault of the trainer brings them about; their pages say so."""
+
+
+def commands(name: str) -> Iterator[list[str]]:
+    """Words of each `stepwatch` command in code on a page."""
+    for _, text in placeholders.code(runbooks.render(name, VALUES)):
+        for line in text.splitlines():
+            if re.match(r"\s*stepwatch [a-z]", line):
+                yield shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize("name", runbooks.names())
+def test_every_command_is_one_that_its_verb_takes(name: str) -> None:
+    found = [words for words in commands(name) if words[0] not in ("agent", "collector")]
+    assert found
+    for verb, *words in found:
+        parser = Parser(prog=verb, allow_abbrev=False)
+        load_verb(verb).add_arguments(parser)
+        assert isinstance(parser.parse_args(words), argparse.Namespace)
+
+
+@pytest.mark.parametrize("name", runbooks.names())
+def test_the_drill_has_a_fault_that_exists(name: str) -> None:
+    drill = runbooks.load(name).markdown.split("## Last drill")[1]
+    faults = [parse_fault(text) for text in re.findall(r"--fault ([^\s`)]+)", drill)]
+    assert any(faults) or (name in WITHOUT_FAULT and "by hand" in drill.lower())
