@@ -14,6 +14,7 @@ from stepwatch.collector.calls import Calls
 from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.past import Past
+from stepwatch.collector.saves import Saves
 from stepwatch.collector.window import StepRing, Window
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
@@ -91,6 +92,7 @@ class Attempt:
         self.states: dict[int, RankView] = {}
         self.hosts: dict[str, np.void] = {}
         self.checkpoints: dict[int, Checkpoint] = {}
+        self.saves = Saves()
         self.lifecycle: list[Lifecycle] = []
         self.ended: dict[int, LifecycleEvent] = {}
         self.resumed_from: int | None = None
@@ -107,7 +109,10 @@ class Attempt:
         self._take_lifecycle(tables.get(Kind.LIFECYCLE), offset)
         self._take_calls(tables.get(Kind.COLLECTIVE), tables.get(Kind.GROUP))
         self._take_steps(tables.get(Kind.STEP), offset)
-        self._take_checkpoints(tables.get(Kind.CHECKPOINT))
+        self._take_checkpoints(tables.get(Kind.CHECKPOINT), offset)
+        states = tables.get(Kind.RANK_STATE)
+        if states is not None:
+            self.saves.look(states)
         gaps = tables.get(Kind.GAP)
         if gaps is not None:
             self.lost_records += plausible.lost_records(gaps)
@@ -239,7 +244,9 @@ class Attempt:
         if rows is not None:
             self.refused_records += self.calls.add(rows, self.ring.world)
 
-    def _take_checkpoints(self, rows: Rows | None) -> None:
+    def _take_checkpoints(self, rows: Rows | None, offset: int) -> None:
+        if rows is not None:
+            self.saves.add(rows, self.world, offset)
         for row in rows if rows is not None else ():
             step = int(row["step"])
             if step not in self.checkpoints and len(self.checkpoints) >= MAX_EVENTS:

@@ -6,12 +6,23 @@ from collections.abc import Callable
 
 from stepwatch.collector.detect.finding import Finding
 
-from . import data_skew, data_stall, hang, slow_collective, straggler, telemetry
+from . import (
+    checkpoint_stall,
+    data_skew,
+    data_stall,
+    hang,
+    slow_collective,
+    straggler,
+    telemetry,
+)
 from .scene import Scene
 
 __all__ = ["Scene", "find"]
 
-STANDING: tuple[Callable[[Scene], list[Finding]], ...] = (hang.find,)
+STANDING: tuple[Callable[[Scene], list[Finding]], ...] = (
+    hang.find,
+    checkpoint_stall.find_standing,
+)
 """Say why a job stands still; while one of them speaks, nothing is said about steps."""
 
 MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
@@ -19,6 +30,7 @@ MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
     data_stall.find,
     data_skew.find,
     slow_collective.find,
+    checkpoint_stall.find,
 )
 """Look at the steps of a job that moves."""
 

@@ -1,0 +1,72 @@
+"""Gathers for the checkpoint stall detector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.collector.detect import checkpoint_stall
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt
+from stepwatch.collector.saves import Save
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Phase
+
+from .scene import Scene
+
+
+def find_standing(scene: Scene) -> list[Finding]:
+    """A save in which the job stands still now."""
+    return [item for item in _found(scene) if item.lost_ratio == 1.0]
+
+
+def find(scene: Scene) -> list[Finding]:
+    """A save that was slow, that failed, or that is one of too many."""
+    return [item for item in _found(scene) if item.lost_ratio < 1.0]
+
+
+def _found(scene: Scene) -> list[Finding]:
+    attempt = scene.attempt
+    saves = list(attempt.saves.newest.values())
+    begun = [save for save in saves if (save.began_ns > 0).any() or not np.isnan(save.stall).all()]
+    if not begun or any(attempt.is_gone(rank) for rank in attempt.states):
+        return []
+    newest = begun[-1]
+    return checkpoint_stall.detect(
+        _saving(attempt, newest), _run(attempt, newest), checkpoint_stall.LIMITS
+    )
+
+
+def _saving(attempt: Attempt, save: Save) -> checkpoint_stall.Saving:
+    elapsed = max((_elapsed(attempt, save, rank) for rank in attempt.states), default=0.0)
+    lasts = elapsed > 0
+    if not lasts and not np.isnan(save.stall).all():
+        elapsed = float(np.nanmax(save.stall))
+    ended_ago = max(0.0, attempt.newest_s - attempt.saves.ended_s)
+    return checkpoint_stall.Saving(
+        save.step,
+        elapsed,
+        elapsed if lasts else elapsed + ended_ago,
+        math.nan if lasts else ended_ago,
+        np.where(np.isnan(save.own), save.stall, save.own),
+        int(save.failed.sum()),
+        save.reason[0] if save.reason else "",
+    )
+
+
+def _elapsed(attempt: Attempt, save: Save, rank: int) -> float:
+    """Seconds for which the rank has stood in this save when its agent last looked; 0 if not."""
+    row = attempt.states[rank].row
+    inside = rank < len(save.stall) and np.isnan(save.stall[rank]) and save.began_ns[rank] > 0
+    if not inside or row["phase"] != Phase.CHECKPOINT:
+        return 0.0
+    return max(0.0, (int(row["time_ns"]) - int(save.began_ns[rank])) / NANOSECONDS)
+
+
+def _run(attempt: Attempt, newest: Save) -> checkpoint_stall.Run:
+    known = {step: item.stall_seconds for step, item in attempt.checkpoints.items()}
+    stalls = {step: stall for step, stall in known.items() if stall is not None}
+    earlier = [stall for step, stall in stalls.items() if step != newest.step]
+    age = attempt.newest_s - attempt.began_s if attempt.began_s else 0.0
+    return checkpoint_stall.Run(earlier, sum(stalls.values()), age, attempt.ledger.baseline())

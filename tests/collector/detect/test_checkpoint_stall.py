@@ -1,0 +1,123 @@
+"""A save far slower than usual is named while it lasts; healthy saves are not, nor the first."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect import checkpoint_stall
+from stepwatch.collector.detect.checkpoint_stall import Run, Saving, detect
+from stepwatch.collector.detect.finding import NO_RANK, Finding
+
+LIMITS = checkpoint_stall.LIMITS
+HEALTHY = Run([0.9, 0.3, 0.4, 0.3], 2.0, 300.0, 0.5)
+
+
+def saving(
+    elapsed: float,
+    ended_ago: float = math.nan,
+    own: list[float] | None = None,
+    failed: int = 0,
+    reason: str = "",
+) -> Saving:
+    ago = elapsed + (0.0 if math.isnan(ended_ago) else ended_ago)
+    ranks = np.array(own or [elapsed] * 4)
+    return Saving(200, elapsed, ago, ended_ago, ranks, failed, reason)
+
+
+def found(seen: Saving, run: Run = HEALTHY) -> list[Finding]:
+    return detect(seen, run, LIMITS)
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_a_save_that_lasts_names_the_rank_that_the_others_wait_for(rank: int) -> None:
+    own = [0.3] * 4
+    own[rank] = 4.0
+    (finding,) = found(saving(4.0, own=own))
+    assert (finding.rank, finding.phase, finding.cause) == (rank, "checkpoint", "slow-storage")
+    assert finding.summary == (
+        "the checkpoint of step 200 has held the job up for 4.0 s (usual 0.30 s); "
+        f"rank {rank} is slowest"
+    )
+    assert (finding.lost_ratio, finding.began_ago_seconds) == (1.0, 4.0)
+
+
+def test_when_all_are_slow_nobody_is_named() -> None:
+    (finding,) = found(saving(4.0, own=[4.0, 3.8, 4.0, 3.9]))
+    assert finding.rank == NO_RANK
+    (finding,) = found(saving(4.0, own=[4.0, math.nan, math.nan, math.nan]))
+    assert finding.rank == NO_RANK, "most are not known"
+
+
+def test_it_is_told_for_a_while_after_it_is_over() -> None:
+    (finding,) = found(saving(4.0, ended_ago=5.0))
+    assert "held the job up" in finding.summary and finding.lost_ratio == 0.0
+    assert found(saving(4.0, ended_ago=LIMITS.told_seconds)) == []
+
+
+def test_it_is_said_within_seconds_of_what_is_usual() -> None:
+    seconds = [tenth / 10 for tenth in range(100) if found(saving(tenth / 10))]
+    assert seconds[0] == pytest.approx(0.3 + LIMITS.least_excess_seconds, abs=0.11)
+
+
+def test_the_first_save_may_take_its_time() -> None:
+    new = Run([], 40.0, 60.0, 0.5)
+    assert found(saving(40.0), new) == []
+    assert len(found(saving(LIMITS.first_seconds + 1), new)) == 1
+
+
+def test_a_slow_first_save_is_no_measure_where_there_are_others() -> None:
+    assert checkpoint_stall.usual_seconds(Run([60.0, 0.4], 60.4, 300.0, 0.5)) == 0.4
+    assert checkpoint_stall.usual_seconds(Run([60.0], 60.0, 300.0, 0.5)) == 60.0
+
+
+def test_stalls_do_not_become_usual() -> None:
+    run = Run([0.4] * 4 + [4.0] * 8, 33.6, 300.0, 0.5)
+    assert len(found(saving(4.0), run)) == 1
+
+
+def test_where_steps_are_long_two_seconds_are_nothing() -> None:
+    assert found(saving(20.0), Run([0.5] * 4, 2.0, 6000.0, 30.0)) == []
+    assert len(found(saving(40.0), Run([0.5] * 4, 2.0, 6000.0, 30.0))) == 1
+
+
+def test_large_models_save_for_long() -> None:
+    run = Run([90.0, 80.0, 85.0], 255.0, 100_000.0, 5.0)
+    assert found(saving(200.0), run) == []
+    assert len(found(saving(260.0), run)) == 1
+
+
+def test_a_failed_save_is_told_with_its_reason() -> None:
+    (finding,) = found(saving(0.3, 1.0, failed=1, reason="No space left on device"))
+    assert (finding.rank, finding.subject, finding.cause) == (NO_RANK, "failed", "exception")
+    assert finding.summary == (
+        "the checkpoint of step 200 failed on 1 of 4 ranks: No space left on device"
+    )
+
+
+def test_too_many_saves_are_told_only_when_the_run_is_old_enough() -> None:
+    ended = saving(0.6, ended_ago=5.0)
+    old = Run([0.6] * 200, 120.0, 1000.0, 0.5)
+    (finding,) = found(ended, old)
+    assert finding.subject == "share" and "12.0% of its time" in finding.summary
+    assert found(ended, old._replace(age=LIMITS.share_after_seconds - 1)) == []
+    assert found(ended, old._replace(earlier=[0.6] * 3)) == []
+    assert found(ended, old._replace(total=30.0)) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    usual=st.floats(0.01, 120.0),
+    noise=st.floats(0.0, 0.3),
+    count=st.integers(1, 50),
+)
+def test_noise_is_silent(seed: int, usual: float, noise: float, count: int) -> None:
+    stalls = usual * np.random.default_rng(seed).lognormal(0.0, noise, count + 1)
+    stalls[0] *= 3
+    run = Run(stalls[:count].tolist(), float(stalls.sum()), 500.0, 0.5)
+    assert found(saving(float(stalls[-1])), run) == []
