@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stepwatch.faults import Fault, parse_fault
-from stepwatch.faults.specs import Hang, Kill, Stop
+from stepwatch.faults.specs import Hang, Kill, Stop, WrongShape
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, DataError, UsageError
 from stepwatch.trainer.options import Options
@@ -41,7 +41,7 @@ class Plan:
     @property
     def stands_still(self) -> bool:
         """Whether a fault keeps the run from ever ending by itself."""
-        return any(isinstance(fault, Hang | Stop) for fault in self.faults)
+        return any(isinstance(fault, Hang | Stop | WrongShape) for fault in self.faults)
 
     @property
     def loses_rank(self) -> bool:
