@@ -20,6 +20,7 @@ from stepwatch.signals.errors import ConfigurationError
 
 try:
     import requests
+    from google.protobuf.message import DecodeError
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
     from opentelemetry.sdk.resources import Resource
@@ -52,9 +53,6 @@ class Exporter:
 
     `endpoint` is a base URL; None leaves it to the OTEL_EXPORTER_OTLP_* variables, which also name
     headers, certificates and timeout.
-
-    Raises:
-        ConfigurationError: the variables cannot be understood.
     """
 
     def __init__(
@@ -75,10 +73,7 @@ class Exporter:
         session = requests.Session()
         session.hooks["response"].append(self._look_at)
         url = None if endpoint is None else endpoint.rstrip("/").removesuffix(_PATH) + _PATH
-        try:
-            self._exporter = OTLPSpanExporter(url, session=session)
-        except ValueError as error:
-            raise ConfigurationError(f"OTEL_EXPORTER_OTLP_*: {error}; correct it") from error
+        self._exporter = OTLPSpanExporter(url, session=session)
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
         self._thread.start()
 
@@ -142,7 +137,7 @@ class Exporter:
         answer = ExportTraceServiceResponse()
         try:
             answer.ParseFromString(response.content)
-        except ValueError:  # protobuf's DecodeError; some receivers answer in JSON or not at all
+        except DecodeError:  # some receivers answer in JSON or with nothing
             return
         self.rejected += answer.partial_success.rejected_spans
 

@@ -1,0 +1,112 @@
+"""A real OTLP/HTTP receiver on a free port, in the moods that receivers have."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+Mood = tuple[int, bytes]
+"""Status and body of one answer."""
+
+
+class Received(NamedTuple):
+    """One span with the attributes of its resource, both as plain values."""
+
+    resource: dict[str, Any]
+    span: Any
+    attributes: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        return self.span.trace_id, self.span.span_id
+
+    @property
+    def seconds(self) -> float:
+        return float(self.span.end_time_unix_nano - self.span.start_time_unix_nano) / 1e9
+
+
+class Receiver:
+    """What came in so far; `moods` are answers to give before the good ones."""
+
+    def __init__(self, moods: list[Mood]) -> None:
+        self.moods = moods
+        self.requests = 0
+        self.paths: set[str] = set()
+        self.taken: list[Received] = []
+        self.hold = threading.Event()
+        self.hold.set()
+        self.url = ""
+
+    def answer(self, path: str, body: bytes) -> Mood:
+        self.hold.wait(30)
+        self.requests += 1
+        self.paths.add(path)
+        if self.moods:
+            return self.moods.pop(0)
+        self.taken.extend(_received(ExportTraceServiceRequest.FromString(body)))
+        return 200, ExportTraceServiceResponse().SerializeToString()
+
+
+@contextmanager
+def receiver(*moods: Mood) -> Iterator[Receiver]:
+    """A receiver that listens until the block ends."""
+    made = Receiver(list(moods))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            status, answer = made.answer(self.path, body)
+            self.send_response(status)
+            self.send_header("content-type", "application/x-protobuf")
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    made.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield made
+    finally:
+        made.hold.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def partly_refused(count: int) -> Mood:
+    """An answer that says that `count` spans were not taken."""
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans = count
+    answer.partial_success.error_message = "too old"
+    return 200, answer.SerializeToString()
+
+
+def _received(request: Any) -> Iterator[Received]:
+    for group in request.resource_spans:
+        resource = _plain(group.resource.attributes)
+        for scope in group.scope_spans:
+            for span in scope.spans:
+                yield Received(resource, span, _plain(span.attributes))
+
+
+def _plain(attributes: Any) -> dict[str, Any]:
+    return {item.key: _value(item.value) for item in attributes}
+
+
+def _value(value: Any) -> Any:
+    if value.WhichOneof("value") == "array_value":
+        return tuple(_value(item) for item in value.array_value.values)
+    return getattr(value, value.WhichOneof("value"))
