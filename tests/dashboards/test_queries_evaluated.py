@@ -45,6 +45,7 @@ def series() -> dict[str, str]:
         found[f"stepwatch_job_tokens_total{job}}}"] = "0+15000x40"
         found[f'stepwatch_incident_open{job},kind="hang"}}'] = "1x40"
         found[f'stepwatch_incident_open{job},kind="straggler"}}'] = "0x40"
+        found[f'stepwatch_incident_open{job},kind="non-finite"}}'] = "1x40"
         found[f'stepwatch_slo_state{job},slo="goodput",state="healthy"}}'] = "0x40"
         found[f'stepwatch_slo_state{job},slo="goodput",state="frozen"}}'] = "1x40"
         found[f"stepwatch_job_step{job}}}"] = "30x40"
@@ -93,7 +94,8 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "
         (queries.COLLECTIVE_SHARE, {'{job_name="llama"}': 0.2}),
         (queries.PIPELINE_SHARE, {'{job_name="llama"}': 0.1}),
         (queries.TOKENS, {'{job_name="llama"}': 1000}),
-        (queries.INCIDENT_COUNT, {'{job_name="llama"}': 1}),
+        (queries.INCIDENT_COUNT, {'{job_name="llama"}': 2}),
+        (queries.NUMBER_INCIDENTS, {'{job_name="llama",kind="non-finite"}': 1}),
         (queries.SLO_STATES, {'{job_name="llama",slo="goodput",state="frozen"}': 1}),
         (queries.step_quantile(0.5), {'{job_name="llama"}': 1.5}),
         # No checkpoint was verified: what a restart would cost is not known, and not zero.

@@ -47,6 +47,7 @@ from stepwatch.signals.names import (
     STRAGGLER_SLOWDOWN,
     TELEMETRY_COVERAGE,
     VERDICT,
+    FindingKind,
     Metric,
 )
 
@@ -60,9 +61,16 @@ _WINDOW = "[$__rate_interval]"
 _PROBE = PROBE_UP.labels[-1]
 
 
-def of_job(series: str) -> str:
-    """Select the chosen job's part of a series."""
-    return f'{series}{{{JOB}="${JOB_VARIABLE}"}}'
+_NUMBERS = "|".join(
+    kind.value
+    for kind in (FindingKind.NON_FINITE, FindingKind.SILENT_CORRUPTION, FindingKind.LOSS_ANOMALY)
+)
+
+
+def of_job(series: str, *matchers: str) -> str:
+    """Select the chosen job's part of a series, narrowed by further label matchers."""
+    chosen = ",".join((f'{JOB}="${JOB_VARIABLE}"', *matchers))
+    return f"{series}{{{chosen}}}"
 
 
 def _newest(metric: Metric, how: str, *by: str) -> str:
@@ -102,6 +110,8 @@ ATTEMPT_TITLE = f"attempt {{{{{ATTEMPT}}}}}"
 
 RUNNING = _newest(JOB_RUNNING, "max")
 OPEN_INCIDENTS = _newest(INCIDENT_OPEN, "max", KIND)
+_ANY_NUMBER = f'{KIND}=~"{_NUMBERS}"'
+NUMBER_INCIDENTS = f"max by ({JOB}, {KIND}) ({of_job(INCIDENT_OPEN.name, _ANY_NUMBER)})"
 INCIDENT_COUNT = f"sum by ({JOB}) ({OPEN_INCIDENTS})"
 SLO_STATES = f"{_newest(SLO_STATE, 'max', SLO, STATE)} == 1"
 SLO_BUDGET = _newest(SLO_BUDGET_REMAINING, "min", SLO)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from stepwatch.collector.slo import SloState
 from stepwatch.signals.names import (
     ALERT_HANG,
+    ALERT_LOSS_ANOMALY,
+    ALERT_NON_FINITE,
+    ALERT_SILENT_CORRUPTION,
     ALERT_STRAGGLER,
     ALERT_TELEMETRY_LOST,
     CAUSE,
@@ -148,12 +151,11 @@ def _stragglers(marks: Marks) -> Panel:
 
 
 def pace() -> Section:
-    """How fast it goes: step time, tokens, loss, step."""
+    """How fast it goes: step time, tokens, step."""
     quantiles = [Line(queries.step_quantile(q), f"p{q * 100:.0f}") for q in (0.5, 0.95, 0.99)]
     times = About("Step time", "Step time of the slowest rank, quantiles over steps.", "s", 12)
     bands = About("Step times", "Steps by duration; two bands are two kinds of step.", "s", 12)
     tokens = About("Tokens per second", "Tokens trained on, over all ranks.")
-    loss = About("Loss", "Loss at the newest step that every rank completed.")
     step = About("Step", "Newest step that every rank completed; flat means no progress.")
     return Section(
         "Pace",
@@ -161,8 +163,27 @@ def pace() -> Section:
             lines(times, *quantiles),
             heat(bands, Line(queries.STEP_HEAT, legend(queries.LE))),
             lines(tokens, Line(queries.TOKENS, "tokens/s")),
-            lines(loss, Line(queries.LOSS, "loss"), floor=None),
             lines(step, Line(queries.STEP, "step"), floor=None),
+        ],
+    )
+
+
+def numbers(marks: Marks) -> Section:
+    """What the training computes: loss, and incidents about numbers."""
+    loss = About(
+        "Loss", "At the newest step that every rank completed; a gap may be NaN.", "short", 16
+    )
+    trouble = About(
+        "Trouble with numbers",
+        "Open incidents about loss, values that are not finite, and replicas that differ.",
+    )
+    told = number(trouble, Line(queries.NUMBER_INCIDENTS, legend(KIND)), ANY).height(8)
+    alerts = (ALERT_NON_FINITE, ALERT_SILENT_CORRUPTION, ALERT_LOSS_ANOMALY)
+    return Section(
+        "Numbers",
+        [
+            lines(loss, Line(queries.LOSS, "loss"), floor=None),
+            told.links([runbook(marks, alert) for alert in alerts]),
         ],
     )
 

@@ -9,7 +9,7 @@ from .layout import place
 from .marks import Marks
 from .panels import SOURCE
 from .sdk import builders, dashboard
-from .sections import checkpoints, pace, runbook, telemetry, where_time_goes, wrong
+from .sections import checkpoints, numbers, pace, runbook, telemetry, where_time_goes, wrong
 
 UID = "stepwatch-training-job"
 """Stable id, and so address, of the dashboard."""
@@ -23,6 +23,7 @@ def build(marks: Marks) -> builders.Dashboard:
     sections = [
         wrong(marks),
         pace(),
+        numbers(marks),
         where_time_goes(),
         checkpoints(),
         telemetry(marks),
