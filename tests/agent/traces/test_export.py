@@ -18,10 +18,10 @@ pytest.importorskip("opentelemetry.sdk", reason="traces need the extra `traces`"
 from stepwatch.agent.app import Agent
 from stepwatch.agent.traces.export import TRIES, Exporter
 from stepwatch.agent.traces.spans import Span
-from stepwatch.agent.traces.tracer import TraceOptions
+from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from tests.agent.conftest import Rank, free_port, round_of
 
-from .made import CLOCK, KEY, NODE, Tracer, traced
+from .made import CLOCK, KEY, NODE, traced
 from .receiver import Receiver, partly_refused, receiver
 from .test_spans import BEGIN, STALLED, full_step, saved
 
@@ -179,7 +179,7 @@ logging.basicConfig()
 sys.modules["opentelemetry"] = None
 from pathlib import Path
 from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.agent.traces.tracer import TraceOptions
+from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from stepwatch.signals.errors import ConfigurationError
 def make(traces):
     return Agent(AgentOptions(Path("rings"), Path(sys.argv[-1]), "http://127.0.0.1:9", "n", None,

@@ -139,8 +139,8 @@ def test_a_real_run_becomes_trees_and_a_second_agent_sends_the_same_ids(tmp_path
 
 def is_sure(item: Received) -> bool:
     """Whether it is sent whatever else the machine did: odd by its own record, or sampled."""
-    number = item.attributes[traces.STEP]
-    return number % EVERY == 0 or (number == INFINITE and item.attributes[traces.RANK] == 1)
+    number: int = item.attributes[traces.STEP]
+    return number % EVERY == 0 or (number, item.attributes[traces.RANK]) == (INFINITE, 1)
 
 
 def check_trees(taken: list[Received]) -> None:
@@ -163,13 +163,8 @@ def check_trees(taken: list[Received]) -> None:
 
 def check_choice(taken: list[Received]) -> None:
     """Odd steps and sampled ones are there on the ranks that they are odd on."""
-    reasons = {
-        (item.attributes[traces.STEP], item.attributes[traces.RANK]): item.attributes[
-            traces.REASONS
-        ]
-        for item in taken
-        if item.span.name == "step"
-    }
+    roots = [item.attributes for item in taken if item.span.name == "step"]
+    reasons = {(root[traces.STEP], root[traces.RANK]): root[traces.REASONS] for root in roots}
     for rank in range(RANKS):
         assert "first" in reasons[0, rank]
         assert "slow" in reasons[SLOW, rank], "the other rank waits, and is as slow"
