@@ -99,6 +99,11 @@ def tables_in(place: Path, job: str = "job") -> Iterator[dict[Kind, Rows]]:
     store.close()
 
 
+def spooled(agent: Agent) -> list[dict[Kind, Rows]]:
+    """Tables of every segment that an agent holds."""
+    return [dict(wire.decode(data).tables) for _, data in agent.spool.oldest(1000)]
+
+
 def stored_steps(place: Path, job: str = "job") -> Counter[tuple[int, int]]:
     """How often each (rank, step) lies in a store."""
     counts: Counter[tuple[int, int]] = Counter()

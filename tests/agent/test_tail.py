@@ -13,12 +13,11 @@ import pytest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.tail import AttemptKey, Tail
-from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT
 from stepwatch.signals.records import Kind, LifecycleEvent
 
-from .conftest import Rank, round_of
+from .conftest import Rank, round_of, spooled
 
 MakeAgent = Callable[..., Agent]
 JOB = AttemptKey("job", 0)
@@ -29,10 +28,6 @@ def dead_pid() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait(20)
     return process.pid
-
-
-def spooled(agent: Agent) -> list[dict[Kind, wire.Rows]]:
-    return [dict(wire.decode(data).tables) for _, data in agent.spool.oldest(1000)]
 
 
 def spooled_steps(agent: Agent) -> list[int]:

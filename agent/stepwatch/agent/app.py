@@ -14,6 +14,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.probes import Probe, Rows
 from stepwatch.agent.probes.host import HostProbe
+from stepwatch.agent.probes.nic import NicProbe
+from stepwatch.agent.probes.nvml import NvmlProbe, assigned
 from stepwatch.agent.probes.ranks import RanksProbe
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES, Spool
@@ -57,7 +59,9 @@ class Agent:
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.relay = Relay(self.spool, _client(options))
         self.tracer = _tracer(options)
-        self.host: Probe = HostProbe(self.clock)
+        self.host: Probe = HostProbe(self.clock, ranks=self._rank_pids)
+        self.nic: Probe = NicProbe(self.clock)
+        self.nvml = NvmlProbe(self.clock)
         self.latest: dict[Kind, Rows] = {}
         self.probe_up: dict[str, bool] = {}
         self.steps: dict[str, list[int]] = {}
@@ -86,8 +90,9 @@ class Agent:
             self.close()
 
     def close(self) -> None:
-        """Let go of the spool and the connections."""
+        """Let go of the spool, the driver and the connections."""
         self._close_tracer()
+        self.nvml.close()
         self.relay.client.close()
         self.spool.close()
 
@@ -102,20 +107,27 @@ class Agent:
 
     def pack(self) -> None:
         """Write what is new into one segment per attempt."""
-        host = self._read(self.host)
+        node = {probe.kind: self._read(probe) for probe in (self.host, self.nic, self.nvml)}
+        devices = node[Kind.DEVICE]
+        owners = self.nvml.owners() if devices is not None else {}
         attempts = self.tail.attempts()
         for key, tails in attempts.items():
-            self._pack_attempt(key, tails, host)
+            if devices is not None:
+                ranks = {tail.reader.identity.pid: tail.reader.identity.rank for tail in tails}
+                node[Kind.DEVICE] = assigned(devices, owners, ranks)
+            self._pack_attempt(key, tails, node)
         self.steps = _steps_by_job(attempts)
         self.tail.forget_missing()
         self._more.set()
 
-    def _pack_attempt(self, key: AttemptKey, tails: list[RingTail], host: Rows | None) -> None:
+    def _pack_attempt(
+        self, key: AttemptKey, tails: list[RingTail], node: Mapping[Kind, Rows | None]
+    ) -> None:
         ended = [tail for tail in tails if tail.ended()]
         positions = self.tail.positions(tails)
         tables = self.tail.read(tails)
         states = self._read(RanksProbe(self.clock, lambda: watched(tails)))
-        for kind, rows in ((Kind.RANK_STATE, states), (Kind.HOST, host)):
+        for kind, rows in ((Kind.RANK_STATE, states), *node.items()):
             if rows is not None and len(rows):
                 tables[kind] = rows
         clock = ClockPair.now(self.clock)
@@ -130,6 +142,10 @@ class Agent:
             self.tracer.take(key, clock, tables)
         for tail in ended:
             tail.settled = tail.next_seq > tail.reader.head
+
+    def _rank_pids(self) -> set[int]:
+        tails = (tail for each in self.tail.attempts().values() for tail in each)
+        return {tail.reader.identity.pid for tail in tails}
 
     def _read(self, probe: Probe) -> Rows | None:
         if not probe.supported():

@@ -11,6 +11,7 @@ import numpy as np
 from stepwatch.collector import plausible
 from stepwatch.collector.beginning import Beginning
 from stepwatch.collector.calls import Calls
+from stepwatch.collector.causes.facts import NodeFacts
 from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.past import Past
@@ -91,6 +92,7 @@ class Attempt:
         self.stage = np.full(0, -1, dtype=np.int16)
         self.states: dict[int, RankView] = {}
         self.hosts: dict[str, np.void] = {}
+        self.facts = NodeFacts()
         self.checkpoints: dict[int, Checkpoint] = {}
         self.saves = Saves()
         self.lifecycle: list[Lifecycle] = []
@@ -120,6 +122,7 @@ class Attempt:
         known = segment.key.node in self.hosts or len(self.hosts) < MAX_NODES
         if hosts is not None and len(hosts) and known:
             self.hosts[segment.key.node] = hosts[-1]
+        self.facts.take(tables, segment.key.node)
 
     def window(self, count: int) -> Window:
         """The newest `count` steps."""

@@ -15,6 +15,7 @@ from . import (
     straggler,
     telemetry,
 )
+from .causes import explained
 from .scene import Scene
 
 __all__ = ["Scene", "find"]
@@ -42,5 +43,5 @@ def find(scene: Scene) -> list[Finding]:
         return lost
     standing = [finding for finder in STANDING for finding in finder(scene)]
     if standing:
-        return standing
-    return [finding for finder in MOVING for finding in finder(scene)]
+        return explained(scene, standing)
+    return explained(scene, [finding for finder in MOVING for finding in finder(scene)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,9 @@ import numpy as np
 
 from stepwatch.agent.probes import Rows
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
+from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind, text_bytes
+
+from .neighbours import Neighbours
 
 
 class CpuTimes(NamedTuple):
@@ -61,13 +64,19 @@ def parse_table(text: str) -> dict[str, int]:
 
 
 class HostProbe:
-    """Reads `/proc` of the node; `proc` is where it is mounted."""
+    """Reads `/proc` of the node, mounted at `proc`; `ranks` gives the process ids of ranks."""
 
     name = "host"
     kind = Kind.HOST
 
-    def __init__(self, clock: Clock, proc: Path = Path("/proc")) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        proc: Path = Path("/proc"),
+        ranks: Callable[[], set[int]] = set,
+    ) -> None:
         self._clock = clock
+        self._neighbours = Neighbours(clock, ranks, proc)
         self._proc = proc
         self._cpu: CpuTimes | None = None
         self._faults: tuple[int, int] | None = None
@@ -88,7 +97,9 @@ class HostProbe:
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
         memory = parse_table(self._text("meminfo"))
         row["rank"], row["time_ns"] = UNKNOWN_RANK, now
-        row["neighbour_cpu_ratio"] = UNKNOWN_FLOAT
+        neighbour = self._neighbours.busiest()
+        row["neighbour"] = text_bytes(neighbour.name, row.dtype["neighbour"].itemsize)
+        row["neighbour_pid"], row["neighbour_cpu_ratio"] = neighbour.pid, neighbour.cpu_ratio
         row["cpu_busy_ratio"], row["cpu_steal_ratio"] = self._cpu_ratios()
         for resource in ("cpu", "memory", "io"):
             row[f"{resource}_pressure_ratio"] = self._pressure(resource)

@@ -1,0 +1,88 @@
+"""The `nic` probe: counters of each network interface and of TCP, from `/sys` and `/proc`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from stepwatch.agent.probes import Rows
+from stepwatch.signals.clock import Clock
+from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
+
+MAX_INTERFACES = 32
+"""A node with more (containers bring one each) reports the first by name."""
+MEGABIT = 1_000_000
+_PARTS = {
+    "received_bytes": ("statistics/rx_bytes",),
+    "sent_bytes": ("statistics/tx_bytes",),
+    "errors": ("statistics/rx_errors", "statistics/tx_errors"),
+    "drops": ("statistics/rx_dropped", "statistics/tx_dropped"),
+    "carrier_changes": ("carrier_changes",),
+}
+
+
+def parse_snmp(text: str, protocol: str) -> dict[str, int]:
+    """Counters of one protocol of `/proc/net/snmp`: a line of names, then a line of values."""
+    lines = [line.split() for line in text.splitlines() if line.startswith(f"{protocol}:")]
+    if len(lines) < 2 or len(lines[0]) != len(lines[1]):
+        return {}
+    pairs = zip(lines[0][1:], lines[1][1:], strict=True)
+    return {name: int(value) for name, value in pairs if value.lstrip("-").isdigit()}
+
+
+class NicProbe:
+    """Reads the interfaces of this node; loopback is none. `sys` and `proc` are where they lie."""
+
+    name = "nic"
+    kind = Kind.NIC
+
+    def __init__(self, clock: Clock, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> None:
+        self._clock = clock
+        self._interfaces = sys / "class" / "net"
+        self._snmp = proc / "net" / "snmp"
+
+    def supported(self) -> bool:
+        """Whether the kernel lists its interfaces."""
+        return self._interfaces.is_dir()
+
+    def read(self) -> Rows:
+        """One row per interface, and one with an empty name for TCP.
+
+        Raises:
+            OSError: the interfaces cannot be listed.
+        """
+        folders = sorted(path for path in self._interfaces.iterdir() if path.name != "lo")
+        folders = folders[:MAX_INTERFACES]
+        rows = np.zeros(len(folders) + 1, dtype=DTYPES[Kind.NIC])
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, self._clock.monotonic_ns()
+        for name in rows.dtype.names or ():
+            if rows.dtype[name].kind == "f":
+                rows[name] = UNKNOWN_FLOAT
+        for row, folder in zip(rows, folders, strict=False):
+            row["interface"] = folder.name.encode()[:16]
+            for name, files in _PARTS.items():
+                row[name] = sum(_number(folder / file) for file in files)
+            speed = _number(folder / "speed")
+            row["speed_bits_per_second"] = speed * MEGABIT if speed > 0 else UNKNOWN_FLOAT
+        self._fill_tcp(rows[-1])
+        return rows
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _fill_tcp(self, row: np.void) -> None:
+        try:
+            counters = parse_snmp(self._snmp.read_text(errors="replace"), "Tcp")
+        except OSError:
+            return
+        row["tcp_sent_segments"] = counters.get("OutSegs", UNKNOWN_FLOAT)
+        row["tcp_retransmits"] = counters.get("RetransSegs", UNKNOWN_FLOAT)
+
+
+def _number(file: Path) -> float:
+    """A file's number; NaN where it has none: an interface that is down has no speed."""
+    try:
+        return float(int(file.read_text()))
+    except (OSError, ValueError):
+        return UNKNOWN_FLOAT

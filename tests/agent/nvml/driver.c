@@ -1,0 +1,109 @@
+/* A driver whose answers stand in the file named by STEPWATCH_TEST_DRIVER, one "device key value" a
+ * line. A key that is missing is not supported; a device with "lost 1" answers nothing else. Lines
+ * "device xid N" are events, each handed out once, in order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OK = 0, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15 };
+typedef unsigned long long count_t;
+typedef struct { unsigned gpu, memory; } use_t;
+typedef struct { count_t total, free, used; } memory_t;
+typedef struct { unsigned pid; count_t used; unsigned gi, ci; } process_t;
+typedef struct { void *device; count_t type, data; unsigned gi, ci; } event_t;
+
+static char devices[64];
+static int delivered;
+
+static int look(int device, const char *key, int nth, count_t *value) {
+    char name[64];
+    int number, found = 0;
+    count_t read;
+    FILE *file = fopen(getenv("STEPWATCH_TEST_DRIVER"), "r");
+    if (!file) return 0;
+    while (fscanf(file, "%d %63s %llu", &number, name, &read) == 3)
+        if ((device < 0 || number == device) && !strcmp(name, key) && found++ == nth) {
+            *value = read;
+            fclose(file);
+            return number + 1;
+        }
+    fclose(file);
+    return 0;
+}
+
+static int number_of(void *device) { return (int)((char *)device - devices); }
+
+static int get(void *device, const char *key, count_t *value) {
+    count_t lost = 0;
+    if (look(number_of(device), "lost", 0, &lost) && lost) return LOST;
+    return look(number_of(device), key, 0, value) ? OK : NOT_SUPPORTED;
+}
+
+static int get_unsigned(void *device, const char *key, unsigned *value) {
+    count_t wide = 0;
+    int result = get(device, key, &wide);
+    *value = (unsigned)wide;
+    return result;
+}
+
+void stepwatch_delivered(void) { delivered = 0; }
+
+int nvmlInitWithFlags(unsigned flags) { (void)flags; count_t n; return look(0, "count", 0, &n) ? OK : 9; }
+int nvmlShutdown(void) { return OK; }
+const char *nvmlErrorString(int result) { (void)result; return "scripted"; }
+int nvmlDeviceGetCount_v2(unsigned *n) { count_t w = 0; look(0, "count", 0, &w); *n = (unsigned)w; return OK; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned at, void **device) {
+    count_t missing = 0;
+    *device = &devices[at];
+    return look((int)at, "missing", 0, &missing) ? LOST : OK;
+}
+int nvmlDeviceGetUtilizationRates(void *d, use_t *use) { use->memory = 0; return get_unsigned(d, "busy", &use->gpu); }
+int nvmlDeviceGetMemoryInfo(void *d, memory_t *m) {
+    int result = get(d, "memory_used", &m->used);
+    return result ? result : get(d, "memory_total", &m->total);
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *d, count_t *r) { return get(d, "throttle", r); }
+int nvmlDeviceGetClockInfo(void *d, int kind, unsigned *v) { (void)kind; return get_unsigned(d, "clock", v); }
+int nvmlDeviceGetMaxClockInfo(void *d, int kind, unsigned *v) { (void)kind; return get_unsigned(d, "clock_limit", v); }
+int nvmlDeviceGetPowerUsage(void *d, unsigned *v) { return get_unsigned(d, "power", v); }
+int nvmlDeviceGetEnforcedPowerLimit(void *d, unsigned *v) { return get_unsigned(d, "power_limit", v); }
+int nvmlDeviceGetTemperature(void *d, int sensor, unsigned *v) { (void)sensor; return get_unsigned(d, "temperature", v); }
+int nvmlDeviceGetTotalEccErrors(void *d, int kind, int counter, count_t *v) {
+    (void)counter;
+    return get(d, kind ? "ecc_uncorrected" : "ecc_corrected", v);
+}
+int nvmlDeviceGetPcieReplayCounter(void *d, unsigned *v) { return get_unsigned(d, "pcie_replays", v); }
+int nvmlDeviceGetNvLinkErrorCounter(void *d, unsigned link, int kind, count_t *v) {
+    (void)kind;
+    return link < 2 ? get(d, "nvlink", v) : NOT_SUPPORTED;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, process_t *found) {
+    count_t pid = 0;
+    int result = get(d, "pid", &pid);
+    unsigned room = *n;
+    if (result == NOT_SUPPORTED) { *n = 0; return OK; }
+    if (result) return result;
+    *n = 1;
+    if (!found || room < 1) return INSUFFICIENT_SIZE;
+    memset(found, 0, sizeof *found);
+    found->pid = (unsigned)pid;
+    return OK;
+}
+int nvmlEventSetCreate(void **set) { *set = devices; return OK; }
+int nvmlEventSetFree(void *set) { (void)set; return OK; }
+int nvmlDeviceRegisterEvents(void *d, count_t kinds, void *set) {
+    count_t refuses = 0;
+    (void)kinds; (void)set;
+    return look(number_of(d), "no_events", 0, &refuses) ? NOT_SUPPORTED : OK;
+}
+int nvmlEventSetWait_v2(void *set, event_t *event, unsigned timeout) {
+    count_t xid = 0;
+    int found = look(-1, "xid", delivered, &xid);
+    (void)set; (void)timeout;
+    if (!found) return TIMEOUT;
+    delivered++;
+    memset(event, 0, sizeof *event);
+    event->device = &devices[found - 1];
+    event->data = xid;
+    return OK;
+}

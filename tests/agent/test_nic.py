@@ -1,0 +1,165 @@
+"""The nic probe reads the kernel's counters, and says unknown where there are none."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepwatch.agent.probes.host import HostProbe
+from stepwatch.agent.probes.host.neighbours import EVERY_SECONDS, Neighbours
+from stepwatch.agent.probes.nic import NicProbe, parse_snmp
+from stepwatch.signals.clock import SystemClock
+
+SNMP = "Ip: A B\nIp: 1 2\nTcp: RtoMin OutSegs RetransSegs MaxConn\nTcp: 200 5000 25 -1\nUdp: A\n"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """A node with two interfaces, one of them down, and loopback."""
+    counters = {
+        "rx_bytes": 100, "tx_bytes": 200, "rx_errors": 3, "tx_errors": 4, "rx_dropped": 5,
+        "tx_dropped": 6,
+    }  # fmt: skip
+    for name, speed in (("eth0", "100000\n"), ("eth1", "-1\n"), ("lo", "")):
+        folder = tmp_path / "sys" / "class" / "net" / name
+        (folder / "statistics").mkdir(parents=True)
+        (folder / "speed").write_text(speed)
+        (folder / "carrier_changes").write_text("7\n")
+        for counter, value in counters.items():
+            (folder / "statistics" / counter).write_text(f"{value}\n")
+    (tmp_path / "proc" / "net").mkdir(parents=True)
+    (tmp_path / "proc" / "net" / "snmp").write_text(SNMP)
+    return tmp_path
+
+
+def probe(node: Path) -> NicProbe:
+    return NicProbe(SystemClock(), node / "sys", node / "proc")
+
+
+def test_counters_of_interfaces_and_of_tcp(node: Path) -> None:
+    assert probe(node).supported()
+    first, second, tcp = probe(node).read()
+    assert [first["interface"], second["interface"], tcp["interface"]] == [b"eth0", b"eth1", b""]
+    assert (first["received_bytes"], first["sent_bytes"]) == (100, 200)
+    assert (first["errors"], first["drops"], first["carrier_changes"]) == (7, 11, 7)
+    assert first["speed_bits_per_second"] == 100e9
+    assert math.isnan(second["speed_bits_per_second"]), "an interface that is down has no speed"
+    assert math.isnan(first["tcp_retransmits"]) and math.isnan(tcp["errors"])
+    assert (tcp["tcp_sent_segments"], tcp["tcp_retransmits"]) == (5000, 25)
+
+
+def test_what_the_kernel_does_not_tell_is_unknown(node: Path) -> None:
+    (node / "sys/class/net/eth0/statistics/rx_errors").unlink()
+    (node / "sys/class/net/eth1/carrier_changes").write_text("garbage")
+    (node / "proc/net/snmp").unlink()
+    first, second, tcp = probe(node).read()
+    assert math.isnan(first["errors"]) and first["drops"] == 11
+    assert math.isnan(second["carrier_changes"])
+    assert math.isnan(tcp["tcp_sent_segments"])
+    assert not probe(node / "nowhere").supported()
+    with pytest.raises(OSError):
+        probe(node / "nowhere").read()
+
+
+@pytest.mark.parametrize("text", ["", "Tcp:", "Tcp: A\nTcp: 1 2\n", "Tcp: A\nTcp: x\n", "\0"])
+def test_garbage_in_snmp_holds_no_counter(text: str) -> None:
+    assert parse_snmp(text, "Tcp") == {}
+
+
+def test_this_node_counts_segments_that_are_sent() -> None:
+    real = NicProbe(SystemClock())
+    before = real.read()[-1]["tcp_sent_segments"]
+    if math.isnan(before):
+        pytest.skip("this kernel shows no /proc/net/snmp")
+    server = socket.create_server(("127.0.0.1", 0))
+    with server, socket.create_connection(server.getsockname()) as sender:
+        receiver, _ = server.accept()
+        with receiver:
+            sender.sendall(b"x" * 1000)
+            receiver.recv(1000)
+    assert real.read()[-1]["tcp_sent_segments"] > before
+
+
+class LateClock(SystemClock):
+    """The real clock, moved on by hand."""
+
+    ahead = 0
+
+    def monotonic_ns(self) -> int:
+        return time.monotonic_ns() + self.ahead
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    """Process id of a neighbour that computes."""
+    words = [sys.executable, "-c", "while True: pass"]
+    process = subprocess.Popen(words)
+    yield process.pid
+    process.kill()
+    process.wait(10)
+
+
+def has_used(pid: int, seconds: float) -> bool:
+    """Whether `pid` uses as much CPU time as this before long."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        if int(fields[11]) >= seconds * os.sysconf("SC_CLK_TCK"):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_busy_process_is_a_neighbour_unless_it_is_a_rank(busy: int) -> None:
+    clock = LateClock()
+    ranks: set[int] = set()
+    mine = Neighbours(clock, lambda: ranks, Path("/proc"))
+    assert mine.busiest().pid == 0 and math.isnan(mine.busiest().cpu_ratio)
+    before = mine._seen[busy].ticks
+    assert has_used(busy, before / os.sysconf("SC_CLK_TCK") + 0.3)
+    clock.ahead = round(EVERY_SECONDS * 1e9)
+    ranks |= set(mine._seen) - {busy, os.getpid()}
+    found = mine.busiest()
+    assert found.pid == busy and found.cpu_ratio > 0 and found.name.startswith("python")
+    ranks |= {busy}
+    clock.ahead *= 2
+    assert mine.busiest().pid != busy
+
+
+def test_neighbours_are_found_in_any_proc(tmp_path: Path) -> None:
+    def process(pid: int, name: str, parent: int, ticks: int, started: int = 5) -> None:
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        fields = ["R", str(parent), *["0"] * 9, str(ticks), "0", *["0"] * 6, str(started)]
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}")
+
+    clock = LateClock()
+    mine = Neighbours(clock, lambda: {10}, tmp_path)
+    for pid, name, parent in ((10, "rank", 1), (11, "loader", 10), (12, "my (job)", 1)):
+        process(pid, name, parent, 100)
+    process(13, "reused", 1, 100)
+    (tmp_path / "14").mkdir()
+    (tmp_path / "14" / "stat").write_text("garbage")
+    mine.busiest()
+    clock.ahead = round(EVERY_SECONDS * 1e9)
+    process(10, "rank", 1, 900)
+    process(11, "loader", 10, 900)
+    process(12, "my (job)", 1, 300)
+    process(13, "reused", 1, 9000, started=6)
+    found = mine.busiest()
+    assert (found.name, found.pid) == ("my (job)", 12)
+    assert found.cpu_ratio == pytest.approx(200 / os.sysconf("SC_CLK_TCK") / EVERY_SECONDS, 0.1)
+    clock.ahead += round(EVERY_SECONDS * 1e9)
+    assert mine.busiest().pid == 0, "nobody used anything"
+    (tmp_path / "stat").write_text("cpu  1 0 0 1\n")
+    for name in ("meminfo", "vmstat", "loadavg"):
+        (tmp_path / name).write_text("")
+    row = HostProbe(SystemClock(), tmp_path).read()[0]
+    assert math.isnan(row["neighbour_cpu_ratio"]) and row["neighbour_pid"] == 0
