@@ -46,8 +46,8 @@ _TOLD = (
     Told(
         FindingKind.CHECKPOINT_STALL,
         Severity.TICKET,
-        "its checkpoints hold the training up",
-        "Saving keeps the ranks from their next step for longer than it did or than it may.",
+        "its checkpoints hold the training up or fail",
+        "A save keeps the ranks from their next step for too long, or it failed.",
         "Every device idles while a checkpoint is written; if storage fails, a restart loses more "
         "and more steps.",
         f"{_WHERE} how long it took. Run `stepwatch status`: is the newest verified "
