@@ -11,6 +11,7 @@ from . import (
     data_skew,
     data_stall,
     hang,
+    loss_anomaly,
     slow_collective,
     straggler,
     telemetry,
@@ -32,6 +33,7 @@ MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
     data_skew.find,
     slow_collective.find,
     checkpoint_stall.find,
+    loss_anomaly.find,
 )
 """Look at the steps of a job that moves."""
 

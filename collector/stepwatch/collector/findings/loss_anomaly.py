@@ -1,0 +1,41 @@
+"""Gathers for the loss detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect import loss_anomaly
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.loss_anomaly import Steps
+from stepwatch.collector.detect.steps import Vector
+from stepwatch.collector.live import LiveJob
+
+from .scene import Scene
+
+HISTORY_STEPS = 16_384
+"""Steps of a job, over all attempts, whose losses are looked at."""
+
+
+def find(scene: Scene) -> list[Finding]:
+    """A loss that jumps, rises or stops falling."""
+    found = loss_anomaly.detect(*losses_of(scene.job), loss_anomaly.LIMITS)
+    return [scene.dated(finding) for finding in found]
+
+
+def losses_of(job: LiveJob) -> tuple[Steps, Vector]:
+    """Steps and losses of a job, without steps that a later attempt redid.
+
+    The loss of a step that some rank has not reported is unknown yet.
+    """
+    steps, losses = [], []
+    for attempt, lost_from in job.ordered():
+        ledger = attempt.ledger
+        count = len(ledger)
+        if lost_from is not None:
+            count = max(0, min(count, lost_from - ledger.first))
+        kept = slice(max(0, count - HISTORY_STEPS), count)
+        rows = ledger.rows[kept]
+        steps.append(ledger.steps[kept])
+        losses.append(np.where(rows["reported"] >= attempt.world, rows["loss"], np.nan))
+    newest = slice(-HISTORY_STEPS, None)
+    return np.concatenate(steps)[newest], np.concatenate(losses)[newest]

@@ -1,0 +1,151 @@
+"""Jumps, divergence and plateaus of the loss are told with their step; healthy curves are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect import loss_anomaly
+from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.steps import Vector
+
+LIMITS = loss_anomaly.LIMITS
+
+
+def curve(steps: int, noise: float = 0.02, seed: int = 0) -> Vector:
+    """A healthy run: from 11 nats steeply down, then as a power law, with noise by batch."""
+    at = np.arange(steps)
+    level = 2.0 * (at / 1000 + 1) ** -0.1 + 9.0 * np.exp(-at / 40)
+    noisy: Vector = level * np.random.default_rng(seed).lognormal(0.0, noise, steps)
+    return noisy
+
+
+def found(losses: Vector, first: int = 100) -> list[Finding]:
+    return loss_anomaly.detect(np.arange(first, first + len(losses)), losses, LIMITS)
+
+
+@pytest.mark.parametrize("onset", [200, 400, 900])
+@pytest.mark.parametrize("factor", [1.5, 3.0])
+def test_a_jump_that_stays_is_a_spike_with_its_step(onset: int, factor: float) -> None:
+    losses = curve(onset + 8, seed=onset)
+    losses[onset:] *= factor
+    (finding,) = found(losses)
+    assert (finding.rank, finding.cause, finding.began_step) == (NO_RANK, "loss-spike", 100 + onset)
+    assert f"the loss jumped since step {100 + onset}" in finding.summary
+
+
+def test_a_spike_is_told_after_five_steps_and_a_huge_one_after_two() -> None:
+    def steps_to(factor: float) -> int:
+        for count in range(1, 20):
+            losses = curve(500 + count)
+            losses[500:] *= factor
+            if found(losses):
+                return count
+        return 99
+
+    assert steps_to(1.5) == LIMITS.spike_steps
+    assert steps_to(4.0) == LIMITS.huge_steps
+
+
+def test_single_bad_batches_are_no_spike() -> None:
+    for end in range(401, 420):
+        losses = curve(end)
+        losses[400] *= 50
+        losses[410:411] *= 3
+        assert found(losses) == []
+
+
+def test_a_spike_that_came_back_is_not_told() -> None:
+    losses = curve(500)
+    losses[480:490] *= 3
+    assert found(losses) == []
+
+
+def test_a_spike_that_stays_has_diverged() -> None:
+    losses = curve(500)
+    losses[440:] *= 2
+    (finding,) = found(losses)
+    assert (finding.cause, finding.began_step) == ("loss-divergence", 540)
+
+
+def test_a_slow_rise_is_a_divergence() -> None:
+    losses = curve(1200)
+    losses[800:] *= np.linspace(1.0, 1.6, 400)
+    (finding,) = found(losses)
+    assert finding.cause == "loss-divergence"
+    assert 800 <= finding.began_step <= 1000
+
+
+def test_what_is_not_finite_is_left_to_another_detector() -> None:
+    losses = curve(500)
+    losses[450:] = np.nan
+    losses[300:310] = np.inf
+    assert found(losses) == []
+    assert found(np.full(500, np.nan)) == []
+    assert found(np.zeros(0)) == []
+
+
+def test_the_start_of_a_run_is_no_trouble() -> None:
+    warmup = np.concatenate([np.linspace(10.8, 12.5, 30), 12.5 * np.exp(-np.arange(200) / 60)])
+    for end in range(1, len(warmup)):
+        assert found(warmup[:end]) == []
+
+
+def test_an_epoch_boundary_is_a_dent() -> None:
+    for epoch in (50, 120, 300):
+        losses = curve(1000, noise=0.03)
+        for begin in range(epoch, 1000, epoch):
+            losses[begin:] *= 0.97
+            losses[begin : begin + 10] *= np.linspace(0.93, 1.0, len(losses[begin : begin + 10]))
+        for end in range(900, 1000):
+            assert found(losses[:end]) == []
+
+
+def test_a_lower_learning_rate_is_no_trouble() -> None:
+    losses = curve(1000)
+    losses[700:] *= 0.7
+    for end in range(690, 800):
+        assert found(losses[:end]) == []
+
+
+def test_losses_around_zero_and_below() -> None:
+    generator = np.random.default_rng(3)
+    losses = generator.normal(-2.0, 0.5, 2000)
+    assert [found(losses[:end]) for end in range(100, 2000, 7) if found(losses[:end])] == []
+    losses[1990:] += 10.0
+    (finding,) = found(losses)
+    assert finding.began_step == 2090
+
+
+def test_a_plateau_is_told_only_over_thousands_of_steps_and_after_a_descent() -> None:
+    horizon = LIMITS.plateau_steps
+    falling = np.linspace(4.0, 3.0, horizon)
+    stuck = np.concatenate([falling, np.full(horizon, 3.0)])
+    noise = np.random.default_rng(0).normal(0.0, 0.02, len(stuck))
+    (finding,) = found(stuck + noise)
+    assert (finding.cause, finding.began_step) == ("loss-plateau", 100 + horizon)
+    assert found((stuck + noise)[: 2 * horizon - 1]) == []
+    assert found(np.full(3 * horizon, 3.0) + np.resize(noise, 3 * horizon)) == []
+    for end in range(2 * horizon, 16_000, 1500):
+        assert found(curve(end)) == [], "a power law"
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    steps=st.integers(0, 2500),
+    noise=st.floats(0.0, 0.5),
+    scale=st.floats(1e-6, 1e6),
+)
+def test_noise_is_silent(seed: int, steps: int, noise: float, scale: float) -> None:
+    assert found(scale * curve(steps, noise, seed)) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), freedom=st.integers(2, 6))
+def test_batches_with_heavy_tails_are_silent(seed: int, freedom: int) -> None:
+    generator = np.random.default_rng(seed)
+    losses = curve(600, 0.0) + 0.1 * generator.standard_t(freedom, 600)
+    assert [end for end in range(70, 600, 13) if found(losses[:end])] == []
