@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepwatch.collector.breakdown import breakdown
 from stepwatch.collector.calls import Calls
 from stepwatch.collector.findings import Scene, find
 from stepwatch.collector.ledger import BASELINE_STEPS, WARMUP_STEPS
 from stepwatch.collector.live import Heard, LiveState
 from stepwatch.collector.past import GRACE_STEPS, Past
-from stepwatch.collector.pipeline import WORK
-from stepwatch.signals.records import Kind, Op
+from stepwatch.collector.pipeline import WORK, Schedule
+from stepwatch.signals.records import Kind, LifecycleEvent, Op
 
 from .gathered import call_rows, group_rows, kept
-from .made import SHARES, run_segments, step_rows
+from .made import SHARES, lifecycle_rows, run_segments, step_rows
 
 LAST = WARMUP_STEPS + BASELINE_STEPS
 
@@ -47,6 +48,22 @@ def test_transfers_of_the_first_steps() -> None:
     [(key, call)] = past.calls.items()
     assert key == (7, Op.ALL_REDUCE)
     assert call == pytest.approx((0.1, 500.0, 3.0))
+
+
+@pytest.mark.parametrize(("millionths", "ideal"), [(200_000, 0.2), (-1, None), (2**62, None)])
+def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | None) -> None:
+    state = LiveState()
+    [first, *_] = run_segments(5)
+    told = lifecycle_rows(LifecycleEvent.SCHEDULE, range(4), millionths)
+    told["text"] = b"ScheduleGPipe"
+    lines = np.concatenate([first.tables[Kind.LIFECYCLE], told])
+    state.apply([first._replace(tables={**first.tables, Kind.LIFECYCLE: lines})], Heard(0.0, 0.0))
+    (job,) = state.jobs.values()
+    assert job.current.schedule == Schedule("ScheduleGPipe", ideal)
+    found = breakdown(job.current)["pipeline"]
+    assert (found["schedule"], found["ideal_bubble_ratio"]) == ("ScheduleGPipe", ideal)
+    assert found["bubble_ratio"] == 0.0
+    assert "200000" not in str(job.current.lifecycle), "told by every rank: no event of the job"
 
 
 def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:

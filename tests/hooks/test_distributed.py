@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import Kind, Op
+from stepwatch.signals.records import Kind, LifecycleEvent, Op
 
 torch = pytest.importorskip("torch", reason="FSDP2 and the pipeline are torch's")
 
@@ -141,11 +141,18 @@ def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
     for rank, seen in tables.items():
         check_steps(seen[Kind.STEP], told[rank]["walls"])
         check_collectives(seen, hooked=told[rank]["hooks"])
+        check_schedule(seen[Kind.LIFECYCLE])
     slow = [int(tables[rank][Kind.STEP]["forward_ns"][1:].sum()) for rank in range(WORLD)]
     others = [slow[rank] for rank in range(WORLD) if rank != SLOW_RANK]
     assert slow[SLOW_RANK] >= (STEPS - 1) * MICROBATCHES * SLOW_SECONDS * 1e9
     assert slow[SLOW_RANK] > 2 * max(others), "waiting for the slow rank is not the others' work"
     assert [rank["plain"] for rank in told] == [rank["losses"] for rank in told]
+
+
+def check_schedule(events: np.ndarray[Any, np.dtype[np.void]]) -> None:
+    """Two stages and four microbatches cannot do without a bubble of a fifth."""
+    [told] = events[events["event"] == LifecycleEvent.SCHEDULE]
+    assert (told["value"], told["text"]) == (200_000, b"Schedule1F1B, 2 stages, 4 microbatches")
 
 
 def check_steps(steps: np.ndarray[Any, np.dtype[np.void]], walls: list[int]) -> None:

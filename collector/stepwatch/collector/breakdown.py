@@ -28,13 +28,22 @@ def breakdown(attempt: Attempt) -> dict[str, Any]:
     window = _window(attempt)
     found = _waits(attempt, window)
     complete = complete_steps(window)
-    stages = pipeline(window)
     return {
         "anatomy": _anatomy(anatomy(window, exposed(window, found)), window),
-        "pipeline": None
-        if stages is None
-        else {**stages._asdict(), "stages": [stage._asdict() for stage in stages.stages]},
+        "pipeline": _pipeline(attempt, window),
         "what_if": [item._asdict() for item in what_if(complete, exposed(complete, found))],
+    }
+
+
+def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
+    found, schedule = pipeline(window), attempt.schedule
+    if found is None:
+        return None
+    return {
+        **found._asdict(),
+        "stages": [stage._asdict() for stage in found.stages],
+        "schedule": None if schedule is None else schedule.name,
+        "ideal_bubble_ratio": None if schedule is None else schedule.ideal_bubble_ratio,
     }
 
 

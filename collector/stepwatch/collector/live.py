@@ -15,6 +15,7 @@ from stepwatch.collector.causes.facts import NodeFacts
 from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.past import Past
+from stepwatch.collector.pipeline import Schedule
 from stepwatch.collector.saves import Saves
 from stepwatch.collector.window import StepRing, Window
 from stepwatch.signals.clock import NANOSECONDS
@@ -97,6 +98,7 @@ class Attempt:
         self.saves = Saves()
         self.lifecycle: list[Lifecycle] = []
         self.ended: dict[int, LifecycleEvent] = {}
+        self.schedule: Schedule | None = None
         self.resumed_from: int | None = None
         self.lost_records = 0
         self.usage: dict[int, deque[Usage]] = {}
@@ -210,6 +212,9 @@ class Attempt:
                 self.began_s = min(self.began_s or at, at)
             elif event is LifecycleEvent.RESUME and row["value"] >= 0:
                 self.resumed_from = int(row["value"])
+            elif event is LifecycleEvent.SCHEDULE:
+                self.schedule = _schedule(row)
+                continue
             elif event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
                 self._end(int(row["rank"]), event)
             if len(self.lifecycle) < MAX_EVENTS:
@@ -256,6 +261,12 @@ class Attempt:
                 self.checkpoints.pop(next(iter(self.checkpoints)))
             known = self.checkpoints.get(step, Checkpoint(step))
             self.checkpoints[step] = merged(known, row)
+
+
+def _schedule(row: np.void) -> Schedule:
+    ideal = int(row["value"]) / 1e6
+    name = bytes(row["text"]).decode("utf-8", "replace")
+    return Schedule(name, ideal if 0.0 <= ideal < 1.0 else None)
 
 
 _SUMMED = (

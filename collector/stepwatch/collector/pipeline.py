@@ -23,6 +23,16 @@ MAX_STAGES = 256
 """Beyond any pipeline that is run; more are taken for a mistake."""
 
 
+class Schedule(NamedTuple):
+    """The pipeline schedule of an attempt; `ideal_bubble_ratio` is what it cannot avoid.
+
+    None where the schedule tells no order.
+    """
+
+    name: str
+    ideal_bubble_ratio: float | None
+
+
 class Stage(NamedTuple):
     """One stage: ratios of its ranks' step time.
 
@@ -41,10 +51,13 @@ class Stage(NamedTuple):
 class Pipeline(NamedTuple):
     """The stages, the one whose work takes longest, and in which share of the steps it does.
 
-    `imbalance_ratio` is the limiting stage's work over the mean of all stages: 1 is balanced.
+    `bubble_ratio` is the share of the time in forward, backward and waits for neighbours that was
+    such a wait: what a schedule's ideal compares with. `imbalance_ratio` is the limiting stage's
+    work over the mean of all stages: 1 is balanced.
     """
 
     stages: tuple[Stage, ...]
+    bubble_ratio: float | None
     imbalance_ratio: float | None
     limiting_stage: int | None
     limiting_ratio: float | None
@@ -103,10 +116,21 @@ def pipeline(window: Window) -> Pipeline | None:
         for number, seconds in zip(numbers, means.tolist(), strict=True)
     )
     if means.mean() <= 0:
-        return Pipeline(stages, None, None, None)
+        return Pipeline(stages, None, None, None, None)
     slowest = int(np.argmax(means))
     ratio = float((work.argmax(axis=1) == slowest).mean())
-    return Pipeline(stages, float(means.max() / means.mean()), numbers[slowest], ratio)
+    imbalance = float(means.max() / means.mean())
+    return Pipeline(stages, bubble_ratio(window), imbalance, numbers[slowest], ratio)
+
+
+def bubble_ratio(window: Window) -> float | None:
+    """Share of the ranks' time in the pipeline that they waited for neighbours; None without any.
+
+    Exposed collectives are neither work nor bubble.
+    """
+    waited = float(window.planes["pipeline_wait"].sum(dtype=np.float64))
+    inside = waited + float(own_work(window, STAGE_WORK).sum())
+    return waited / inside if inside > 0 else None
 
 
 def _stage(window: Window, number: int, work_seconds: float) -> Stage:

@@ -32,6 +32,7 @@ from .checkpoints import CheckpointHandle, Fact
 from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
 from .groups import GroupNumbers
 from .guard import Guard, guarded, logger
+from .ideal import schedule_bubble, schedule_name
 from .scalars import Scalar, is_ready, read, scalar
 from .timeline import OPS_BY_NAME, Timeline
 
@@ -142,6 +143,8 @@ class Watch:
         """
         if self.timeline is not None:
             attach_all(self, model, schedule)
+            if schedule is not None:
+                self._tell_schedule(schedule)
 
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
         """Iterate over `loader`, counting the time inside its `next` as data wait."""
@@ -243,6 +246,12 @@ class Watch:
                 value,
                 text_bytes(text, 56),
             )
+
+    @guarded()
+    def _tell_schedule(self, schedule: Any) -> None:
+        ideal = schedule_bubble(schedule)
+        millionths = -1 if ideal is None else round(ideal * 1e6)
+        self._lifecycle(LifecycleEvent.SCHEDULE, millionths, schedule_name(schedule))
 
     @guarded()
     def _start_heartbeat(self) -> None:

@@ -103,6 +103,9 @@ class LifecycleEvent(IntEnum):
     PREEMPTION = 4
     FINISH = 5
     FAILURE = 6
+    SCHEDULE = 7
+    """A pipeline schedule: `value` is the bubble it cannot avoid in millionths, -1 if unknown;
+    `text` its name."""
 
 
 class NumericsSource(IntEnum):

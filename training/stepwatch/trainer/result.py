@@ -12,9 +12,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from stepwatch.hooks.ideal import schedule_bubble
+
 from .durable import json_bytes, write_durably
 from .history import History, StepLine
-from .ideal import schedule_bubble
 from .peak import model_flops_utilisation, peak_flops
 from .session import Session
 

@@ -103,6 +103,14 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
                 f"{stages['imbalance_ratio']:.2f}x the work of the mean stage",
             )
         )
+        measured, ideal = stages["bubble_ratio"], stages["ideal_bubble_ratio"]
+        lines.append(
+            (
+                "bubble",
+                f"{text.percent(measured)} of the pipeline's time, the schedule's ideal is "
+                f"{text.percent(ideal)}",
+            )
+        )
     for item in job["what_if"]:
         faster = text.percent(item["faster_ratio"])
         lines.append(("what if", f"{item['scenario']}: {faster} faster"))

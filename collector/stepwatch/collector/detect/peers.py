@@ -48,14 +48,14 @@ def peer_seconds(own: Floats, peers: Peers, past: Vector) -> Floats:
     for members in peers.together:
         values = own[:, members]
         small = members.shape[1] <= FEW
-        usual = _median_of_others(values) if small else np.median(values, axis=2, keepdims=True)
+        usual = median_of_others(values) if small else np.median(values, axis=2, keepdims=True)
         found[:, members] = usual
     if len(peers.alone):
         found[:, peers.alone] = past[peers.alone] * _shared_slowdown(own, past)[:, peers.alone]
     return found
 
 
-def _median_of_others(values: Cube) -> Cube:
+def median_of_others(values: Cube) -> Cube:
     """For each element of the last axis the median of the others on it."""
     ordered = np.sort(values, axis=2)
     others = values.shape[2] - 1

@@ -12,6 +12,7 @@ from . import (
     data_stall,
     hang,
     loss_anomaly,
+    pipeline_bubble,
     slow_collective,
     straggler,
     telemetry,
@@ -34,6 +35,7 @@ MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
     slow_collective.find,
     checkpoint_stall.find,
     loss_anomaly.find,
+    pipeline_bubble.find,
 )
 """Look at the steps of a job that moves."""
 

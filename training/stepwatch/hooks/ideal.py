@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _UNITS = {"F": 1, "B": 2, "I": 1, "W": 1}
+MAX_WORK = 1 << 16
+"""Pieces of a schedule that are played through; a larger one would hold up the trainer's start."""
 
 
 class Work(NamedTuple):
@@ -63,8 +65,8 @@ def _flattened(actions: Iterable[Any]) -> list[Work]:
     for action in actions:
         if action is None:
             continue
-        if action.sub_actions:
-            found += _flattened(action.sub_actions)
+        if parts := getattr(action, "sub_actions", None):
+            found += _flattened(parts)
         elif (kind := action.computation_type.value) in _UNITS:
             found.append(Work(kind, action.stage_index, action.microbatch_index))
     return found
@@ -87,10 +89,24 @@ def _renumbered(row: list[Work]) -> list[Work]:
 
 
 def schedule_bubble(schedule: Any) -> float | None:
-    """Bubble of a torch pipeline schedule; None where it tells no order."""
+    """Bubble of a torch pipeline schedule; None where it tells no order, or too long a one.
+
+    Raises:
+        ValueError: the order never ends.
+    """
     order = getattr(schedule, "pipeline_order", None)
-    if not order:
+    if not order or sum(map(len, order.values())) > MAX_WORK:
         return None
     return simulated_bubble(
         {rank: _renumbered(_flattened(actions)) for rank, actions in order.items()}
     )
+
+
+def schedule_name(schedule: Any) -> str:
+    """Class, stages and microbatches of a torch pipeline schedule, as far as it tells them."""
+    counts = [
+        f"{number} {what}"
+        for what, name in (("stages", "_num_stages"), ("microbatches", "_n_microbatches"))
+        if isinstance(number := getattr(schedule, name, None), int)
+    ]
+    return ", ".join([type(schedule).__name__, *counts])

@@ -1,0 +1,130 @@
+"""The stage that limits a pipeline is named, once, and stragglers are left to their detector."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect import straggler
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.pipeline_bubble import LIMITS, detect
+from stepwatch.collector.pipeline import WORK
+from stepwatch.collector.window import Window
+
+from .healthy import KINDS, healthy
+from .windows import settle, unknown_facts, window
+
+Past = dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
+
+
+def idle(made: Window) -> Window:
+    """All waiting is for pipeline neighbours."""
+    settle(made)
+    made.planes["pipeline_wait"][:] = made.planes["collective"]
+    made.planes["collective"][:] = 0.0
+    return made
+
+
+def past_of(made: Window, steps: int = 30) -> Past:
+    return {name: np.median(made.planes[name][:steps], axis=0).astype(float) for name in WORK}
+
+
+def slower(made: Window, stage: int, phase: str, seconds: float, since: int) -> Window:
+    made.planes[phase][since:, made.stage == stage] += seconds
+    return idle(made)
+
+
+def found(made: Window, past: Past, ideal: float | None = 0.1) -> list[Finding]:
+    return detect(made, past, ideal, LIMITS)
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+@pytest.mark.parametrize(("ranks", "stages"), [(4, 2), (8, 4), (64, 4)])
+def test_a_stage_all_of_whose_ranks_become_slow(ranks: int, stages: int, phase: str) -> None:
+    for stage in range(stages):
+        made = idle(window(64, ranks, stages, noise=0.1, seed=stage))
+        past = past_of(made)
+        slower(made, stage, phase, 0.7, since=40)
+        [finding] = found(made, past)
+        assert (finding.kind.value, finding.cause) == ("pipeline-bubble", "stage-imbalance")
+        assert (finding.subject, finding.rank) == (f"stage {stage}", -1)
+        assert (finding.phase, finding.began_step) == (phase, 140)
+        size = ranks // stages
+        assert f"ranks {stage * size}-{(stage + 1) * size - 1}" in finding.summary
+        facts = unknown_facts(ranks)
+        assert straggler.detect(made, facts, straggler.LIMITS, past) == [], "nobody's peers differ"
+
+
+@pytest.mark.parametrize(("ranks", "stages"), [(4, 2), (4, 4), (8, 2)])
+def test_a_slow_rank_is_a_straggler_and_no_imbalance(ranks: int, stages: int) -> None:
+    made = idle(window(64, ranks, stages, noise=0.1))
+    past = past_of(made)
+    made.planes["forward"][40:, 1] += 0.8
+    idle(made)
+    facts = unknown_facts(ranks)
+    assert [item.rank for item in straggler.detect(made, facts, straggler.LIMITS, past)] == [1]
+    assert found(made, past) == []
+
+
+@pytest.mark.parametrize(("factor", "names"), [(1.5, False), (3.0, True)])
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_an_imbalance_that_the_model_came_with_counts_when_large(
+    ranks: int, factor: float, names: bool
+) -> None:
+    made = window(64, ranks, stages=4, noise=0.1)
+    for phase in ("forward", "backward"):
+        made.planes[phase][:, made.stage == 3] *= factor
+    idle(made)
+    findings = found(made, past_of(made))
+    assert [item.subject for item in findings] == (["stage 3"] if names else [])
+    assert [item.rank for item in findings] == ([3 if ranks == 4 else -1] if names else [])
+
+
+def test_a_stage_that_has_more_work_by_design_is_held_against_that() -> None:
+    made = window(64, 8, stages=4, noise=0.1)
+    made.planes["forward"][:, made.stage == 3] *= 1.6
+    past = past_of(idle(made))
+    assert found(made, past) == []
+    slower(made, 3, "forward", 0.9, since=45)
+    [finding] = found(made, past)
+    assert (finding.subject, finding.began_step) == ("stage 3", 145)
+
+
+def test_too_few_microbatches() -> None:
+    made = idle(window(64, 8, stages=4, noise=0.05))
+    made.planes["pipeline_wait"][:] = 0.5
+    made.planes["duration"][:] = 1.4
+    [finding] = found(made, past_of(made), ideal=0.43)
+    assert (finding.cause, finding.rank, finding.subject) == ("few-microbatches", -1, "schedule")
+    assert "cannot do better than 43%" in finding.summary
+    for ideal in (None, 0.2, 0.8):
+        assert found(made, past_of(made), ideal) == []
+
+
+def test_nothing_is_said_without_a_past_or_a_pipeline() -> None:
+    made = idle(window(64, 8, stages=2))
+    past = past_of(made)
+    slower(made, 1, "forward", 0.9, since=40)
+    assert len(found(made, past)) == len(found(made, past, ideal=None)) == 1
+    assert found(made, {}) == []
+    assert found(made, {**past, "forward": np.full(8, np.nan)}) == []
+    assert found(made, past, ideal=0.9) == [], "the schedule explains the bubble"
+    for stage in (0, -1):
+        made.stage[:] = stage
+        assert found(made, past) == []
+
+
+def test_a_stage_that_is_no_longer_slow_is_not_named() -> None:
+    made = idle(window(64, 8, stages=2))
+    past = past_of(made)
+    made.planes["forward"][30:60, made.stage == 1] += 0.9
+    assert found(idle(made), past) == []
+
+
+@pytest.mark.parametrize(("ranks", "stages"), [(2, 2), (4, 2), (4, 4), (8, 2), (64, 4)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_healthy_runs_that_look_troubled_are_silent(kind: str, ranks: int, stages: int) -> None:
+    for seed in range(100):
+        made = idle(healthy(kind, ranks, stages, seed))
+        assert found(made, past_of(made)) == [], seed
+        assert found(made, past_of(made), ideal=None) == [], seed
