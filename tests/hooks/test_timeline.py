@@ -162,9 +162,9 @@ def test_the_collective_line_says_inside_until_the_newest_has_ended(tmp_path: Pa
         return reader.collective().entered, reader.collective().inside
 
     assert line() == (0, False)
-    timeline.arrive(0x12345678, int(Op.BROADCAST))
+    timeline.arrive(0x12345678, int(Op.BROADCAST), 400)
     first = timeline.entered
-    assert reader.collective() == (hands.now, 1, 0x5678, Op.BROADCAST, True)
+    assert reader.collective() == (hands.now, 1, 0x5678, Op.BROADCAST, True, 400)
     timeline.arrive(1, int(Op.ALL_REDUCE))
     timeline.step_outside(first)  # ended late, after the next had begun
     assert line() == (2, True)

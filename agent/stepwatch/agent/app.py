@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 from prometheus_client import CollectorRegistry, start_http_server
 
+from stepwatch.agent.deaths import Deaths
 from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.probes import Probe, Rows
 from stepwatch.agent.probes.host import HostProbe
@@ -57,6 +58,7 @@ class Agent:
         self.clock = clock or SystemClock()
         self.spool = Spool(options.spool_dir, options.node, options.spool_limit_bytes)
         self.tail = Tail(options.ring_dir, self.spool.cursors())
+        self.deaths = Deaths(self.clock)
         self.relay = Relay(self.spool, _client(options))
         self.tracer = _tracer(options)
         self.host: Probe = HostProbe(self.clock, ranks=self._rank_pids)
@@ -78,11 +80,11 @@ class Agent:
         rounds_per_pack = max(1, round(self.options.pack_seconds / self.options.poll_seconds))
         count = 0
         while not self._stopping.wait(self.options.poll_seconds):
-            self.tail.discover()
+            self.look()
             count += 1
             if count % rounds_per_pack == 0:
                 self.pack()
-        self.tail.discover()
+        self.look()
         self.pack()
         self._close_tracer()
         sender.join(timeout=3.0)
@@ -105,6 +107,14 @@ class Agent:
         self._stopping.set()
         self._more.set()
 
+    def look(self) -> None:
+        """Find new rings and watch over the processes behind them."""
+        self.tail.discover()
+        identities = self.tail.identities()
+        for who in identities:
+            self.deaths.watch(who.ring_id, who.pid, who.process_start)
+        self.deaths.forget({who.ring_id for who in identities})
+
     def pack(self) -> None:
         """Write what is new into one segment per attempt."""
         node = {probe.kind: self._read(probe) for probe in (self.host, self.nic, self.nvml)}
@@ -126,7 +136,7 @@ class Agent:
         ended = [tail for tail in tails if tail.ended()]
         positions = self.tail.positions(tails)
         tables = self.tail.read(tails)
-        states = self._read(RanksProbe(self.clock, lambda: watched(tails)))
+        states = self._read(RanksProbe(self.clock, lambda: watched(tails, self.deaths)))
         for kind, rows in ((Kind.RANK_STATE, states), *node.items()):
             if rows is not None and len(rows):
                 tables[kind] = rows

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.agent.deaths import Deaths
 from stepwatch.agent.probes import Rows
 from stepwatch.agent.probes.ranks import WatchedRank, process_facts
-from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.blackbox import Identity, RingReader, find_rings
 from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 
@@ -97,6 +98,10 @@ class Tail:
                 start = self.cursors.get(reader.identity.ring_id, 1)
                 self._tails[path] = RingTail(reader, start)
 
+    def identities(self) -> list[Identity]:
+        """Who writes the rings that are open."""
+        return [tail.reader.identity for tail in self._tails.values()]
+
     def forget_missing(self) -> None:
         """Close rings whose file was removed and whose records were all read."""
         for path, tail in list(self._tails.items()):
@@ -173,10 +178,11 @@ class Tail:
             return None
 
 
-def watched(tails: list[RingTail]) -> Iterator[WatchedRank]:
+def watched(tails: list[RingTail], deaths: Deaths) -> Iterator[WatchedRank]:
     """The rings as the `ranks` probe takes them."""
     for tail in tails:
-        yield WatchedRank(tail.reader, tail.overruns, tail.torn)
+        death = deaths.of(tail.reader.identity.ring_id)
+        yield WatchedRank(tail.reader, tail.overruns, tail.torn, death)
 
 
 def cursors_in(tables: Mapping[Kind, Rows]) -> Cursors:

@@ -117,7 +117,7 @@ class CollectiveContext:
         timeline = self._watch.timeline
         if timeline is not None:
             self._number = self._watch.groups.number(self._group)
-            self._arrived = timeline.enter_collective(self._number, self._op)
+            self._arrived = timeline.enter_collective(self._number, self._op, self._nbytes)
 
     def __exit__(
         self,

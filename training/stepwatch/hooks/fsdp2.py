@@ -34,7 +34,7 @@ class TimedCommunication:
         if timeline is None:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
         number = self._watch.groups.number(group)
-        arrived = timeline.enter_collective(number, self._op)
+        arrived = timeline.enter_collective(number, self._op, input_tensor.nbytes)
         try:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
         finally:

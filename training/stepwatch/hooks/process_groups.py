@@ -132,7 +132,7 @@ class GroupHooks:
             return
         op = int(op_of(arguments.name))
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
-        arrived = timeline.arrive(number, op)
+        arrived = timeline.arrive(number, op, nbytes)
         blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
         # Operations are numbered per group: the number alone would mix two groups up.
         self._started[number, arguments.op_id] = Call(

@@ -107,13 +107,14 @@ class Timeline:
         self.enter(bucket)
         self._words[_LIVE + 1] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
 
-    def arrive(self, group: int, op: int) -> int:
-        """A collective begins: show it in the collective line; returns the moment."""
+    def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
+        """A collective of `nbytes` begins: show it in the collective line; returns the moment."""
         now = self._clock()
         words = self._words
         with self._line:
             self.entered += 1
             words[_COLLECTIVE] = now
+            words[_COLLECTIVE + 2] = nbytes
             words[_COLLECTIVE + 1] = (
                 self.entered & 0xFFFFFFFF | (group & 0xFFFF) << 32 | op << 48 | _INSIDE
             )
@@ -141,9 +142,9 @@ class Timeline:
         if spent > totals.longest_ns:
             totals.longest_ns = spent
 
-    def enter_collective(self, group: int, op: int) -> int:
+    def enter_collective(self, group: int, op: int, nbytes: int = 0) -> int:
         """A blocking collective begins: stop the current bucket's clock."""
-        now = self.arrive(group, op)
+        now = self.arrive(group, op, nbytes)
         self.totals[self._bucket] += now - self._since
         self._since = now
         self._stack.append(self._bucket)

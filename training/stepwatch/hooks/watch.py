@@ -10,10 +10,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from stepwatch.signals import places
-from stepwatch.signals.blackbox import RingWriter
+from stepwatch.signals.blackbox import Identity, RingWriter
+from stepwatch.signals.blackbox.layout import WORKER_SOCKET_SIZE
 from stepwatch.signals.errors import StepwatchError
 from stepwatch.signals.records import (
     PHASE_BY_NAME,
@@ -35,12 +37,14 @@ from .guard import Guard, guarded, logger
 from .ideal import schedule_bubble, schedule_name
 from .scalars import Scalar, is_ready, read, scalar
 from .timeline import OPS_BY_NAME, Timeline
+from .worker_server import WorkerServer, enable_flight_recorder, socket_beside
 
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 0.5
 _HELD_STEPS = 8
 _MAX_STEP = _MAX_TOKENS = 0xFFFFFFFF
+_MAX_BYTES = 1 << 60
 # Plain integers for the path of every step: operators of IntFlag cost a microsecond each.
 _STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
 _FIRST, _AFTER_PAUSE = int(StepFlag.FIRST), int(StepFlag.AFTER_PAUSE)
@@ -69,6 +73,7 @@ class Watch:
         self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
         self._phases = {name: PhaseContext(self, phase) for name, phase in PHASE_BY_NAME.items()}
         self._step = StepContext(self)
+        self._server = WorkerServer(self)
         if ring is not None:
             guard.publish = ring.set_hook_errors
             self._lifecycle(LifecycleEvent.START, ring.identity.world, ring.identity.node)
@@ -110,7 +115,9 @@ class Watch:
         try:
             identity = context.read_identity(job, index, size, device, os.environ)
             folder = places.ring_dir() / identity.job / str(identity.attempt)
-            return RingWriter(folder / str(identity.rank), identity)
+            path = folder / str(identity.rank)
+            enable_flight_recorder(os.environ)
+            return RingWriter(path, _listening(identity, path))
         except StepwatchError as error:
             self.guard.misuse(f"not watching: {error}")
             return None
@@ -120,6 +127,7 @@ class Watch:
         global _active
         watch = cls(ring, guard)
         _active = weakref.ref(watch)
+        watch._server.start()
         atexit.register(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=watch._disable)
         return watch
@@ -142,6 +150,7 @@ class Watch:
         `optimizer` is accepted for symmetry: its time is what `phase("optimizer")` covers.
         """
         if self.timeline is not None:
+            self._server.start()
             attach_all(self, model, schedule)
             if schedule is not None:
                 self._tell_schedule(schedule)
@@ -171,7 +180,8 @@ class Watch:
         input size in bytes.
         """
         known = OPS_BY_NAME.get(op, Op.OTHER) if isinstance(op, str) else Op.OTHER
-        return CollectiveContext(self, int(known), group, nbytes)
+        usable = type(nbytes) is int and 0 <= nbytes <= _MAX_BYTES
+        return CollectiveContext(self, int(known), group, nbytes if usable else 0)
 
     def checkpoint(self, step: int) -> CheckpointHandle:
         """Context manager around the part of a save that stalls the loop; keep it to verify."""
@@ -211,6 +221,7 @@ class Watch:
         self._write_held(everything=True)
         event, text = self._outcome or (LifecycleEvent.FINISH, "")
         self._lifecycle(event, self.step_number, text)
+        self._server.close()
         self._disable()
         self.ring.close()
 
@@ -232,6 +243,7 @@ class Watch:
             return None
         if not self._began:
             self._began = True
+            self._server.start()
             self.timeline.step = self.step_number
             self.timeline.begin()
         return self.timeline
@@ -315,6 +327,13 @@ class Watch:
                 return
             held.popleft()
             ring.write(Kind.STEP, *record, read(loss), read(grad_norm))
+
+
+def _listening(identity: Identity, ring: Path) -> Identity:
+    """`identity` with the socket of its worker server, unless the path is longer than its field."""
+    path = str(socket_beside(ring.absolute()))
+    fits = len(os.fsencode(path)) <= WORKER_SOCKET_SIZE
+    return identity._replace(worker_socket=path if fits else "")
 
 
 def _beat(reference: weakref.ref[Watch]) -> None:

@@ -230,6 +230,8 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("collective_group", "<u2"),
         ("collective_op", "<u2"),
         ("in_collective", "<u2"),
+        # Bytes that the rank passed to its newest collective; 0 where no one told.
+        ("collective_bytes", "<u8"),
         ("process_state", "<u2"),
         ("cpu_seconds", "<f4"),
         ("run_queue_seconds", "<f4"),
@@ -241,6 +243,9 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("world", "<u4"),
         # Monotonic moment at which the process was seen to end; 0 while it lives or if unknown.
         ("gone_ns", "<u8"),
+        # How it ended, as a shell tells it (128 + n: by signal n); -1 unknown. Means nothing
+        # while `gone_ns` is 0.
+        ("exit_code", "<i2"),
         # Page faults that had to wait for a disk, since the process began; NaN if unknown.
         ("major_faults", "<f4"),
         ("job_class", "S32"),

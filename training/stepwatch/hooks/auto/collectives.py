@@ -91,7 +91,7 @@ class Calls:
                 work = function(*args, **kwargs)
                 self._remember(work, (number, op, nbytes))
                 return work
-            arrived = timeline.enter_collective(number, op)
+            arrived = timeline.enter_collective(number, op, nbytes)
             try:
                 return function(*args, **kwargs)
             finally:
@@ -114,7 +114,7 @@ class Calls:
             if self._hooked:  # the hooks count it
                 timeline.enter(COLLECTIVE)
             else:
-                arrived = timeline.enter_collective(number, op)
+                arrived = timeline.enter_collective(number, op, nbytes)
             try:
                 return function(work, *args, **kwargs)
             finally:

@@ -23,7 +23,9 @@ DEFAULT_CAPACITY = 4096
 """Slots per ring: 512 KiB; at four records a step and one step a second, 17 minutes."""
 MAX_CAPACITY = 1 << 20
 
-_IDENTITY = struct.Struct("<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s 256s")
+WORKER_SOCKET_SIZE = 256
+"""Bytes of the path of a rank's worker socket."""
+_IDENTITY = struct.Struct(f"<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s {WORKER_SOCKET_SIZE}s")
 IDENTITY_CRC_AT = 1016
 LIVE_AT = 1024
 HEARTBEAT_AT = 1040
@@ -82,7 +84,7 @@ class LiveLine(NamedTuple):
 class CollectiveLine(NamedTuple):
     """The newest collective of a rank: when and what it entered, and whether it is still inside.
 
-    `group` holds the low 16 bits of the group's number.
+    `group` holds the low 16 bits of the group's number, `nbytes` what the rank passed in.
     """
 
     since_ns: int
@@ -90,6 +92,7 @@ class CollectiveLine(NamedTuple):
     group: int
     op: int
     inside: bool
+    nbytes: int = 0
 
 
 def pack_identity(identity: Identity) -> bytes:
@@ -173,10 +176,15 @@ def unpack_live(since_ns: int, word: int) -> LiveLine:
     )
 
 
-def unpack_collective(since_ns: int, word: int) -> CollectiveLine:
-    """Collective line from its two words: entered (32 bits), group (16), op (8), inside (8)."""
+def unpack_collective(since_ns: int, word: int, nbytes: int = 0) -> CollectiveLine:
+    """Collective line from its words: entered (32 bits), group (16), op (8), inside (8); bytes."""
     return CollectiveLine(
-        since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFFFF, word >> 48 & 0xFF, bool(word >> 56)
+        since_ns,
+        word & 0xFFFFFFFF,
+        word >> 32 & 0xFFFF,
+        word >> 48 & 0xFF,
+        bool(word >> 56),
+        nbytes,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import sys
 import weakref
 import zlib
 from collections.abc import Iterator
@@ -106,11 +105,11 @@ class RingReader:
 
     def live(self) -> LiveLine:
         """The live line as it stands now."""
-        return layout.unpack_live(*self._pair(layout.LIVE_AT))
+        return layout.unpack_live(*self._words(layout.LIVE_AT, 2))
 
     def collective(self) -> CollectiveLine:
         """The collective line as it stands now."""
-        return layout.unpack_collective(*self._pair(layout.COLLECTIVE_AT))
+        return layout.unpack_collective(*self._words(layout.COLLECTIVE_AT, 3))
 
     def read(self, next_seq: int = 1, limit: int = 65_536) -> RingRows:
         """Read records from number `next_seq` on, at most `limit` of them.
@@ -164,17 +163,17 @@ class RingReader:
         return found
 
     def _word(self, at: int) -> int:
-        return int.from_bytes(self._steady(at, 8), _NATIVE)
+        return self._words(at, 1)[0]
 
-    def _pair(self, at: int) -> tuple[int, int]:
-        pair = self._steady(at, 16)
-        return int.from_bytes(pair[:8], _NATIVE), int.from_bytes(pair[8:], _NATIVE)
+    def _words(self, at: int, count: int) -> tuple[int, ...]:
+        found = memoryview(self._steady(at, 8 * count)).cast("Q")
+        return tuple(found)
 
 
 _SLOTS_AT_ONCE = 256
 _MAX_HEAD = 1 << 62
 """More records than a rank can write in a thousand years: a larger head is damage."""
-_NATIVE = sys.byteorder
+
 _KNOWN_KINDS = frozenset(int(kind) for kind in RING_KINDS)
 
 

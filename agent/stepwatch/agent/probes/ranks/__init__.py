@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.agent.deaths import UNKNOWN_EXIT, Death
 from stepwatch.agent.probes import Rows
 from stepwatch.signals.blackbox import RingReader
 from stepwatch.signals.clock import NANOSECONDS, Clock
@@ -68,11 +69,12 @@ def _run_queue_seconds(folder: Path) -> float:
 
 
 class WatchedRank(NamedTuple):
-    """A ring and what its tail counted so far."""
+    """A ring, what its tail counted so far, and how its process ended (None: it lives)."""
 
     reader: RingReader
     overruns: int
     torn: int
+    death: Death | None = None
 
 
 class RanksProbe:
@@ -110,6 +112,7 @@ class RanksProbe:
         reader = watched.reader
         identity, live, collective = reader.identity, reader.live(), reader.collective()
         facts = process_facts(identity.pid, identity.process_start, self._proc)
+        death = watched.death or Death(0, UNKNOWN_EXIT)
         values: dict[str, float | bytes] = {
             "rank": identity.rank,
             "seq": reader.head,
@@ -125,6 +128,7 @@ class RanksProbe:
             "collective_group": collective.group,
             "collective_op": collective.op,
             "in_collective": collective.inside,
+            "collective_bytes": collective.nbytes,
             "process_state": facts.state,
             "cpu_seconds": facts.cpu_seconds,
             "run_queue_seconds": facts.run_queue_seconds,
@@ -135,6 +139,8 @@ class RanksProbe:
             "hook_errors": min(reader.hook_errors, _MOST),
             "stage": identity.stage,
             "world": identity.world,
+            "gone_ns": death.at_ns,
+            "exit_code": death.exit_code,
             "job_class": identity.job_class.encode(),
         }
         for name, value in values.items():

@@ -1,0 +1,117 @@
+"""When each rank's process ended, to the millisecond, and how: told by the kernel, not by polling.
+
+Torchrun ends the other ranks a tenth of a second after the first has died: only the order of their
+deaths says which one that was. A pidfd (pidfd_open(2)) becomes readable when its process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.signals.clock import Clock
+
+UNKNOWN_EXIT = -1
+_SIGNALLED = 128
+"""A process ended by signal n is told as 128 + n, as shells do."""
+
+
+class Death(NamedTuple):
+    """The monotonic moment at which a process was seen to end, and its exit code, -1 if unknown."""
+
+    at_ns: int
+    exit_code: int
+
+
+class Deaths:
+    """Waits in a thread of its own for the end of every process it was told to watch."""
+
+    def __init__(self, clock: Clock, proc: Path = Path("/proc")) -> None:
+        self._clock = clock
+        self._proc = proc
+        self._poll = select.epoll()
+        self._pids: dict[int, int] = {}
+        self._watched: dict[int, int] = {}
+        self._deaths: dict[int, Death] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, ring_id: int, pid: int, start_ticks: int) -> None:
+        """Watch the process behind a ring; one that is gone already has no known end."""
+        if ring_id in self._watched or ring_id in self._deaths:
+            return
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:  # gone, in another pid namespace, or a kernel before 5.3
+            return
+        if start_ticks and _stat(self._proc, pid, _START) != start_ticks:
+            os.close(handle)
+            return
+        with self._lock:
+            self._watched[ring_id], self._pids[handle] = handle, pid
+        self._poll.register(handle, select.EPOLLIN)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._wait_forever, name="deaths", daemon=True)
+            self._thread.start()
+
+    def of(self, ring_id: int) -> Death | None:
+        """How the process behind a ring ended; None while it lives or if it was never watched."""
+        return self._deaths.get(ring_id)
+
+    def forget(self, ring_ids: set[int]) -> None:
+        """Keep only these rings."""
+        with self._lock:
+            for ring_id in [known for known in self._watched if known not in ring_ids]:
+                self._let_go(ring_id)
+        for ring_id in [known for known in self._deaths if known not in ring_ids]:
+            del self._deaths[ring_id]
+
+    def _wait_forever(self) -> None:
+        while True:
+            for handle, _ in self._poll.poll():
+                at_ns = self._clock.monotonic_ns()
+                with self._lock:
+                    pid = self._pids.get(handle)
+                    ring_id = next((k for k, v in self._watched.items() if v == handle), None)
+                    if pid is not None and ring_id is not None:
+                        self._deaths[ring_id] = Death(at_ns, _exit_code(self._proc, pid))
+                        self._let_go(ring_id)
+
+    def _let_go(self, ring_id: int) -> None:
+        handle = self._watched.pop(ring_id)
+        del self._pids[handle]
+        with contextlib.suppress(OSError):
+            self._poll.unregister(handle)
+        os.close(handle)
+
+
+_START, _EXIT = 19, 49
+"""Fields 22 and 52 of proc(5)'s stat, counted after the command's name."""
+
+
+def _stat(proc: Path, pid: int, field: int) -> int | None:
+    try:
+        text = (proc / str(pid) / "stat").read_text(errors="replace")
+        return int(text.rpartition(")")[2].split()[field])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _exit_code(proc: Path, pid: int) -> int:
+    """Exit code of a process that its parent has not reaped yet.
+
+    The kernel shows another user's as 0, so that only one's own is believed.
+    """
+    try:
+        owner = (proc / str(pid)).stat().st_uid
+    except OSError:
+        return UNKNOWN_EXIT
+    status = _stat(proc, pid, _EXIT)
+    if status is None or os.geteuid() not in (0, owner):
+        return UNKNOWN_EXIT
+    ended_by = status & 0x7F
+    return _SIGNALLED + ended_by if ended_by else status >> 8 & 0xFF

@@ -1,0 +1,84 @@
+"""Which process died first, and how, is known although all are gone a moment later."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from stepwatch.agent.deaths import UNKNOWN_EXIT, Death, Deaths
+from stepwatch.signals.clock import SystemClock
+
+
+@contextmanager
+def process(text: str) -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def seen(deaths: Deaths, ring_id: int, seconds: float = 20.0) -> Death:
+    return waited(lambda: deaths.of(ring_id), seconds)
+
+
+def waited(find: Callable[[], Death | None], seconds: float) -> Death:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = find()
+        if found is not None:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the death was not seen")
+
+
+def test_the_order_of_deaths_and_how_each_ended() -> None:
+    deaths = Deaths(SystemClock())
+    with process("input()") as first, process("input()") as second:
+        for ring_id, child in ((1, first), (2, second)):
+            deaths.watch(ring_id, child.pid, 0)
+        assert deaths.of(1) is None and deaths.of(2) is None
+        began = time.monotonic_ns()
+        second.send_signal(signal.SIGKILL)
+        killed = seen(deaths, 2)
+        first.communicate(b"\n")  # ends by itself; its parent reaps it at once
+        ended = seen(deaths, 1)
+    assert began < killed.at_ns < ended.at_ns < time.monotonic_ns()
+    assert killed.exit_code == 128 + signal.SIGKILL
+    assert ended.exit_code in (0, UNKNOWN_EXIT), "unknown where the parent reaped it first"
+
+
+def test_an_exit_code_is_read_before_the_parent_reaps() -> None:
+    deaths = Deaths(SystemClock())
+    with process("import sys; input(); sys.exit(3)") as child:
+        deaths.watch(1, child.pid, 0)
+        assert child.stdin is not None
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert seen(deaths, 1).exit_code == 3
+
+
+def test_a_pid_taken_over_by_another_process_is_not_watched() -> None:
+    deaths = Deaths(SystemClock())
+    with process("input()") as child:
+        deaths.watch(1, child.pid, 1)
+        child.kill()
+        child.wait()
+        time.sleep(0.2)
+        assert deaths.of(1) is None
+
+
+def test_what_is_forgotten_holds_nothing_open() -> None:
+    deaths = Deaths(SystemClock())
+    with process("input()") as child:
+        deaths.watch(1, child.pid, 0)
+        deaths.watch(2, child.pid, 0)
+        deaths.forget({2})
+        child.kill()
+        assert seen(deaths, 2).exit_code == 128 + signal.SIGKILL
+        assert deaths.of(1) is None
