@@ -18,6 +18,8 @@ from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.probes.nvml import NvmlProbe, assigned
 from stepwatch.agent.probes.ranks import RanksProbe
+from stepwatch.agent.probes.worker import WorkerProbe
+from stepwatch.agent.probes.worker.stack import find_py_spy
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES, Spool
 from stepwatch.agent.tail import AttemptKey, RingTail, Tail, watched
@@ -59,6 +61,7 @@ class Agent:
         self.spool = Spool(options.spool_dir, options.node, options.spool_limit_bytes)
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.deaths = Deaths(self.clock)
+        self.worker = WorkerProbe(self.clock, find_py_spy())
         self.relay = Relay(self.spool, _client(options))
         self.tracer = _tracer(options)
         self.host: Probe = HostProbe(self.clock, ranks=self._rank_pids)
@@ -126,6 +129,7 @@ class Agent:
                 ranks = {tail.reader.identity.pid: tail.reader.identity.rank for tail in tails}
                 node[Kind.DEVICE] = assigned(devices, owners, ranks)
             self._pack_attempt(key, tails, node)
+        self.worker.forget(set(attempts), {who.ring_id for who in self.tail.identities()})
         self.steps = _steps_by_job(attempts)
         self.tail.forget_missing()
         self._more.set()
@@ -141,6 +145,8 @@ class Agent:
             if rows is not None and len(rows):
                 tables[kind] = rows
         clock = ClockPair.now(self.clock)
+        self.worker.look(key, [tail.reader for tail in tails])
+        tables.update(self.worker.take(key))
         try:
             self.spool.put(key, clock, tables)
         except (OSError, SegmentError) as error:

@@ -13,6 +13,7 @@ from stepwatch.collector.beginning import Beginning
 from stepwatch.collector.calls import Calls
 from stepwatch.collector.causes.facts import NodeFacts
 from stepwatch.collector.checkpoints import Checkpoint, merged
+from stepwatch.collector.diagnoses import Diagnoses
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.past import Past
 from stepwatch.collector.pipeline import Schedule
@@ -90,6 +91,7 @@ class Attempt:
         self.ring = StepRing(0)
         self.calls = Calls()
         self.past = Past()
+        self.diagnoses = Diagnoses()
         self.stage = np.full(0, -1, dtype=np.int16)
         self.states: dict[int, RankView] = {}
         self.hosts: dict[str, np.void] = {}
@@ -117,6 +119,7 @@ class Attempt:
         states = tables.get(Kind.RANK_STATE)
         if states is not None:
             self.saves.look(states)
+        self.diagnoses.take(tables.get(Kind.DIAGNOSIS), tables.get(Kind.FLIGHT), self.world)
         gaps = tables.get(Kind.GAP)
         if gaps is not None:
             self.lost_records += plausible.lost_records(gaps)

@@ -71,7 +71,11 @@ def closer(incident: dict[str, Any], source: str | None) -> str:
         f"{text.seconds(incident['device_seconds_lost'])} of device time"
     )
     evidence = [
-        [item["name"], text.quantity(item["value"], item["unit"]), item["against"]]
+        [
+            item["name"],
+            item.get("text") or text.quantity(item["value"], item["unit"]),
+            item["against"],
+        ]
         for item in incident["evidence"]
     ]
     lines = [headline(incident, source), f"  lost: {impact}", ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from stepwatch.signals.names import Cause, FindingKind
@@ -11,12 +12,21 @@ NO_RANK = -1
 
 
 class Evidence(NamedTuple):
-    """One row of evidence: a fact, its value and unit, and what it is held against."""
+    """One row of evidence: a fact, its value and unit, and what it is held against.
+
+    A fact in words, a line of Python say, stands in `text`; its value is NaN.
+    """
 
     name: str
     value: float
     unit: str
     against: str
+    text: str = ""
+
+
+def told(name: str, text: str, against: str) -> Evidence:
+    """Evidence in words."""
+    return Evidence(name, math.nan, "", against, text)
 
 
 class Finding(NamedTuple):

@@ -17,7 +17,20 @@ def find(scene: Scene) -> list[Finding]:
     """A job in which no rank moves, and the rank that did not arrive."""
     ledger = scene.attempt.ledger
     situations = rank_situations(scene.attempt, scene.now_s)
-    return hang.detect(situations, ledger.baseline(), len(ledger) > 0, hang.LIMITS)
+    found = asked(scene.attempt)
+    return hang.detect(situations, ledger.baseline(), len(ledger) > 0, hang.LIMITS, found)
+
+
+def asked(attempt: Attempt) -> hang.Asked:
+    """Diagnoses made since their rank last moved, and the members of each group."""
+    fresh = {
+        rank: diagnosis
+        for rank, diagnosis in attempt.diagnoses.of.items()
+        if (view := attempt.states.get(rank)) is not None
+        and diagnosis.at_ns >= max(int(view.row["since_ns"]), int(view.row["collective_since_ns"]))
+    }
+    groups = {number & 0xFFFF: group.ranks for number, group in attempt.calls.groups.items()}
+    return hang.Asked(fresh, groups)
 
 
 def still_seconds(scene: Scene) -> float:
@@ -52,6 +65,7 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[hang.RankSituation]:
                 (now - moved) / NANOSECONDS + since if moved else since,
                 _age(now, int(row["heartbeat_ns"])),
                 _process_state(int(row["process_state"])),
+                int(row["collective_group"]),
             )
         )
     return situations

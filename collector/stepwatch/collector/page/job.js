@@ -30,7 +30,7 @@ function evidenceTable(rows) {
   return element("table", {}, element("thead", {}, element("tr", {},
     ...["Evidence", "Value", "Held against"].map((text) => element("th", { textContent: text })))),
     element("tbody", {}, ...rows.map((item) => row(
-      item.name, measure(item.value, item.unit), item.against))));
+      item.name, item.text || measure(item.value, item.unit), item.against))));
 }
 
 function drawIncident(incident) {

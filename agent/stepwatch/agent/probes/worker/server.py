@@ -1,0 +1,79 @@
+"""Asks a rank's worker server, of which nothing is trusted: neither size, nor form, nor pace."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import socket
+import stat
+import threading
+from pathlib import Path
+
+MAX_BYTES = 8 << 20
+"""Longest answer read: 2,000 flight-recorder entries take 1 MB."""
+SECONDS = 2.0
+"""Time for one answer, connecting included."""
+_PIECE = 1 << 16
+
+
+def ask(path: Path, handler: str, seconds: float = SECONDS, most: int = MAX_BYTES) -> bytes:
+    """Body of the answer of `handler`.
+
+    Raises:
+        OSError: nothing listens, the answer did not come in time, or it is too long.
+        ValueError: the answer is not one of HTTP, or its status is not 200.
+    """
+    connection = _UnixConnection(path, seconds)
+    # A socket's timeout starts anew with every byte: only this ends an answer that trickles.
+    alarm = threading.Timer(seconds, connection.abandon)
+    alarm.start()
+    try:
+        connection.request("POST", f"/handler/{handler}")
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            raise ValueError(f"{handler} answered with status {response.status}")
+        parts, size = [], 0
+        while part := response.read1(_PIECE):
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise OSError(f"the answer of {handler} is longer than {most} bytes")
+        if connection.abandoned:
+            raise TimeoutError(f"the answer of {handler} took longer than {seconds:.0f} s")
+        return b"".join(parts)
+    except http.client.HTTPException as error:
+        raise ValueError(f"{handler} answered {type(error).__name__}") from error
+    finally:
+        alarm.cancel()
+        connection.close()
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, seconds: float) -> None:
+        super().__init__("rank", timeout=seconds)
+        self._path = path
+        self._seconds = seconds
+        self.abandoned = False
+        # http.client hands its socket over to an answer that ends with the connection.
+        self._opened: socket.socket | None = None
+
+    def abandon(self) -> None:
+        """End every wait for this connection; safe from another thread."""
+        self.abandoned = True
+        with contextlib.suppress(OSError):
+            if self._opened is not None:
+                self._opened.shutdown(socket.SHUT_RDWR)
+
+    def connect(self) -> None:
+        """Connect to the socket itself, not to where a link leads, however long its path is."""
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            status = os.stat(self._path.name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISSOCK(status.st_mode):
+                raise OSError(f"{self._path.name} is not a socket")
+            self.sock = self._opened = socket.socket(socket.AF_UNIX)
+            self.sock.settimeout(self._seconds)
+            self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
+        finally:
+            os.close(folder)

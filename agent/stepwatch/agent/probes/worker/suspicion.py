@@ -1,0 +1,61 @@
+"""Which attempts look stuck from this node: a rank's lines have not changed for too long.
+
+It only decides whom to ask; whether the job hangs is for the collector, which sees all nodes.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from typing import NamedTuple
+
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Phase
+
+LEAST_SECONDS = 3.0
+"""Stillness that counts: the collector waits 5 s, and the answers must be there by then."""
+STEP_MULTIPLE = 4.0
+"""Stillness as a multiple of the rank's usual step: half of what the collector allows."""
+FIRST_STEP_SECONDS = 120.0
+"""Before the rank's first step has ended: compilation and first use of the network."""
+PAUSE_SECONDS = 300.0
+"""In a checkpoint or an evaluation."""
+_STEPS_KEPT = 16
+
+
+class Glance(NamedTuple):
+    """One look at a rank: its step, phase, and when its live or collective line last changed."""
+
+    now_ns: int
+    step: int
+    phase: int
+    moved_ns: int
+
+
+class Pace:
+    """The usual step time of one rank, from looks at its live line."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=_STEPS_KEPT)
+        self._step = -1
+        self._since_ns = 0
+
+    def is_still(self, glance: Glance) -> bool:
+        """Whether the rank has stood still for longer than its own pace explains."""
+        self._note(glance)
+        return glance.now_ns - glance.moved_ns > self._allowed(glance.phase) * NANOSECONDS
+
+    def _note(self, glance: Glance) -> None:
+        if glance.step == self._step:
+            return
+        steps = glance.step - self._step
+        if self._step >= 0 and steps > 0:
+            self._seconds.append((glance.now_ns - self._since_ns) / NANOSECONDS / steps)
+        self._step, self._since_ns = glance.step, glance.now_ns
+
+    def _allowed(self, phase: int) -> float:
+        if phase in (Phase.CHECKPOINT, Phase.EVAL):
+            return PAUSE_SECONDS
+        if not self._seconds:
+            return FIRST_STEP_SECONDS
+        return max(LEAST_SECONDS, STEP_MULTIPLE * statistics.median(self._seconds))

@@ -1,0 +1,94 @@
+"""What suspect ranks were found doing: the newest answer of each, with its flight recorder."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import GilState
+from stepwatch.signals.wire import Rows
+
+MAX_ENTRIES = 256
+"""Flight-recorder entries kept per rank: sixteen groups of sixteen."""
+
+
+class FlightEntry(NamedTuple):
+    """One collective that a rank entered: group, its number in that group, operation, sizes."""
+
+    group: str
+    number: int
+    op: str
+    sizes: str
+    state: str
+
+
+class Diagnosis(NamedTuple):
+    """One rank's answer; `at_ns` is its node's monotonic time, counters are -1 where unknown."""
+
+    at_ns: int
+    answered: bool
+    stack_read: bool
+    gil: GilState
+    enqueued: int
+    completed: int
+    function: str
+    line: str
+    stack: str
+    note: str
+    flight: tuple[FlightEntry, ...] = ()
+
+    def newest(self) -> dict[str, FlightEntry]:
+        """The newest collective of each group."""
+        newest: dict[str, FlightEntry] = {}
+        for entry in self.flight:
+            if entry.group not in newest or entry.number > newest[entry.group].number:
+                newest[entry.group] = entry
+        return newest
+
+    def age_seconds(self, now_ns: int) -> float:
+        """How long before `now_ns` of the same node it was made."""
+        return (now_ns - self.at_ns) / NANOSECONDS
+
+
+class Diagnoses:
+    """Newest diagnosis by rank."""
+
+    def __init__(self) -> None:
+        self.of: dict[int, Diagnosis] = {}
+
+    def take(self, rows: Rows | None, flights: Rows | None, world: int) -> None:
+        """Take DIAGNOSIS rows and the FLIGHT rows that came with them."""
+        for row in rows if rows is not None else ():
+            rank = int(row["rank"])
+            if not 0 <= rank < world:
+                continue
+            gil = int(row["gil"])
+            self.of[rank] = Diagnosis(
+                int(row["time_ns"]),
+                bool(row["worker_answered"]),
+                bool(row["stack_read"]),
+                GilState(gil) if gil in set(GilState) else GilState.UNKNOWN,
+                int(row["enqueued"]),
+                int(row["completed"]),
+                _text(row["function"]),
+                _text(row["line"]),
+                _text(row["stack"]),
+                _text(row["note"]),
+                _entries(flights, rank),
+            )
+
+
+def _entries(rows: Rows | None, rank: int) -> tuple[FlightEntry, ...]:
+    mine = rows[rows["rank"] == rank][-MAX_ENTRIES:] if rows is not None else ()
+    return tuple(
+        FlightEntry(
+            _text(row["group"]),
+            int(row["collective_seq"]),
+            *(_text(row[name]) for name in ("op", "sizes", "state")),
+        )
+        for row in mine
+    )
+
+
+def _text(value: bytes) -> str:
+    return bytes(value).decode("utf-8", "replace")
