@@ -1,4 +1,4 @@
-"""Every command of stepwatch on a page is one that its parser takes, with a fault that exists."""
+"""What a page says exists: commands that their parser takes, faults, and the causes it may meet."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 from stepwatch import runbooks
 from stepwatch.cli.main import Parser, load_verb
+from stepwatch.collector.causes.explain import RULES
 from stepwatch.faults import parse_fault
 from stepwatch.runbooks import placeholders
+from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 
 VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
 WITHOUT_FAULT = {"TrainingTelemetryLost", "TrainingLossAnomaly"}
@@ -42,3 +44,18 @@ def test_the_drill_has_a_fault_that_exists(name: str) -> None:
     drill = runbooks.load(name).markdown.split("## Last drill")[1]
     faults = [parse_fault(text) for text in re.findall(r"--fault ([^\s`)]+)", drill)]
     assert any(faults) or (name in WITHOUT_FAULT and "by hand" in drill.lower())
+
+
+def test_a_page_says_what_each_fact_of_a_node_means_for_it() -> None:
+    missing = [
+        (page, rule.cause.value)
+        for rule in RULES
+        for page in {ALERT_OF[FindingKind(fit.split(":")[0])] for fit in rule.fits}
+        if f"`{rule.cause.value}`" not in runbooks.load(page).markdown
+    ]
+    assert missing == []
+
+
+def test_every_cause_stands_on_some_page() -> None:
+    told = "".join(runbooks.load(name).markdown for name in runbooks.names())
+    assert [cause.value for cause in Cause if f"`{cause.value}`" not in told] == []
