@@ -114,23 +114,6 @@ watch.close()
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0]
 
 
-def test_importing_the_hooks_is_light(run: Run) -> None:
-    program = """
-import sys, threading, time
-import numpy
-began = time.perf_counter()
-import stepwatch.hooks
-spent = time.perf_counter() - began
-heavy = [name for name in ("torch", "zstandard", "httpx", "sqlalchemy", "prometheus_client")
-         if name in sys.modules]
-print(heavy, threading.active_count(), spent)
-"""
-    ended = run(program)
-    heavy, threads, seconds = ended.stdout.rsplit(" ", 2)
-    assert (heavy, threads) == ("[]", "1"), ended.stderr
-    assert float(seconds) < 1.0  # 50 ms is the budget (make bench); this machine is shared
-
-
 def test_no_thread_starts_when_switched_off(run: Run, rings: Path) -> None:
     program = (
         BEGIN + "import sys, threading; print(threading.active_count(), 'torch' in sys.modules)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import time
 from collections.abc import Mapping
 
@@ -19,6 +20,19 @@ Mesh = Mapping[str, int]
 def is_disabled(environ: Mapping[str, str]) -> bool:
     """Whether the user switched stepwatch off."""
     return environ.get(places.ENV_DISABLE, "0") not in ("", "0")
+
+
+def is_helper() -> bool:
+    """Whether this process serves a rank and is none, whatever its inherited RANK says.
+
+    That is a DataLoader worker, or a spawned child that runs the trainer's script again only to
+    import it: a Watch in there would take the rank's ring over.
+    """
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and getattr(processes.current_process(), "_inheriting", False):
+        return True
+    loading = sys.modules.get("torch.utils.data")
+    return loading is not None and loading.get_worker_info() is not None
 
 
 def under_launcher(environ: Mapping[str, str]) -> bool:

@@ -96,7 +96,7 @@ class Watch:
         nothing, with one log line that says why.
         """
         guard = Guard()
-        if context.is_disabled(os.environ):
+        if context.is_disabled(os.environ) or context.is_helper():
             return cls(None, guard)
         previous = _active() if _active is not None else None
         if previous is not None and not previous._closed:
@@ -238,7 +238,7 @@ class Watch:
     def begin(self) -> Timeline | None:
         """Start the clock of the first step, once; None while nothing is recorded."""
         if self.timeline is None:
-            if self._closed and self.ring is not None:
+            if self._closed and self.ring is not None and not self._is_child():
                 self.guard.misuse("Watch used after close(): build a new one with from_env")
             return None
         if not self._began:
