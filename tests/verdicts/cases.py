@@ -173,7 +173,7 @@ def skewed_shard(draw: Draw) -> Made:
 
 
 def memory_growth(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("memory-growth", nbytes=(32 + 8 * draw.seed) << 20))
+    plan = draw.plan(draw.fault("memory-growth", nbytes=(8 + 2 * draw.seed) << 20))
     return plan, truth(draw, FindingKind.MEMORY_GROWTH, "", Cause.HOST_MEMORY)
 
 
