@@ -1,43 +1,74 @@
-"""Cost of one straggler detection over a window of many ranks."""
+"""Cost of all window detectors together, over a window of many ranks."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from stepwatch.collector.detect import straggler
-from stepwatch.collector.window import COLUMNS, Window
+from stepwatch.collector.detect import data_skew, data_stall, pipeline_bubble, straggler
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.pipeline import WORK
+from stepwatch.collector.window import COLUMNS, VALUES, Window
 
 from .result import Result
 
 STEPS = 64
 BUDGETS = {1_024: "20 ms", 16_384: "400 ms"}
+Detector = Callable[[Window], list[Finding]]
 
 
 def measure() -> Iterator[Result]:
-    """Windows of 64 steps; one rank is slow and must be found."""
+    """Windows of 64 steps, healthy and with one slow rank, which must be found."""
     for ranks, budget in BUDGETS.items():
-        window, facts = _window(ranks)
+        window = _window(ranks)
+        detectors = _detectors(window)
+        yield _timed(f"{ranks:,} ranks x {STEPS} steps, healthy", window, detectors, budget)
+        window.planes["forward"][30:, ranks // 2] *= 5
+        yield _timed(f"{ranks:,} ranks x {STEPS} steps, one slow", window, detectors, budget)
+
+
+def _timed(what: str, window: Window, detectors: dict[str, Detector], budget: str) -> Result:
+    found: list[Finding] = []
+    seconds: dict[str, float] = {}
+    for name, detect in detectors.items():
         times = []
         for _ in range(5):
             began = time.perf_counter()
-            found = straggler.detect(window, facts, straggler.LIMITS)
+            said = detect(window)
             times.append(time.perf_counter() - began)
-        named = ", ".join(f"rank {finding.rank}" for finding in found)
-        what = f"straggler detection, {ranks:,} ranks x {STEPS} steps"
-        yield Result(what, f"{min(times) * 1e3:.1f} ms", budget, f"found {named}")
+        found += said
+        seconds[name] = min(times)
+    named = ", ".join(f"{item.kind.value} rank {item.rank}" for item in found) or "nothing"
+    parts = ", ".join(f"{name} {each * 1e3:.1f}" for name, each in seconds.items())
+    together = sum(seconds.values()) * 1e3
+    return Result(
+        f"window detectors, {what}", f"{together:.1f} ms", budget, f"found {named}; ms: {parts}"
+    )
 
 
-def _window(ranks: int) -> tuple[Window, straggler.RankFacts]:
+def _detectors(window: Window) -> dict[str, Detector]:
+    unknown = np.full(len(window.stage), np.nan)
+    facts = straggler.RankFacts(unknown, unknown)
+    past = {name: np.median(window.planes[name], axis=0).astype(np.float64) for name in WORK}
+    share = data_stall.past_of(np.full(20, 0.2), data_stall.LIMITS)
+    return {
+        "straggler": lambda seen: straggler.detect(seen, facts, straggler.LIMITS, past),
+        "bubble": lambda seen: pipeline_bubble.detect(seen, past, 0.1, pipeline_bubble.LIMITS),
+        "data stall": lambda seen: data_stall.detect(seen, share, data_stall.LIMITS),
+        "data skew": lambda seen: data_skew.detect(seen, data_skew.LIMITS),
+    }
+
+
+def _window(ranks: int) -> Window:
     noise = np.random.default_rng(0)
     shape = (STEPS, ranks)
-    planes = {name: (noise.lognormal(-2, 0.05, shape)).astype(np.float32) for name in COLUMNS}
+    names = (*COLUMNS, *VALUES)
+    planes = {name: (noise.lognormal(-2, 0.05, shape)).astype(np.float32) for name in names}
     planes["duration"] = np.full(shape, 1.0, dtype=np.float32)
     planes["checkpoint"] = planes["eval"] = np.zeros(shape, dtype=np.float32)
-    planes["forward"][30:, ranks // 2] *= 5
+    planes["tokens"][:] = 4096.0
     stage = (np.arange(ranks) * 4 // ranks).astype(np.int16)
     flags = np.zeros(shape, dtype=np.uint16)
-    unknown = np.full(ranks, np.nan)
-    return Window(np.arange(STEPS), planes, flags, stage), straggler.RankFacts(unknown, unknown)
+    return Window(np.arange(STEPS), planes, flags, stage)

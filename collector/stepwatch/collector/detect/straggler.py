@@ -9,12 +9,13 @@ it, given how often the other ranks have such steps.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.detect.peers import Floats, Peers, Vector, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
@@ -26,6 +27,7 @@ from stepwatch.signals.names import Cause, FindingKind
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 Seconds = np.ndarray[tuple[int], np.dtype[np.floating]]
+Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
 Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
@@ -89,6 +91,7 @@ class Judged:
         self.step_seconds = step_seconds(window)[usable]
         self.rows = np.flatnonzero(usable)
         self.window = window
+        self.ranks = np.arange(len(window.stage))
         self._peers = peers
         self._past = past
 
@@ -96,16 +99,36 @@ class Judged:
         """Collective wait (steps, ranks) from judged step `since` on."""
         return self.window.planes["collective"][self.rows[since:]]
 
-    def work(self, phase: str, newest: int = 0) -> tuple[Floats, Floats]:
-        """Own and peers' seconds (steps, ranks) in the `newest` judged steps; 0 stands for all."""
-        plane = self.window.planes[phase]
-        own = plane[self.rows[-newest:]]
+    def own(self, phase: str, newest: int = 0) -> Floats:
+        """Own seconds (steps, ranks) in the `newest` judged steps; 0 stands for all."""
+        return self.window.planes[phase][self.rows[-newest:]]
+
+    def peers(self, own: Floats, *phases: str) -> Floats:
+        """What `own`, the seconds in all of these phases, is held against."""
+        before: Vector = np.sum([self._before(phase) for phase in phases], axis=0)
+        return peer_seconds(own, self._peers, before)
+
+    def around(self, ranks: Ranks) -> Judged:
+        """The same over the ranks that `ranks` are held against: those of their stages."""
+        stage = self.window.stage
+        if np.isin(ranks, self._peers.alone).any():
+            return self  # they are held against all others
+        chosen = np.flatnonzero(np.isin(stage, stage[ranks]))
+        planes = {name: self.window.planes[name][:, chosen] for name in WORK}
+        part = copy(self)
+        part.ranks = self.ranks[chosen]
+        part.window = self.window._replace(planes=planes, stage=stage[chosen])
+        part._peers = peers_of(part.window.stage) or self._peers
+        part._past = {name: seconds[chosen] for name, seconds in self._past.items()}
+        return part
+
+    def _before(self, phase: str) -> Vector:
+        plane, alone = self.window.planes[phase], self._peers.alone
         past = self._past.get(phase, np.full(plane.shape[1], np.nan))
-        alone = self._peers.alone
         if np.isnan(past[alone]).any():  # the older half of what is there must do
             older = np.median(plane[self.rows[: max(1, len(self.rows) // 2)]], axis=0)
             past = np.where(np.isnan(past), older, past)
-        return own, peer_seconds(own, self._peers, past)
+        return past
 
 
 def detect(
@@ -129,58 +152,74 @@ def detect(
     findings = _worst_phase([_finding(each, judged, facts, limits) for each in troubles])
     named = {finding.rank for finding in findings}
     findings += [
-        _finding(trouble, judged, facts, limits)
-        for trouble in intermittent(judged, limits)
-        if trouble.rank not in named
+        _finding(trouble, judged, facts, limits) for trouble in intermittent(judged, named, limits)
     ]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
 def _persistent(judged: Judged, phase: str, limits: Thresholds) -> list[Trouble]:
     newest = max(limits.window_steps, limits.certain_steps)
-    own, peers = judged.work(phase, newest)
+    own = judged.own(phase, newest)
+    peers = judged.peers(own, phase)
     seconds = judged.step_seconds[-newest:]
     slow = _is_slow(own, peers, seconds, limits)
     named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
     if not named.any():
         return []
-    own, peers = judged.work(phase)
+    ranks = np.flatnonzero(named)
+    part = judged.around(ranks)
+    own = part.own(phase)
+    peers = part.peers(own, phase)
     slow = _is_slow(own, peers, judged.step_seconds, limits)
     found = []
-    for rank in np.flatnonzero(named).tolist():
-        since = _since(slow[:, rank], (own - peers)[:, rank], limits)
+    for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
+        since = _since(slow[:, at], (own - peers)[:, at], limits)
         shows = np.arange(since, len(own))
-        found.append(Trouble(rank, phase, own[:, rank], peers[:, rank], since, shows))
+        found.append(Trouble(rank, phase, own[:, at], peers[:, at], since, shows))
     return found
 
 
-def intermittent(judged: Judged, limits: Thresholds) -> list[Trouble]:
+def intermittent(judged: Judged, named: set[int], limits: Thresholds) -> list[Trouble]:
     """Ranks that are far slower than their peers and than themselves, in some steps, repeatedly.
 
-    All work counts, whatever the phase: a rank that loses its processor loses it anywhere.
+    All work counts, whatever the phase: a rank that loses its processor loses it anywhere. Ranks
+    that are `named` already are left out.
     """
     longest = max(limits.intermittent_spans)
     if len(judged.rows) < min(limits.intermittent_spans):
         return []
+    own = np.sum([judged.own(phase, longest) for phase in WORK], axis=0)
+    far = own >= limits.intermittent_ratio * _usual(own, limits)
+    if set(np.flatnonzero(far.sum(axis=0) >= limits.intermittent_episodes).tolist()) <= named:
+        return []
     slow = _stands_out(judged, longest, limits)
     for span in limits.intermittent_spans:
         part = slow[-span:]
-        if len(part) == span and (named := _too_often(part, limits)).any():
-            ranks = np.flatnonzero(named).tolist()
-            return [_intermittent(judged, rank, span, limits) for rank in ranks]
+        ranks = np.flatnonzero(_too_often(part, limits)) if len(part) == span else _NOBODY
+        ranks = np.setdiff1d(ranks, list(named))
+        if len(ranks):
+            return _repeated(judged, ranks, span, limits)
     return []
+
+
+_NOBODY = np.zeros(0, dtype=np.int64)
+
+
+def _usual(own: Floats, limits: Thresholds) -> Floats:
+    """What each rank's own work usually takes, (1, ranks): a low quantile of its steps."""
+    at = int(limits.intermittent_usual_quantile * (len(own) - 1))
+    return np.partition(own, at, axis=0)[at : at + 1]
 
 
 def _stands_out(judged: Judged, newest: int, limits: Thresholds) -> Flags:
     """Where (step, rank) works far longer than its peers, and than itself in its other steps."""
-    phases = [judged.work(phase, newest) for phase in WORK]
-    own, peers = (np.sum(planes, axis=0) for planes in zip(*phases, strict=True))
+    own = np.sum([judged.own(phase, newest) for phase in WORK], axis=0)
+    peers = judged.peers(own, *WORK)
     longest = judged.step_seconds[-newest:]
     excess = np.maximum(own - peers, 0.0).max(axis=1)
     seconds = np.maximum(np.median(longest), longest - excess)
-    usual = np.quantile(own, limits.intermittent_usual_quantile, axis=0, keepdims=True)
     ratio, excess_ratio = limits.intermittent_ratio, limits.intermittent_excess_ratio
-    return _exceeds(own, np.maximum(peers, usual), seconds, ratio, excess_ratio)
+    return _exceeds(own, np.maximum(peers, _usual(own, limits)), seconds, ratio, excess_ratio)
 
 
 def _too_often(slow: Flags, limits: Thresholds) -> Mask:
@@ -189,40 +228,37 @@ def _too_often(slow: Flags, limits: Thresholds) -> Mask:
     counts = slow.sum(axis=0)
     began = slow.copy()
     began[1:] &= ~slow[:-1]
-    newest = span - 1 - np.argmax(slow[::-1], axis=0)
+    since = np.argmax(slow[::-1], axis=0)
     gap = limits.intermittent_gap * span / np.maximum(counts, 1)
-    candidates = (began.sum(axis=0) >= limits.intermittent_episodes) & (span - 1 - newest <= gap)
-    named = np.zeros(ranks, dtype=np.bool_)
-    for rank in np.flatnonzero(candidates & (ranks > 1)).tolist():
-        others, cells = int(counts.sum()) - int(counts[rank]), span * (ranks - 1)
+    named = (began.sum(axis=0) >= limits.intermittent_episodes) & (since <= gap) & (ranks > 1)
+    for count in np.unique(counts[named]).tolist():
+        others, cells = int(counts.sum()) - count, span * (ranks - 1)
         rate = max(limits.intermittent_usual_rate, (others + 1) / (cells + 1))
-        chance = at_least(int(counts[rank]), span, rate) * ranks
-        named[rank] = chance <= limits.intermittent_chance
-    return named
+        if at_least(count, span, rate) * ranks > limits.intermittent_chance:
+            named &= counts != count
+    return np.asarray(named)
 
 
-def at_least(count: int, trials: int, rate: float) -> float:
-    """Probability of `count` or more successes in `trials` at `rate` each: the binomial tail."""
-    return sum(
-        math.comb(trials, number) * rate**number * (1 - rate) ** (trials - number)
-        for number in range(count, trials + 1)
-    )
-
-
-def _intermittent(judged: Judged, rank: int, span: int, limits: Thresholds) -> Trouble:
-    """Told by the phase that the slow steps lose most in."""
-    shows = np.flatnonzero(_stands_out(judged, 0, limits)[:, rank])
-    inside = shows[shows >= len(judged.rows) - span]
-    best: tuple[float, str, Seconds, Seconds] | None = None
-    for phase in WORK:
-        own, peers = (plane[:, rank] for plane in judged.work(phase))
-        excess = float((own - peers)[inside].sum())
-        if best is None or excess > best[0]:
-            best = excess, phase, own, peers
-    assert best is not None
-    gaps = np.flatnonzero(np.diff(shows) > limits.intermittent_gap * span / max(1, len(inside)))
-    since = int(shows[gaps[-1] + 1 if len(gaps) else 0])
-    return Trouble(rank, best[1], best[2], best[3], since, inside, span)
+def _repeated(judged: Judged, ranks: Ranks, span: int, limits: Thresholds) -> list[Trouble]:
+    """Each rank told by the phase that its slow steps lose most in."""
+    part = judged.around(ranks)
+    slow = _stands_out(part, 0, limits)
+    owns = [part.own(phase) for phase in WORK]
+    held = [part.peers(own, phase) for own, phase in zip(owns, WORK, strict=True)]
+    found = []
+    for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
+        shows = np.flatnonzero(slow[:, at])
+        inside = shows[shows >= len(slow) - span]
+        lost = [
+            float((own - peers)[inside, at].sum()) for own, peers in zip(owns, held, strict=True)
+        ]
+        worst = int(np.argmax(lost))
+        most = limits.intermittent_gap * span / max(1, len(inside))
+        gaps = np.flatnonzero(np.diff(shows) > most)
+        since = int(shows[gaps[-1] + 1 if len(gaps) else 0])
+        own, peers = owns[worst][:, at], held[worst][:, at]
+        found.append(Trouble(rank, WORK[worst], own, peers, since, inside, span))
+    return found
 
 
 def _is_slow(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Flags:
