@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 UNKNOWN = "unknown"
+NARROW, WIDE = 80, 140
+"""Columns that text is made for: of the narrowest terminal, and beyond which lines read badly."""
 
 
 def seconds(value: float | None) -> str:
@@ -47,7 +49,7 @@ def table(
     return "\n".join(line(cells) for cells in (head, *rows))
 
 
-def wrapped(text: str, indent: str, width: int = 78) -> str:
+def wrapped(text: str, indent: str, width: int = NARROW - 2) -> str:
     """Text broken at spaces to `width`, every line indented."""
     lines, current = [], indent
     for word in text.split():

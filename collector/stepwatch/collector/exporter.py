@@ -184,7 +184,13 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
 
 
 def _stragglers(verdicts: Verdicts) -> list[Finding]:
-    found = [item for item in verdicts.findings if item.kind is FindingKind.STRAGGLER]
+    """Those that are causes: one that something else explains has no open incident."""
+    open_now = {(incident.kind, incident.rank) for incident in verdicts.open_incidents()}
+    found = [
+        item
+        for item in verdicts.findings
+        if item.kind is FindingKind.STRAGGLER and (item.kind.value, item.rank) in open_now
+    ]
     return found[:STRAGGLER_SLOTS]
 
 

@@ -110,7 +110,9 @@ STRAGGLER_SLOWDOWN = Metric(
     "Own time of the rank in this slot over that of its peers.",
     (JOB, SLOT, PHASE, CAUSE),
 )
-INCIDENT_OPEN = Metric("stepwatch_incident_open", _G, "Open incidents.", (JOB, KIND))
+INCIDENT_OPEN = Metric(
+    "stepwatch_incident_open", _G, "Open incidents: causes, not symptoms.", (JOB, KIND)
+)
 CHECKPOINTS = Metric(
     "stepwatch_checkpoints_total", _C, "Checkpoints by how they ended.", (JOB, OUTCOME)
 )

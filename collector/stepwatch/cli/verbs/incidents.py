@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,12 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
         print("no incidents")
     else:
         show, source = closer if arguments.id else headline, source_words(arguments)
-        print("\n\n".join(show(item, source) for item in found))
+        columns = min(max(shutil.get_terminal_size().columns, text.NARROW), text.WIDE)
+        print("\n\n".join(show(item, source, columns - 2) for item in found))
     return int(any(item["state"] == "open" for item in found))
 
 
-def headline(incident: dict[str, Any], source: str | None) -> str:
-    """An incident in a few lines.
+def headline(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
+    """An incident in a few lines of at most `width` characters, where words allow it.
 
     `source` says where its values can be asked for, as options; None if they no longer can.
     """
@@ -54,18 +56,28 @@ def headline(incident: dict[str, Any], source: str | None) -> str:
     command = f"stepwatch runbook {incident['runbook']}"
     if source is not None:
         command = f"{command} --incident {incident['id']} {source}".rstrip()
-    return "\n".join(
-        [
-            f"incident {incident['id']}  {incident['kind']}  {incident['state'].upper()}",
-            text.wrapped(incident["summary"], "  "),
-            text.wrapped(facts, "  "),
-            f"  runbook: {command}",
-        ]
-    )
+    lines = [
+        f"incident {incident['id']}  {incident['kind']}  {incident['state'].upper()}",
+        text.wrapped(incident["summary"], "  ", width),
+        text.wrapped(facts, "  ", width),
+    ]
+    if incident.get("merged_into"):
+        lines.append(f"  explained by incident {incident['merged_into']}")
+    symptoms = incident.get("symptoms", [])
+    if symptoms:
+        kinds = dict.fromkeys(symptom_name(item) for item in symptoms)
+        lines.append(text.wrapped(f"symptoms: {', '.join(kinds)}", "  ", width))
+    return "\n".join([*lines, f"  runbook: {command}"])
 
 
-def closer(incident: dict[str, Any], source: str | None) -> str:
-    """An incident with its impact, evidence and timeline."""
+def symptom_name(symptom: dict[str, Any]) -> str:
+    """A symptom's kind, and its rank if it names one."""
+    rank = f" on rank {symptom['rank']}" if symptom["rank"] >= 0 else ""
+    return f"{symptom['kind']}{rank}"
+
+
+def closer(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
+    """An incident with its impact, evidence, symptoms and timeline."""
     impact = (
         f"{text.percent(incident['throughput_lost_ratio'])} of throughput, "
         f"{text.seconds(incident['device_seconds_lost'])} of device time"
@@ -78,10 +90,21 @@ def closer(incident: dict[str, Any], source: str | None) -> str:
         ]
         for item in incident["evidence"]
     ]
-    lines = [headline(incident, source), f"  lost: {impact}", ""]
-    lines += [f"  {name}: {value}  ({against})" for name, value, against in evidence]
+    lines = [headline(incident, source, width), f"  lost: {impact}", ""]
+    lines += [
+        text.wrapped(f"{name}: {value} ({against})", "  ", width)
+        for name, value, against in evidence
+    ]
+    for symptom in incident.get("symptoms", []):
+        lines += ["", f"  symptom {symptom_name(symptom)}, last seen {_clock(symptom['seen_at'])}"]
+        lines.append(text.wrapped(symptom["summary"], "    ", width))
     lines.append("")
     for event in incident["timeline"]:
-        at = datetime.fromtimestamp(event["at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        lines.append(text.wrapped(f"{at} {event['event']}: {event['text']}", "  "))
+        lines.append(
+            text.wrapped(f"{_clock(event['at'])} {event['event']}: {event['text']}", "  ", width)
+        )
     return "\n".join(lines)
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

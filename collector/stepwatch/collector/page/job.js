@@ -33,6 +33,19 @@ function evidenceTable(rows) {
       item.name, item.text || measure(item.value, item.unit), item.against))));
 }
 
+function symptomList(incident) {
+  const symptoms = incident.symptoms || [];
+  if (!symptoms.length) return "";
+  return element("div", { className: "symptoms" }, element("b", { textContent: "Symptoms, explained by this" }),
+    element("ul", {}, ...symptoms.map((item) => element("li", {},
+      item.kind + ": " + item.summary + ", last seen ", clock(item.seen_at)))));
+}
+
+function mergedInto(incident) {
+  return !incident.merged_into ? "" : element("p", {}, "Explained by ", element("a", {
+    href: "#incident-" + incident.merged_into, textContent: "incident " + incident.merged_into }), ".");
+}
+
 function drawIncident(incident) {
   const fields = [
     ["state", state(incident.state)], ["kind", incident.kind],
@@ -47,16 +60,18 @@ function drawIncident(incident) {
     + " --collector " + location.origin;
   return element("article", { className: "incident " + incident.state, id: "incident-" + incident.id },
     element("p", { className: "headline", textContent: incident.summary }),
+    mergedInto(incident),
     element("dl", {}, ...fields.map(([name, value]) => element("div", {},
       element("dt", { textContent: name }), element("dd", {}, value)))),
     element("p", {}, "What to do: ", element("a", {
       href: "/runbooks/" + encodeURIComponent(incident.runbook) + "?incident=" + encodeURIComponent(incident.id),
       textContent: "runbook " + incident.runbook }), ", or ", element("code", { className: "command", textContent: command })),
+    symptomList(incident),
     evidenceTable(incident.evidence));
 }
 
 function drawIncidents(incidents) {
-  const order = { open: 0, ended: 1, resolved: 2 };
+  const order = { open: 0, ended: 1, resolved: 2, merged: 3 };
   const sorted = [...incidents].sort((a, b) => order[a.state] - order[b.state] || b.opened_at - a.opened_at);
   const box = document.getElementById("incidents");
   if (!sorted.length) {
