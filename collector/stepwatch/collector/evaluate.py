@@ -11,6 +11,7 @@ from stepwatch.collector.findings import Scene, find
 from stepwatch.collector.findings.hang import still_seconds
 from stepwatch.collector.incidents import Incident, Moment, advance, incident_from
 from stepwatch.collector.live import Attempt, LiveJob
+from stepwatch.collector.paces import Paces
 from stepwatch.collector.slo import Judgement, Slo, judge
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, Clock
@@ -49,9 +50,11 @@ class Evaluator:
         self._store = store
         self._slos = slos
         self._clock = clock
+        self._paces = Paces()
 
     def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector, and judge from them."""
+        self._paces.keep(job)
         verdicts = self.verdicts[job.name] = Verdicts()
         for document in self._store.incidents(job.name):
             incident = incident_from(document)
@@ -64,6 +67,7 @@ class Evaluator:
     def forget(self, job: str) -> None:
         """Drop what was said about a job; the store keeps it."""
         self.verdicts.pop(job, None)
+        self._paces.forget(job)
 
     def evaluate(self, job: LiveJob) -> None:
         """Judge one job now and write what changed, in one transaction."""
@@ -74,7 +78,8 @@ class Evaluator:
             return
         changed = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
-        scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS)
+        self._paces.keep(job)
+        scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS, self._paces)
         verdicts.findings = [] if ended else find(scene)
         verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)

@@ -16,6 +16,7 @@ from . import (
     slow_collective,
     straggler,
     telemetry,
+    throughput_regression,
 )
 from .causes import explained
 from .scene import Scene
@@ -36,6 +37,7 @@ MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
     checkpoint_stall.find,
     loss_anomaly.find,
     pipeline_bubble.find,
+    throughput_regression.find,
 )
 """Look at the steps of a job that moves."""
 

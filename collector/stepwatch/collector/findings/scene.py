@@ -7,6 +7,7 @@ from functools import cached_property
 from stepwatch.collector.beginning import Vector
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.live import Attempt, LiveJob
+from stepwatch.collector.paces import Paces
 from stepwatch.collector.window import Window
 from stepwatch.signals.clock import NANOSECONDS
 
@@ -17,11 +18,13 @@ HISTORY_STEPS = 128
 class Scene:
     """A job at one moment; `now_s` is the collector's monotonic time in seconds.
 
-    `silences` maps each node that should send to the seconds since it was heard.
+    `silences` maps each node that should send to the seconds since it was heard, `paces`
+    holds how fast the known jobs began.
     """
 
-    def __init__(self, job: LiveJob, now_s: float) -> None:
+    def __init__(self, job: LiveJob, now_s: float, paces: Paces | None = None) -> None:
         self.job = job
+        self.paces = paces or Paces()
         self.now_s = now_s
         self.attempt: Attempt = job.current
         self.silences = self.attempt.silences(now_s)

@@ -1,0 +1,47 @@
+"""Gathers for the throughput regression detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect import throughput_regression
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.steps import usable_steps
+from stepwatch.collector.detect.throughput_regression import Shift
+from stepwatch.collector.ledger import WARMUP_STEPS
+from stepwatch.collector.paces import beginning_of, course_of
+from stepwatch.collector.window import COLUMNS
+
+from .scene import Scene
+
+HISTORY_STEPS = 4096
+"""Newest steps looked back over for the first slow one."""
+PAUSES = ("checkpoint", "eval")
+
+
+def find(scene: Scene) -> list[Finding]:
+    """A job that is slower than it was, or than others of its class."""
+    ledger = scene.attempt.ledger
+    course = course_of(scene.attempt, slice(max(0, len(ledger) - HISTORY_STEPS), None))
+    return throughput_regression.detect(
+        course,
+        beginning_of(scene.job),
+        scene.paces.peers(scene.job.name),
+        _shift(scene),
+        throughput_regression.LIMITS,
+    )
+
+
+def _shift(scene: Scene) -> Shift | None:
+    """What part of a step grew most since the first steps; None while that is unknown."""
+    past, window = scene.beginning, scene.window
+    usable = usable_steps(window, WARMUP_STEPS)
+    if not past or not usable.any():
+        return None
+    shifts = [
+        Shift(name, float(np.median(window.planes[name][usable].mean(axis=1))), usual)
+        for name, usual in ((name, float(np.median(past[name]))) for name in COLUMNS[1:])
+        if name not in PAUSES
+    ]
+    most = max(shifts, key=lambda shift: shift.now - shift.past)
+    return most if most.now > most.past else None
