@@ -1,8 +1,12 @@
-"""Host time of the hooks, beside the same loop without them and with them switched off."""
+"""Host time of the hooks, in one run with what else a trainer could use, and with nothing."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,27 +23,105 @@ STEPS = 5_000
 
 
 def measure() -> Iterator[Result]:
-    """A step with six phases, and one collective."""
+    """A step with six phases, the same under other tools, one collective, and the import."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         os.environ[places.ENV_RING_DIR] = folder
         on = Watch.from_env(job="bench")
         os.environ[places.ENV_DISABLE] = "1"
         off = Watch.from_env(job="bench")
         del os.environ[places.ENV_DISABLE], os.environ[places.ENV_RING_DIR]
-        yield _steps(on, off)
+        yield from _steps(on, off)
         yield _collectives(on, off)
         on.close()
+    yield _import()
 
 
-def _steps(on: Watch, off: Watch) -> Result:
+def _steps(on: Watch, off: Watch) -> Iterator[Result]:
     bare = microseconds(_bare_steps, STEPS)
     cost = microseconds(_watched_steps(on), STEPS) - bare
     disabled = microseconds(_watched_steps(off), STEPS) - bare
-    return Result(
+    yield Result(
         "hooks, per step with 6 phases",
         f"{cost:.1f} µs",
         "10 µs",
         f"switched off {disabled:.1f} µs; {cost / 1e5:.4%} of a 100 ms step",
+    )
+    spans = _opentelemetry_steps() - bare
+    yield _other("an OpenTelemetry span per phase, same step", spans, cost)
+    yield _other("torch.profiler, default schedule, same step", _profiled_steps() - bare, cost)
+
+
+def _other(what: str, other: float, ours: float) -> Result:
+    if other != other:
+        return Result(what, "not installed", "", "")
+    return Result(what, f"{other:.1f} µs", "", f"{other / ours:.0f} times the hooks")
+
+
+def _opentelemetry_steps() -> float:
+    """A span per step and phase through the SDK's batch processor; the exporter drops all."""
+    try:
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+    except ImportError:
+        return float("nan")
+
+    class Nowhere:
+        def export(self, _spans: Any) -> Any:
+            return SpanExportResult.SUCCESS
+
+        def shutdown(self) -> None:
+            pass
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+    tracer = provider.get_tracer("bench")
+
+    def loop(count: int) -> None:
+        for _ in range(count):
+            with tracer.start_as_current_span("step") as step:
+                for name in PHASES:
+                    with tracer.start_as_current_span(name):
+                        pass
+                step.set_attribute("loss", 1.0)
+
+    spent = microseconds(loop, STEPS // 10)
+    provider.shutdown()
+    return spent
+
+
+def _profiled_steps() -> float:
+    """`record_function` per phase under a running profiler: it starts and stops untimed."""
+    if importlib.util.find_spec("torch") is None:
+        return float("nan")
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+
+        def loop(count: int) -> None:
+            for _ in range(count):
+                for name in PHASES:
+                    with record_function(name):
+                        pass
+                profiler.step()
+
+        return microseconds(loop, STEPS // 10)
+
+
+def _import() -> Result:
+    """Best of several fresh interpreters, as `python -X importtime` tells it."""
+    command = [sys.executable, "-X", "importtime", "-c", "import numpy, stepwatch.hooks"]
+    told = re.compile(r"\|\s+(\d+) \| (numpy|stepwatch\.hooks)$", re.MULTILINE)
+    found: dict[str, list[int]] = {"numpy": [], "stepwatch.hooks": []}
+    for _ in range(7):
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+        for spent, name in told.findall(ended.stderr):
+            found[name].append(int(spent))
+    ours, numpy = (min(found[name]) / 1e3 for name in ("stepwatch.hooks", "numpy"))
+    return Result(
+        "importing stepwatch.hooks, beyond numpy",
+        f"{ours:.0f} ms",
+        "50 ms",
+        f"numpy {numpy:.0f} ms",
     )
 
 
@@ -89,6 +171,6 @@ def _collectives(on: Watch, off: Watch) -> Result:
     return Result(
         "hooks, per collective (FSDP2 path)",
         f"{cost:.1f} µs",
-        "5 µs",
+        "3 µs",
         f"switched off {disabled:.1f} µs; 3.4-5.6 µs for plain Python hooks",
     )

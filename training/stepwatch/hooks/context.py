@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import time
 from collections.abc import Mapping
@@ -59,7 +58,7 @@ def read_identity(
         world=_number(environ, "WORLD_SIZE", 1),
         node=places.node_name(),
         pid=os.getpid(),
-        ring_id=secrets.randbits(63),
+        ring_id=int.from_bytes(os.urandom(8), "little") >> 1,
         capacity=DEFAULT_CAPACITY,
         mesh_index=_axes(mesh_index, 0),
         mesh_size=_axes(mesh_size, 1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -50,10 +50,11 @@ class PhaseContext:
 class StepContext:
     """One step; reused for every step, so keep no reference to it."""
 
-    __slots__ = ("_grad_norm", "_inside", "_loss", "_watch", "tokens")
+    __slots__ = ("_grad_norm", "_inside", "_loss", "_phases", "_watch", "tokens")
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, phases: Mapping[str, PhaseContext]) -> None:
         self._watch = watch
+        self._phases = phases
         self._inside = False
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
@@ -83,7 +84,10 @@ class StepContext:
 
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase of this step."""
-        return self._watch.phase(name)
+        try:
+            return self._phases[name]
+        except (KeyError, TypeError):
+            return self._watch.phase(name)
 
     def record(self, *, loss: Any = None, grad_norm: Any = None) -> None:
         """Note numbers of this step: floats or one-element tensors, never synchronised here."""

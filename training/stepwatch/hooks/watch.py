@@ -72,7 +72,7 @@ class Watch:
         self._facts: deque[Fact] = deque()
         self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
         self._phases = {name: PhaseContext(self, phase) for name, phase in PHASE_BY_NAME.items()}
-        self._step = StepContext(self)
+        self._step = StepContext(self, self._phases)
         self._server = WorkerServer(self)
         if ring is not None:
             guard.publish = ring.set_hook_errors
