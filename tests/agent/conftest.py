@@ -70,8 +70,18 @@ def collector(place: Path, port: int = 0, moods: Moods | None = None) -> Iterato
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": body})
 
+    try:
+        with serving(moody, port) as url:
+            yield url
+    finally:
+        store.close()
+
+
+@contextmanager
+def serving(application: Any, port: int = 0) -> Iterator[str]:
+    """A web application on a loopback port; yields its URL."""
     opened = app.listen("127.0.0.1", port, None)
-    config = uvicorn.Config(moody, log_level="error", lifespan="off", ws="none")
+    config = uvicorn.Config(application, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()
@@ -81,7 +91,6 @@ def collector(place: Path, port: int = 0, moods: Moods | None = None) -> Iterato
         server.should_exit = True
         thread.join(10)
         opened.close()
-        store.close()
 
 
 def free_port() -> int:

@@ -250,4 +250,4 @@ def test_ranks_that_fail_end_the_job_as_failed(store: Store, clock: HandClock) -
     site.send({Kind.RANK_STATE: gone})
     site.run(20, silent=("node-0",))
     assert site.view()["state"] == "failed"
-    assert site.incidents() == []
+    assert site.incidents() == [("rank-failed", "open", 1)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stepwatch.collector import sli
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.findings import Scene, find
+from stepwatch.collector.findings import ENDED_KINDS, Scene, find, find_ended
 from stepwatch.collector.findings.hang import still_seconds
 from stepwatch.collector.incidents import Incident, Moment, advance, incident_from
 from stepwatch.collector.live import Attempt, LiveJob
@@ -79,21 +80,20 @@ class Evaluator:
         changed = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
         self._paces.keep(job)
-        scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS, self._paces)
-        verdicts.findings = [] if ended else find(scene)
+        scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS, self._paces, wall_s=now)
+        failed = find_ended(scene)
+        verdicts.findings = failed or ([] if ended else find(scene))
         verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
-        moment = Moment(
-            job.name,
-            attempt.number,
-            now,
-            attempt.newest_s or now,
-            {rank: view.node for rank, view in attempt.states.items()},
-            attempt.world,
-            frozen=lost or max(scene.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS,
-            ended=ended,
-        )
-        moved = advance(verdicts.incidents.values(), verdicts.findings, moment)
+        frozen = lost or max(scene.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
+        moment = _moment(scene, frozen=frozen and not failed, ended=ended)
+        before, others = _of_failed_attempt(job, verdicts.incidents.values())
+        moved = advance(others, verdicts.findings, moment)
+        if before is not None:
+            earlier = Scene(job, scene.now_s, self._paces, wall_s=now, attempt=before)
+            known = [each for each in verdicts.incidents.values() if each not in others]
+            moment = _moment(earlier, frozen=False, ended=False)
+            moved += advance(known, find_ended(earlier), moment)
         documents = [item.document() for item in moved]
         self._store.save_evaluation(job.name, changed, documents)
         # Only now: what could not be written must look changed again the next time.
@@ -124,6 +124,35 @@ class Evaluator:
             )
             for part in sli.changed(verdicts.slices.get(name, {}), slices)
         ]
+
+
+def _moment(scene: Scene, *, frozen: bool, ended: bool) -> Moment:
+    attempt = scene.attempt
+    return Moment(
+        scene.job.name,
+        attempt.number,
+        scene.wall_s,
+        attempt.newest_s or scene.wall_s,
+        {rank: view.node for rank, view in attempt.states.items()},
+        attempt.world,
+        frozen=frozen,
+        ended=ended,
+    )
+
+
+def _of_failed_attempt(
+    job: LiveJob, incidents: Iterable[Incident]
+) -> tuple[Attempt | None, list[Incident]]:
+    """The attempt before the newest while that one makes no progress, and the incidents that say
+    nothing about why it failed."""
+    attempts = [attempt for attempt, _ in job.ordered()]
+    before = attempts[-2] if len(attempts) > 1 and not len(attempts[-1].ledger) else None
+    others = [
+        incident
+        for incident in incidents
+        if before is None or incident.attempt != before.number or incident.kind not in ENDED_KINDS
+    ]
+    return before, others
 
 
 def has_ended(attempt: Attempt, now: float) -> bool:

@@ -94,6 +94,8 @@ class Attempt:
         self.diagnoses = Diagnoses()
         self.stage = np.full(0, -1, dtype=np.int16)
         self.states: dict[int, RankView] = {}
+        self.offsets: dict[str, int] = {}
+        """Wall minus monotonic nanoseconds of each node."""
         self.hosts: dict[str, np.void] = {}
         self.facts = NodeFacts()
         self.checkpoints: dict[int, Checkpoint] = {}
@@ -111,6 +113,8 @@ class Attempt:
         tables = segment.tables
         offset = segment.clock.wall_ns - segment.clock.monotonic_ns
         self.received_s, self.heard_s = heard
+        if segment.key.node in self.offsets or len(self.offsets) < MAX_NODES:
+            self.offsets[segment.key.node] = offset
         self._take_states(tables.get(Kind.RANK_STATE), segment.key.node, heard.monotonic_s)
         self._take_lifecycle(tables.get(Kind.LIFECYCLE), offset)
         self._take_calls(tables.get(Kind.COLLECTIVE), tables.get(Kind.GROUP))

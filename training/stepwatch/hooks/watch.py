@@ -68,6 +68,7 @@ class Watch:
         """Books collectives that have ended; called on the training thread around each step."""
         self._began = False
         self._closed = False
+        self._preempted = False
         self._outcome: tuple[LifecycleEvent, str] | None = None
         self._facts: deque[Fact] = deque()
         self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
@@ -204,11 +205,12 @@ class Watch:
     @guarded()
     def preempted(self) -> None:
         """Somebody asked the rank to stop (SIGTERM, a spot notice)."""
+        self._preempted = True
         self._lifecycle(LifecycleEvent.PREEMPTION, self.step_number, "")
 
     @guarded()
     def finish(self) -> None:
-        """The job reached its end; without this call `close` says so only on a clean exit."""
+        """The job reached its end; without this call `close` assumes so after a clean exit."""
         self._outcome = (LifecycleEvent.FINISH, "")
 
     @guarded()
@@ -219,7 +221,8 @@ class Watch:
         self._closed = True
         self._write_facts()
         self._write_held(everything=True)
-        event, text = self._outcome or (LifecycleEvent.FINISH, "")
+        stopped = "preempted" if self._preempted else ""
+        event, text = self._outcome or (LifecycleEvent.FINISH, stopped)
         self._lifecycle(event, self.step_number, text)
         self._server.close()
         self._disable()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.signals.names import FindingKind
 
 from . import (
     checkpoint_stall,
     data_skew,
     data_stall,
-    hang,
+    desync,
     loss_anomaly,
     pipeline_bubble,
     slow_collective,
@@ -21,10 +22,10 @@ from . import (
 from .causes import explained
 from .scene import Scene
 
-__all__ = ["Scene", "find"]
+__all__ = ["ENDED_KINDS", "Scene", "find", "find_ended"]
 
 STANDING: tuple[Callable[[Scene], list[Finding]], ...] = (
-    hang.find,
+    desync.find,
     checkpoint_stall.find_standing,
 )
 """Say why a job stands still; while one of them speaks, nothing is said about steps."""
@@ -40,6 +41,15 @@ MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
     throughput_regression.find,
 )
 """Look at the steps of a job that moves."""
+
+
+ENDED_KINDS = frozenset({FindingKind.RANK_FAILED.value, FindingKind.DESYNC.value})
+"""What is said of an attempt that failed, and stays until a later one makes progress."""
+
+
+def find_ended(scene: Scene) -> list[Finding]:
+    """Why the attempt of `scene` failed; empty while it has not."""
+    return explained(scene, desync.find_ended(scene))
 
 
 def find(scene: Scene) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 from stepwatch.collector.beginning import Vector
@@ -16,17 +17,26 @@ HISTORY_STEPS = 128
 
 
 class Scene:
-    """A job at one moment; `now_s` is the collector's monotonic time in seconds.
+    """A job at one moment; `now_s` is the collector's monotonic time in seconds, `wall_s` Unix.
 
-    `silences` maps each node that should send to the seconds since it was heard, `paces`
-    holds how fast the known jobs began.
+    `attempt` is the newest one unless another is given. `silences` maps each node that should send
+    to the seconds since it was heard, `paces` holds how fast the known jobs began.
     """
 
-    def __init__(self, job: LiveJob, now_s: float, paces: Paces | None = None) -> None:
+    def __init__(
+        self,
+        job: LiveJob,
+        now_s: float,
+        paces: Paces | None = None,
+        *,
+        wall_s: float = math.nan,
+        attempt: Attempt | None = None,
+    ) -> None:
         self.job = job
         self.paces = paces or Paces()
         self.now_s = now_s
-        self.attempt: Attempt = job.current
+        self.wall_s = wall_s
+        self.attempt: Attempt = job.current if attempt is None else attempt
         self.silences = self.attempt.silences(now_s)
 
     @cached_property

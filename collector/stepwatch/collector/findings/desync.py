@@ -1,0 +1,55 @@
+"""Gathers for the desync detector."""
+
+from __future__ import annotations
+
+from stepwatch.collector.detect import desync
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt
+from stepwatch.signals.records import PHASE_NAMES
+
+from . import hang, rank_failed
+from .scene import Scene
+
+
+def find(scene: Scene) -> list[Finding]:
+    """Why a job stands still: ranks that disagree, else the rank that did not arrive."""
+    standing = hang.find(scene)
+    if not standing:
+        return []
+    lines = entered(scene.attempt)
+    found = hang.asked(scene.attempt)
+    mismatch = desync.from_flight(found.diagnoses) or desync.from_lines(lines, found.groups)
+    if mismatch is None:
+        return standing
+    return [desync.finding(mismatch, lines, standing[0].began_ago_seconds)]
+
+
+def find_ended(scene: Scene) -> list[Finding]:
+    """Why an attempt failed: ranks that disagreed, else the rank that failed first."""
+    failed = rank_failed.find(scene)
+    if not failed:
+        return []
+    lines = entered(scene.attempt)
+    mismatch = desync.from_lines(lines, hang.asked(scene.attempt).groups)
+    if mismatch is None:
+        return failed
+    return [desync.finding(mismatch, lines, failed[0].began_ago_seconds)]
+
+
+def entered(attempt: Attempt) -> list[desync.Entered]:
+    """The newest collective of each rank; its line stays when the collective or the rank ends."""
+    lines = []
+    for rank, view in attempt.states.items():
+        phase = int(view.row["phase"])
+        lines.append(
+            desync.Entered(
+                rank,
+                int(view.row["step"]),
+                PHASE_NAMES[phase] if phase < len(PHASE_NAMES) else "other",
+                int(view.row["collective_group"]),
+                int(view.row["collective_op"]),
+                int(view.row["collectives_entered"]),
+                int(view.row["collective_bytes"]),
+            )
+        )
+    return lines

@@ -1,0 +1,57 @@
+"""Gathers for the rank-failed detector."""
+
+from __future__ import annotations
+
+import math
+
+from stepwatch.collector.detect import rank_failed
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt, RankView
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import PHASE_NAMES, LifecycleEvent
+
+from .scene import Scene
+
+
+def find(scene: Scene) -> list[Finding]:
+    """The first rank that failed, once no earlier one can turn up."""
+    attempt = scene.attempt
+    ends = rank_ends(attempt)
+    heard = [attempt.states[end.rank].heard_s for end in ends if end.rank in attempt.states]
+    waited = scene.now_s - min(heard, default=scene.now_s)
+    if len(ends) < attempt.world and waited < rank_failed.LIMITS.settle_seconds:
+        return []
+    stops = (LifecycleEvent.PREEMPTION,)
+    preempted = any(fact.event in stops for fact in attempt.lifecycle)
+    return rank_failed.detect(ends, attempt.world, preempted, scene.wall_s, rank_failed.LIMITS)
+
+
+def rank_ends(attempt: Attempt) -> list[rank_failed.RankEnd]:
+    """Ranks of `attempt` that ended in any way."""
+    told = {fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE}
+    ends = []
+    for rank, view in attempt.states.items():
+        failure = told.get(rank)
+        gone_at = _gone_at(attempt, view)
+        if failure is None and math.isnan(gone_at):
+            continue
+        phase = int(view.row["phase"])
+        ends.append(
+            rank_failed.RankEnd(
+                rank,
+                int(view.row["step"]),
+                PHASE_NAMES[phase] if phase < len(PHASE_NAMES) else "other",
+                gone_at,
+                int(view.row["exit_code"]),
+                failure.at if failure is not None else math.nan,
+                failure.text or "an exception" if failure is not None else "",
+                attempt.ended.get(rank) is LifecycleEvent.FINISH,
+            )
+        )
+    return ends
+
+
+def _gone_at(attempt: Attempt, view: RankView) -> float:
+    gone_ns = int(view.row["gone_ns"])
+    offset = attempt.offsets.get(view.node)
+    return (gone_ns + offset) / NANOSECONDS if gone_ns and offset is not None else math.nan

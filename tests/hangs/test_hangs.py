@@ -1,0 +1,158 @@
+"""Three real Gloo ranks, a real agent and a real collector: which rank, which line, which call."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.agent.probes.worker import stack
+from stepwatch.collector.api import make_api
+from stepwatch.collector.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.signals.blackbox import RingReader, find_rings
+from tests.agent.conftest import serving
+
+pytest.importorskip("torch", reason="the ranks train with torch")
+
+WORLD, RANK = 3, 1
+PROGRAM = Path(__file__).with_name("train.py")
+Incident = dict[str, Any]
+
+
+@contextmanager
+def trainer(folder: Path, trouble: str) -> Iterator[None]:
+    environ = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "STEPWATCH_RING_DIR": str(folder / "rings"),
+        "OMP_NUM_THREADS": "1",
+    }
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    words += [f"--nproc-per-node={WORLD}", str(PROGRAM), trouble]
+    with open(folder / "train.log", "wb") as log:
+        process = subprocess.Popen(words, env=environ, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        for path in find_rings(folder / "rings"):
+            reader = RingReader(path)
+            _end(reader.identity.pid)
+            reader.close()
+        process.kill()
+        process.wait()
+
+
+def _end(pid: int) -> None:
+    for number in (signal.SIGKILL, signal.SIGCONT):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+
+def incident_of(folder: Path, trouble: str, kinds: tuple[str, ...]) -> Incident:
+    """The first incident of one of `kinds` with its evidence, once the agent has asked."""
+    service = Service(Store.sqlite(folder / "store.db"))
+    with serving(make_api(service)) as url, trainer(folder, trouble):
+        agent = Agent(AgentOptions(folder / "rings", folder / "spool", url, "n1", port=None))
+        thread = threading.Thread(target=agent.run)
+        thread.start()
+        try:
+            return wait_for(lambda: told(service, kinds))
+        finally:
+            agent.stop()
+            thread.join(30)
+
+
+def told(service: Service, kinds: tuple[str, ...]) -> Incident | None:
+    service.evaluate()
+    found = service.job("hangs")
+    for incident in found[1].open_incidents() if found is not None else ():
+        asked = incident.kind != "hang" or any(
+            row["name"].startswith(("Python line", "not known")) for row in incident.evidence
+        )
+        if incident.kind in kinds and asked:
+            return incident.document()
+    return None
+
+
+def wait_for(find: Callable[[], Incident | None], seconds: float = 90.0) -> Incident:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        incident = find()
+        if incident is not None:
+            return incident
+        time.sleep(0.5)
+    pytest.fail("no incident came")
+
+
+needs_py_spy = pytest.mark.skipif(
+    stack.find_py_spy() is None, reason="py-spy is not installed here: the agent says so too"
+)
+
+
+@needs_py_spy
+@pytest.mark.parametrize(
+    ("trouble", "cause", "lock"),
+    [
+        ("gil", "interpreter-blocked", "held"),
+        ("stop", "process-stopped", None),
+        ("sleep", "not-arrived", "free"),
+    ],
+)
+def test_a_hang_names_the_rank_its_line_and_the_collective_it_did_not_enter(
+    tmp_path: Path, trouble: str, cause: str, lock: str | None
+) -> None:
+    incident = incident_of(tmp_path, trouble, ("hang",))
+    assert (incident["rank"], incident["cause"], incident["phase"]) == (RANK, cause, "data")
+    assert "in load_shard" in incident["summary"] and "train.py:" in incident["summary"]
+    # Before step 12, every step entered an all-reduce and a broadcast.
+    called = "all_reduce of group 0-2" if trouble == "stop" else "all_reduce #25 of group 0-2"
+    assert called in incident["summary"].replace("arrive in", "enter")
+    texts = {row["name"]: row.get("text") for row in incident["evidence"]}
+    assert "train.py:" in texts[f"Python line of rank {RANK}"]
+    if lock is not None:
+        assert texts["its interpreter lock"] == lock
+
+
+def test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named(tmp_path: Path) -> None:
+    incident = incident_of(tmp_path, "order", ("desync", "hang"))
+    assert (incident["kind"], incident["cause"]) == ("desync", "mismatched-order")
+    assert incident["rank"] == RANK
+    assert "rank 1 broadcast" in incident["summary"]
+    assert "ranks 0, 2 all_reduce" in incident["summary"]
+
+
+def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) -> None:
+    incident = incident_of(tmp_path, "shape", ("desync", "rank-failed"))
+    assert (incident["kind"], incident["cause"]) == ("desync", "mismatched-shape")
+    assert incident["rank"] == RANK
+    assert "rank 1 all_reduce of 2000 bytes" in incident["summary"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "cause", "words"),
+    [
+        ("kill", "process-gone", "killed by SIGKILL"),
+        ("exception", "exception", "ValueError: shard 17 is empty"),
+        ("exit", "process-gone", "exit code 3"),
+    ],
+)
+def test_the_first_rank_to_fail_is_named_although_all_are_gone(
+    tmp_path: Path, trouble: str, cause: str, words: str
+) -> None:
+    incident = incident_of(tmp_path, trouble, ("rank-failed",))
+    assert (incident["rank"], incident["cause"]) == (RANK, cause)
+    assert (incident["since_step"], incident["phase"]) == (12, "data")
+    assert words in incident["summary"]

@@ -1,0 +1,64 @@
+"""A small trainer on Gloo that goes wrong on one rank in one way; run by torchrun."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+from stepwatch.hooks import Watch
+
+TROUBLED_RANK, TROUBLED_STEP, STEPS = 1, 12, 4000
+
+
+def load_shard(trouble: str) -> None:
+    """Where the troubled rank is found."""
+    if trouble == "gil":
+        ctypes.PyDLL(None).sleep(120)
+    elif trouble == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif trouble == "sleep":
+        time.sleep(120)
+    elif trouble == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif trouble == "exception":
+        raise ValueError("shard 17 is empty")
+    elif trouble == "exit":
+        sys.exit(3)
+
+
+def reduce_gradients(watch: Watch, values: torch.Tensor) -> None:
+    with watch.collective("all_reduce", None, values.nbytes):
+        dist.all_reduce(values)
+
+
+def share_metrics(watch: Watch, values: torch.Tensor) -> None:
+    with watch.collective("broadcast", None, values.nbytes):
+        dist.broadcast(values, 0)
+
+
+def train(trouble: str) -> None:
+    dist.init_process_group("gloo")
+    watch = Watch.from_env(job="hangs")
+    rank = dist.get_rank()
+    for number in range(STEPS):
+        troubled = rank == TROUBLED_RANK and number == TROUBLED_STEP
+        with watch.step(tokens=8) as step:
+            with step.phase("data"):
+                time.sleep(0.05)
+                if troubled:
+                    load_shard(trouble)
+            with step.phase("backward"):
+                size = 500 if troubled and trouble == "shape" else 1000
+                calls = [(reduce_gradients, size), (share_metrics, 10)]
+                for call, elements in calls[:: -1 if troubled and trouble == "order" else 1]:
+                    call(watch, torch.ones(elements))
+
+
+if __name__ == "__main__":
+    train(sys.argv[1])
