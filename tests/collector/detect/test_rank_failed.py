@@ -1,0 +1,74 @@
+"""The first rank that failed is named; symptoms, and attempts that were asked to stop, are not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from stepwatch.collector.detect import rank_failed
+from stepwatch.collector.detect.rank_failed import UNKNOWN_EXIT, RankEnd
+
+NEVER = math.nan
+ASKED, KILLED, ABORTED = 143, 137, 134
+
+
+def gone(rank: int, at: float, code: int, failure: str = "", told_at: float = NEVER) -> RankEnd:
+    return RankEnd(rank, 7, "forward", at, code, told_at, failure, False)
+
+
+def named(*ends: RankEnd, preempted: bool = False, world: int = 3) -> list[tuple[int, str]]:
+    found = rank_failed.detect(list(ends), world, preempted, 20.0, rank_failed.LIMITS)
+    return [(each.rank, each.cause.value) for each in found]
+
+
+LOST = "RuntimeError: [gloo/transport/tcp/pair.cc:537] Connection closed by peer"
+
+
+def test_the_first_death_and_not_those_that_torchrun_ended() -> None:
+    ends = [gone(0, 10.1, ASKED), gone(1, 10.0, KILLED), gone(2, 10.1, ASKED)]
+    assert named(*ends) == [(1, "process-gone")]
+
+
+def test_a_lost_connection_is_a_symptom_even_if_it_was_told_first() -> None:
+    ends = [gone(0, 10.3, 1, LOST, 9.99), gone(1, 10.0, ABORTED), gone(2, 10.3, ASKED)]
+    assert named(*ends) == [(1, "process-gone")]
+    assert named(gone(0, 10.3, 1, LOST, 9.99), gone(2, 10.3, 1, LOST, 10.2)) == [(0, "exception")]
+
+
+def test_an_exception_with_its_words() -> None:
+    ends = [gone(2, 10.4, 1, "ValueError: no", 10.0), gone(0, 10.2, 1, LOST, 10.1)]
+    (finding,) = rank_failed.detect(ends, 3, False, 20.0, rank_failed.LIMITS)
+    assert (finding.rank, finding.cause, finding.began_step) == (2, "exception", 7)
+    assert "ValueError: no" in finding.summary and finding.began_ago_seconds == 10.0
+
+
+@pytest.mark.parametrize("code", [ASKED, 130])
+def test_a_signal_to_all_is_no_failure(code: int) -> None:
+    assert named(*(gone(rank, 10 + rank / 1000, code) for rank in range(3))) == []
+
+
+def test_a_preemption_is_no_failure() -> None:
+    assert named(gone(0, 10.0, KILLED), gone(1, 10.0, 75), preempted=True) == []
+
+
+def test_ctrl_c_is_no_failure() -> None:
+    assert named(*(gone(rank, 10.0, 1, "KeyboardInterrupt: ", 9.0) for rank in range(3))) == []
+
+
+def test_without_exit_codes_the_order_must_be_clear() -> None:
+    together = [gone(rank, 10 + rank / 100, UNKNOWN_EXIT) for rank in range(3)]
+    assert named(*together) == []
+    apart = [gone(rank, 10 + rank / 5, UNKNOWN_EXIT) for rank in range(3)]
+    assert named(*apart) == [(0, "process-gone")]
+
+
+@pytest.mark.parametrize(("code", "failed"), [(0, False), (UNKNOWN_EXIT, False), (3, True)])
+def test_a_rank_that_said_it_finished_failed_only_with_an_exit_code(
+    code: int, failed: bool
+) -> None:
+    assert bool(named(gone(0, 10.0, code)._replace(finished=True))) is failed
+
+
+def test_nobody_ended_is_nothing() -> None:
+    assert named() == []
