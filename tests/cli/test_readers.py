@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
-from stepwatch.collector.incidents import Moment, advance, incident_from
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
-from stepwatch.signals.names import Cause, FindingKind
+from tests.collector.explained import store_explained
 from tests.collector.made import JOB, HandClock, body, run_segments
 from tests.collector.process import Process
 
@@ -60,27 +59,6 @@ def troubled(tmp_path: Path) -> Path:
     service = Service(store, HandClock(30.0))
     service.receive(body(run_segments(60, excess={(2, "forward"): 0.2}, slow_from=40)))
     service.evaluate()
-    store.close()
-    return path
-
-
-@pytest.fixture
-def two_faults(tmp_path: Path) -> Path:
-    """A store in which rank 2 got more data than its peers, and is slow for it."""
-    path = tmp_path / "store.db"
-    store = Store.sqlite(path)
-    service = Service(store, HandClock(30.0))
-    service.receive(body(run_segments(60, excess={(2, "forward"): 0.2}, slow_from=40)))
-    service.evaluate()
-    ((_, verdicts),), now = service.jobs_now()
-    straggler = next(item for item in verdicts.findings if item.kind is FindingKind.STRAGGLER)
-    skew = straggler._replace(
-        kind=FindingKind.DATA_SKEW, cause=Cause.UNEVEN_SHARDS, summary="rank 2 has more samples"
-    )
-    moment = Moment(JOB, 0, now + 1, now, {2: "node-0"}, 4)
-    known = [incident_from(item) for item in store.incidents(JOB)]
-    moved = advance(known, [straggler, skew], moment)
-    store.save_evaluation(JOB, [], [item.document() for item in moved])
     store.close()
     return path
 
@@ -249,9 +227,11 @@ def test_a_reader_that_stops_reading_is_no_problem(troubled: Path) -> None:
 
 @pytest.mark.parametrize("columns", [80, 140])
 def test_symptoms_stand_under_their_cause(
-    run: Run, two_faults: Path, columns: int, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
+    two_faults = tmp_path / "store.db"
+    store_explained(two_faults)
     source = ["--store", str(two_faults)]
     (cause,) = json.loads(run("incidents", "--json", "--state", "open", *source).out)
     (merged,) = json.loads(run("incidents", "--json", "--state", "merged", *source).out)

@@ -15,6 +15,7 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind, ProcessState
 from stepwatch.signals.wire import Segment
 
+from .explained import store_explained
 from .gathered import gathering_run
 from .made import JOB, body, checkpoint_rows, run_segments, segment, state_rows, step_rows
 from .process import Process
@@ -223,3 +224,20 @@ def test_widths_and_grounds(
     assert (brightness < 60) if dark else (brightness > 200)
     assert visitor.errors == []
     page.close()
+
+
+def test_symptoms_stand_under_their_cause(tmp_path: Path, visitor: Visitor) -> None:
+    store_explained(tmp_path / "store.db")
+    process = Process(tmp_path, interval=3600.0)
+    process.start()
+    process.wait_ready()
+    try:
+        visitor.page.goto(f"{process.url}/jobs/{JOB}")
+        cause = visitor.page.locator(".incident", has_text="rank 2 has more samples")
+        expect(cause.locator(".symptoms li").first).to_contain_text("straggler: rank 2 is slow")
+        merged = visitor.page.locator(".incident.merged")
+        merged.locator("a", has_text="incident").first.click()
+        assert visitor.page.url.split("#")[1] == cause.get_attribute("id")
+        assert visitor.errors == []
+    finally:
+        process.end()
