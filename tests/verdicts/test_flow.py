@@ -1,0 +1,42 @@
+"""Real runs whose data, shards or saves are at fault are told apart, with rank, phase and cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.verdicts.cases import FAULTY, HEALTHY, Case, Draw
+from tests.verdicts.run import run
+from tests.verdicts.scoring import score
+from tests.verdicts.site import Site
+
+pytest.importorskip("torch", reason="the ranks need torch")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Collector and agent for the runs of this module."""
+    folder = tmp_path_factory.mktemp("flow")
+    made = Site(folder, folder / "rings")
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["slow-data-everywhere", "skewed-shard", "checkpoint-stall"])
+def test_the_fault_is_named_and_nothing_else_is(site: Site, name: str) -> None:
+    draw = Draw(name, 0)
+    ran = run(Case(name, draw.seed, *FAULTY[name](draw)), site)
+    assert ran.problem == ""
+    found = score(ran.outcome)
+    assert (found.true, found.false) == (1, 0), ran.outcome.verdicts
+    assert (found.rank, found.cause) == (True, True), ran.outcome.verdicts
+    assert found.phase in (True, None), ran.outcome.verdicts
+
+
+@pytest.mark.parametrize("name", ["epochs", "checkpoints"])
+def test_epochs_and_saves_are_silent(site: Site, name: str) -> None:
+    draw = Draw(name, 0)
+    ran = run(Case(name, draw.seed, *HEALTHY[name](draw)), site)
+    assert (ran.problem, ran.outcome.verdicts) == ("", ())
