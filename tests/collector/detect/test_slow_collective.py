@@ -42,11 +42,18 @@ def rows_of(ranks: tuple[int, ...], seconds: Blocked, group: int, op: Op = Op.AL
     return np.concatenate(parts)
 
 
-def found(rows: list[Rows], groups: Groups, more: float | np.ndarray = 0.0) -> list[Finding]:
+def found(
+    rows: list[Rows], groups: Groups, more: float = 0.0, slowdown: float = 1.0
+) -> list[Finding]:
     introduced = [group_rows(number, ranks) for number, ranks in groups.items()]
     calls: Calls = kept(np.concatenate(rows), *introduced)
     world = 1 + max(max(ranks) for ranks in groups.values())
-    steps = Steps(np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.zeros((STEPS, world)) + more)
+    steps = Steps(
+        np.arange(STEPS),
+        np.full(STEPS, STEP_SECONDS),
+        np.full(STEPS, slowdown),
+        np.zeros((STEPS, world)) + more,
+    )
     heads = np.unique(np.concatenate(rows)[["group", "op"]])
     past = {(int(head["group"]), int(head["op"])): PastCall(TRANSFER, SENT, 4.0) for head in heads}
     judged = waits(calls.of_steps(0, STEPS), calls.groups)
@@ -114,7 +121,8 @@ def test_a_host_on_which_everything_is_slower_is_no_slow_path() -> None:
     ranks = (0, 1)
     seconds = blocked(ranks)
     seconds[20:] += 0.3
-    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=0.2) == []
+    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=0.4) == []
+    assert found([rows_of(ranks, seconds, 7)], {7: ranks}, slowdown=4.0) == []
     assert found([rows_of(ranks, seconds, 7)], {7: ranks}, more=np.nan) == [], "unknown"
 
 
@@ -163,7 +171,9 @@ def test_nothing_is_said_where_it_cannot_be_known(spoil: str) -> None:
     introduced = [group_rows(number, each) for number, each in groups.items()]
     calls = kept(rows, *introduced)
     past = {} if spoil == "past" else {(7, int(Op.ALL_GATHER)): PastCall(TRANSFER, SENT, 4.0)}
-    steps = Steps(np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.zeros((STEPS, 3)))
+    steps = Steps(
+        np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.ones(STEPS), np.zeros((STEPS, 3))
+    )
     judged = waits(calls.of_steps(0, STEPS), calls.groups)
     assert detect(judged, calls.groups, past, steps, LIMITS) == []
 

@@ -36,6 +36,8 @@ class Thresholds(NamedTuple):
     least_steps: int
     least_ratio: float
     least_excess_ratio: float
+    certain_ratio: float
+    certain_excess_ratio: float
     related_steps: int
     clearing_bytes_ratio: float
     warmup_steps: int
@@ -49,11 +51,13 @@ class Steps(NamedTuple):
     """The steps that are judged, in rising order, and how much longer each rank works than before.
 
     `seconds` (steps,) is the length of each; `more_work` (steps, ranks) own seconds beyond those of
-    the run's first steps, NaN where unknown.
+    the run's first steps, NaN where unknown; `slowdown` (steps,) what most ranks work longer by, at
+    least 1: on a busy host transfers take longer, too.
     """
 
     numbers: Integers
     seconds: Vector
+    slowdown: Vector
     more_work: Plane
 
 
@@ -126,7 +130,7 @@ _NOTHING = PastCall(float("nan"), float("nan"), float("nan"))
 def _more_work(
     found: Waits, steps: Steps, step: Integers, inside: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> Vector:
-    """Per (group, op, step) the most that lateness in turns can add: once per call and member."""
+    """Per (group, op, step) the most that lateness in turns adds: all but one call or member."""
     if not len(found.first):
         return np.zeros(0)
     rows = found.rows
@@ -134,20 +138,23 @@ def _more_work(
     more = np.where(inside[found.cell], steps.more_work[of_row, rows["rank"]], np.nan)
     members = np.diff(np.append(found.first, len(rows)))
     mean = np.add.reduceat(more, found.first) / members
-    turns = np.minimum(members, rows["count"][found.first])
+    turns = np.minimum(members, rows["count"][found.first]) - 1
     most: Vector = np.maximum(mean, 0.0) * turns
     return most
 
 
 def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> Flags:
     """Where (key, step) a transfer takes longer by enough to matter; unknown is not slow."""
-    excess = moved.seconds - moved.expected
+    expected = moved.expected * steps.slowdown
+    excess = moved.seconds - expected
     with np.errstate(invalid="ignore"):
-        return np.asarray(
-            (moved.seconds >= limits.least_ratio * moved.expected)
-            & (excess >= limits.least_excess_ratio * steps.seconds)
-            & (excess >= moved.more_work)
+        clear = (moved.seconds >= limits.least_ratio * expected) & (
+            excess >= limits.least_excess_ratio * steps.seconds
         )
+        certain = (moved.seconds >= limits.certain_ratio * expected) & (
+            excess >= limits.certain_excess_ratio * steps.seconds
+        )
+        return np.asarray((clear | certain) & (excess >= moved.more_work))
 
 
 def _common_rank(

@@ -45,13 +45,15 @@ def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
         window.stage,
     )
     own = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
-    more = own - np.sum([past[name] for name in WORK], axis=0)
+    before = np.sum([past[name] for name in WORK], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = np.fmax(1.0, np.median(own / before, axis=1))
     rows = attempt.calls.of_steps(int(part.steps[0]), int(part.steps[-1]))
     groups = attempt.calls.groups
     return slow_collective.detect(
         waits(rows, groups),
         groups,
         attempt.past.calls,
-        Steps(part.steps, step_seconds(part), more),
+        Steps(part.steps, step_seconds(part), slowdown, own - before),
         LIMITS,
     )
