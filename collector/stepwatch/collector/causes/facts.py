@@ -73,7 +73,9 @@ class NodeFacts:
         self.devices = Readings(DEVICE_FACTS, MAX_RANKS)
         self.neighbours: dict[str, Neighbour] = {}
         self.devices_read = False
-        self._rates = Rates(MAX_RANKS + MAX_DEVICES)
+        self._rank_rates = Rates(2, MAX_RANKS)
+        self._device_rates = Rates(2, MAX_DEVICES)
+        self._nic_rates = Rates(5, MAX_NODES * 4)
 
     def take(self, tables: Mapping[Kind, Rows], node: str) -> None:
         """Take in one segment's readings."""
@@ -83,8 +85,8 @@ class NodeFacts:
         for row in _rows(tables, Kind.DEVICE)[:MAX_ROWS]:
             self._take_device(row, node)
         states = tables.get(Kind.RANK_STATE)
-        for row in states if states is not None else ():
-            self._take_rank(row)
+        if states is not None and len(states):
+            self._take_ranks(states)
 
     def view(self, node_of: Mapping[int, str], world: int, seconds: float) -> View:
         """The facts over the newest `seconds`, and before, of every rank and its node."""
@@ -128,7 +130,7 @@ class NodeFacts:
             name = bytes(row["interface"])
             fields = ("errors", "drops", "carrier_changes", "tcp_sent_segments", "tcp_retransmits")
             counters = np.array([float(row[field]) for field in fields])
-            grown = self._rates.of((node, "nic", name), _seconds(row), counters)
+            grown = self._nic_rates.of((node, name), _seconds(row), counters)
             if name:
                 bad = grown[0] + grown[1] + 10 * np.nan_to_num(grown[2])
                 errors = bad if math.isnan(errors) else errors + np.nan_to_num(bad)
@@ -143,7 +145,7 @@ class NodeFacts:
             return
         counters = np.array([float(row["ecc_uncorrected"]), float(row["xid_count"])])
         at = _seconds(row)
-        grown = self._rates.of((node, "device", int(row["device"])), at, counters)
+        grown = self._device_rates.of((node, int(row["device"])), at, counters)
         throttle, lost = int(row["throttle"]), int(row["lost"])
         values = [
             float(bool(throttle & _HEAT)) if throttle >= 0 else math.nan,
@@ -154,12 +156,12 @@ class NodeFacts:
         ]
         self.devices.add(rank, at, np.array(values))
 
-    def _take_rank(self, row: np.void) -> None:
-        rank, at = int(row["rank"]), _seconds(row)
-        if not 0 <= rank < MAX_RANKS:
-            return
-        counters = np.array([float(row["run_queue_seconds"]), float(row["major_faults"])])
-        self.ranks.add(rank, at, self._rates.of(("rank", rank), at, counters))
+    def _take_ranks(self, rows: Rows) -> None:
+        rows = rows[(rows["rank"] >= 0) & (rows["rank"] < MAX_RANKS)]
+        ranks, times = rows["rank"].tolist(), rows["time_ns"] / NANOSECONDS
+        counters = np.stack([rows["run_queue_seconds"], rows["major_faults"]], axis=1)
+        rates = self._rank_rates.of_all(ranks, times, counters.astype(np.float64))
+        self.ranks.add_all(ranks, times, rates)
 
 
 def _rows(tables: Mapping[Kind, Rows], kind: Kind) -> list[np.void]:

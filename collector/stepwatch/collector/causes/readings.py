@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ _MOST = float(1 << 63)
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 Table = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Readings:
@@ -37,16 +39,18 @@ class Readings:
 
     def add(self, subject: int | str, time_s: float, values: Values) -> None:
         """Take one reading of `subject` at `time_s` (monotonic on its node), shape (fields,)."""
-        at = self._at.get(subject)
-        if at is None:
-            if len(self._at) >= self._limit:
-                return
-            at = self._at[subject] = len(self._at)
-            self._make_room()
-        count = int(self._count[at])
-        self._write(at, count % NEWEST, time_s, values)
-        if count % EVERY == 0:
-            self._write(at, NEWEST + count // EVERY % EARLIER, time_s, values)
+        self.add_all([subject], np.array([time_s]), values[None, :])
+
+    def add_all(self, subjects: Sequence[Any], times: Values, values: Table) -> None:
+        """Take one reading of each subject, `values` of shape (subjects, fields)."""
+        at = np.array([self._row(subject) for subject in subjects], dtype=np.int64)
+        taken = at >= 0
+        at, times, values = at[taken], times[taken], values[taken]
+        count = self._count[at]
+        self._write(at, count % NEWEST, times, values)
+        kept = count % EVERY == 0
+        slots = NEWEST + count[kept] // EVERY % EARLIER
+        self._write(at[kept], slots, times[kept], values[kept])
         self._count[at] = count + 1
 
     def over(self, subjects: list[Any], seconds: float) -> tuple[Table, Table]:
@@ -62,10 +66,20 @@ class Readings:
             before[known] = _means(values, ages > seconds + EVERY)
         return now, before
 
-    def _write(self, at: int, slot: int, time_s: float, values: Values) -> None:
-        self._times[at, slot] = time_s
+    def _write(self, at: Places, slots: Places, times: Values, values: Table) -> None:
+        self._times[at, slots] = times
         with np.errstate(over="ignore"):
-            self._values[at, slot] = values
+            self._values[at, slots] = values
+
+    def _row(self, subject: Any) -> int:
+        """Where a subject's readings stand, -1 if there is no more room."""
+        at = self._at.get(subject)
+        if at is None:
+            if len(self._at) >= self._limit:
+                return -1
+            at = self._at[subject] = len(self._at)
+            self._make_room()
+        return at
 
     def _make_room(self) -> None:
         if len(self._at) <= len(self._count):
@@ -90,20 +104,49 @@ def _means(
 
 
 class Rates:
-    """Turns counters into growth per second; NaN on the first reading and where one went back."""
+    """Turns counters into growth per second; NaN on the first reading and where one went back.
 
-    def __init__(self, limit: int) -> None:
+    Args:
+        fields: counters of each subject.
+        limit: most subjects held; further ones stay unknown.
+    """
+
+    def __init__(self, fields: int, limit: int) -> None:
         self._limit = limit
-        self._last: dict[Any, tuple[float, Values]] = {}
+        self._at: dict[Any, int] = {}
+        self._times = np.full(0, np.nan)
+        self._counters = np.full((0, fields), np.nan)
 
     def of(self, subject: object, time_s: float, counters: Values) -> Values:
         """Growth per second since the previous reading of `subject`."""
+        found: Values = self.of_all([subject], np.array([time_s]), counters[None, :])[0]
+        return found
+
+    def of_all(self, subjects: Sequence[Any], times: Values, counters: Table) -> Table:
+        """The same for many subjects, `counters` of shape (subjects, fields)."""
         counters = np.where((counters >= 0) & (counters < _MOST), counters, np.nan)
-        before = self._last.get(subject)
-        if before is None and len(self._last) >= self._limit:
-            return np.full_like(counters, np.nan)
-        self._last[subject] = (time_s, counters)
-        if before is None or time_s <= before[0]:
-            return np.full_like(counters, np.nan)
-        grown = counters - before[1]
-        return np.where(grown >= 0, grown / (time_s - before[0]), np.nan)
+        at = np.array([self._row(subject) for subject in subjects], dtype=np.int64)
+        taken = at >= 0
+        rates = np.full_like(counters, np.nan)
+        seconds = times[taken] - self._times[at[taken]]
+        grown = counters[taken] - self._counters[at[taken]]
+        usable = (seconds > 0)[:, None] & (grown >= 0)
+        rates[taken] = np.where(
+            usable, grown / np.where(seconds > 0, seconds, 1.0)[:, None], np.nan
+        )
+        self._times[at[taken]] = times[taken]
+        self._counters[at[taken]] = counters[taken]
+        return rates
+
+    def _row(self, subject: Any) -> int:
+        at = self._at.get(subject)
+        if at is None:
+            if len(self._at) >= self._limit:
+                return -1
+            at = self._at[subject] = len(self._at)
+            if at >= len(self._times):
+                more = max(8, at)
+                self._times = np.concatenate([self._times, np.full(more, np.nan)])
+                fresh = np.full((more, self._counters.shape[1]), np.nan)
+                self._counters = np.concatenate([self._counters, fresh])
+        return at
