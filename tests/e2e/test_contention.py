@@ -1,0 +1,124 @@
+"""A real neighbour takes a real rank's CPU: the verdict names rank, cause and neighbour."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.collector.service import Service
+from stepwatch.collector.store import Store
+
+CPUS = sorted(os.sched_getaffinity(0))
+WORK_SECONDS = 0.04
+NEIGHBOURS = 3
+DEADLINE_SECONDS = 60
+
+pytestmark = [
+    # On a machine that is busy with other things, those are the neighbours that are named.
+    pytest.mark.matrix,
+    pytest.mark.skipif(
+        len(CPUS) < 2, reason="two CPUs are needed to have a contended and a free one"
+    ),
+]
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., None]]:
+    """Starts processes and ends them with the test."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: str) -> None:
+        processes.append(subprocess.Popen(words))
+
+    yield start
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.wait(10)
+
+
+class Watching:
+    """A real agent and a real collector, turned by hand."""
+
+    def __init__(self, place: Path) -> None:
+        options = AgentOptions(
+            place / "rings", place / "spool", "http://127.0.0.1:9", "node-0", None
+        )
+        self.agent = Agent(options)
+        self.store = Store.sqlite(place / "store.db")
+        self.service = Service(self.store)
+
+    def turn(self) -> list[dict[str, Any]]:
+        """Read, send, judge; the incidents that are open."""
+        self.agent.tail.discover()
+        self.agent.pack()
+        waiting = self.agent.spool.oldest(100)
+        self.service.receive(b"".join(payload for _, payload in waiting))
+        self.agent.spool.acknowledge(waiting)
+        self.service.evaluate()
+        return self.store.incidents("contended", "open")
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+        """The first open incident that is wanted; None if there is none before the deadline."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while time.monotonic() < deadline:
+            for incident in self.turn():
+                if wanted(incident):
+                    return incident
+            time.sleep(1.0)
+        return None
+
+    def step(self) -> int:
+        """Newest step of the job."""
+        found = self.service.job("contended")
+        return 0 if found is None else found[0].current.ledger.complete_until(2)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.agent.close()
+        self.store.close()
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Watching]:
+    made = Watching(tmp_path)
+    yield made
+    made.close()
+
+
+def test_the_neighbour_on_a_ranks_cpu_is_named(
+    tmp_path: Path, started: Callable[..., None], watching: Watching
+) -> None:
+    script = str(Path(__file__).parent / "scripts" / "spinning_rank.py")
+    for rank in range(2):
+        cpu = str(CPUS[rank])
+        words = [script, str(tmp_path / "rings"), str(rank), "2", cpu, str(WORK_SECONDS)]
+        started(sys.executable, *words)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while watching.step() < 40 and time.monotonic() < deadline:
+        watching.turn()
+        time.sleep(1.0)
+    assert watching.step() >= 40, "the job trains"
+    shell = shutil.which("sh")
+    assert shell is not None
+    (tmp_path / "noisy-backup").symlink_to(shell)
+    noisy = [str(tmp_path / "noisy-backup"), "-c", "while :; do :; done"]
+    for _ in range(NEIGHBOURS):
+        started("taskset", "-c", str(CPUS[1]), *noisy)
+    found = watching.until(
+        lambda incident: incident["rank"] == 1 and "noisy-backup" in incident["summary"]
+    )
+    assert found is not None, [(i["cause"], i["summary"]) for i in watching.turn()]
+    assert (found["kind"], found["phase"], found["cause"]) == (
+        "straggler", "forward", "cpu-contention",
+    )  # fmt: skip
+    assert any(row["name"].startswith("neighbour noisy-backup") for row in found["evidence"])
