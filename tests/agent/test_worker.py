@@ -155,8 +155,8 @@ def test_any_stack_is_read_or_refused(document: object) -> None:
     assert (found.owner is None) == bool(found.note)
 
 
-def glance(now: float, step: int, moved: float, phase: Phase = Phase.FORWARD) -> Glance:
-    return Glance(round(now * NANOSECONDS), step, phase, round(moved * NANOSECONDS))
+def glance(now: float, moved: float, phase: Phase = Phase.FORWARD) -> Glance:
+    return Glance(round(now * NANOSECONDS), phase, round(moved * NANOSECONDS))
 
 
 @pytest.mark.parametrize(
@@ -172,18 +172,16 @@ def test_suspicion_follows_the_ranks_own_pace(
     step_seconds: float, phase: Phase, allowed: float
 ) -> None:
     pace = Pace()
-    for step in range(10):
-        now = step * step_seconds
-        assert not pace.is_still(glance(now, step, now))
-    last = 9 * step_seconds
-    assert not pace.is_still(glance(last + allowed - 0.1, 9, last, phase))
-    assert pace.is_still(glance(last + allowed + 0.1, 9, last, phase))
+    for _ in range(10):
+        pace.took(step_seconds)
+    assert not pace.is_still(glance(100 + allowed - 0.1, 100.0, phase))
+    assert pace.is_still(glance(100 + allowed + 0.1, 100.0, phase))
 
 
 def test_the_first_step_may_take_long() -> None:
     pace = Pace()
-    assert not pace.is_still(glance(FIRST_STEP_SECONDS - 1, 0, 0.0))
-    assert pace.is_still(glance(FIRST_STEP_SECONDS + 1, 0, 0.0))
+    assert not pace.is_still(glance(FIRST_STEP_SECONDS - 1, 0.0))
+    assert pace.is_still(glance(FIRST_STEP_SECONDS + 1, 0.0))
 
 
 needs_py_spy = pytest.mark.skipif(
@@ -235,7 +233,8 @@ def test_the_line_of_a_stopped_process(tmp_path: Path) -> None:
         child.send_signal(signal.SIGSTOP)
         found = stack.dump(child.pid, stack.find_py_spy())
         child.send_signal(signal.SIGCONT)
-    assert (found.function, found.line) == ("wait_here", "train.py:5")
+    assert found.function == "wait_here"
+    assert found.line in ("train.py:4", "train.py:5"), "it may not have left the print"
 
 
 def test_why_there_is_no_stack_is_said_in_words(tmp_path: Path) -> None:
@@ -262,7 +261,7 @@ def test_a_stuck_attempt_is_asked_once_in_a_while_and_nobody_waits(tmp_path: Pat
     probe = WorkerProbe(hands, None)
     reader = stuck_ring(tmp_path)
     with listening(reader.path.with_name("0.sock"), JUNK["silence"]):
-        probe.look(("job", 0), [reader])
+        probe.look(("job", 0), [reader], None)
         assert probe.take(("job", 0)) == {}, "the answer is still awaited"
         probe.wait(20)
     tables = probe.take(("job", 0))
@@ -271,11 +270,11 @@ def test_a_stuck_attempt_is_asked_once_in_a_while_and_nobody_waits(tmp_path: Pat
     assert b"py-spy is missing" in bytes(row["note"])
     assert (row["enqueued"], row["completed"]) == (-1, -1)
     hands.now += 5 * NANOSECONDS
-    probe.look(("job", 0), [reader])
+    probe.look(("job", 0), [reader], None)
     probe.wait(20)
     assert probe.take(("job", 0)) == {}, "too soon"
     hands.now += 6 * NANOSECONDS
-    probe.look(("job", 0), [reader])
+    probe.look(("job", 0), [reader], None)
     probe.wait(20)
     assert Kind.DIAGNOSIS in probe.take(("job", 0))
 

@@ -145,7 +145,7 @@ class Agent:
             if rows is not None and len(rows):
                 tables[kind] = rows
         clock = ClockPair.now(self.clock)
-        self.worker.look(key, [tail.reader for tail in tails])
+        self.worker.look(key, [tail.reader for tail in tails], tables.get(Kind.STEP))
         tables.update(self.worker.take(key))
         try:
             self.spool.put(key, clock, tables)

@@ -26,6 +26,10 @@ The largest record kinds then stay below a segment's bound even where nothing co
 """
 
 
+CLOSED_LOOKS = 5
+"""Segments in which a rank that closed its ring is still spoken of, unless its process ends."""
+
+
 class Position(NamedTuple):
     """Where the reading of one ring stands."""
 
@@ -56,6 +60,7 @@ class RingTail:
     records: int = 0
     overruns: int = 0
     torn: int = 0
+    closed_looks: int = 0
     settled: bool = False
     """The rank has ended, everything was read, and its last state has been sent."""
 
@@ -65,10 +70,15 @@ class RingTail:
         return AttemptKey(self.reader.identity.job, self.reader.identity.attempt)
 
     def ended(self) -> bool:
-        """Whether no further record can come."""
+        """Whether nothing more is to come: neither a record nor, soon, the exit code.
+
+        Each call counts as one look at a ring that is closed while its process still lives.
+        """
         identity = self.reader.identity
         if self.reader.closed:
-            return True
+            self.closed_looks += 1
+            if self.closed_looks > CLOSED_LOOKS:
+                return True
         return process_facts(identity.pid, identity.process_start).state is ProcessState.GONE
 
 

@@ -36,6 +36,7 @@ _SYMPTOMS = (
     "connection refused",
     "broken pipe",
     "socket closed",
+    "third_party/gloo",
     "gloo/transport",
     "timed out waiting",
     "distnetworkerror",

@@ -70,10 +70,14 @@ class WorkerProbe:
         self._lock = threading.Lock()
         self._round: threading.Thread | None = None
 
-    def look(self, key: Key, readers: Iterable[RingReader]) -> None:
-        """Look at the ranks of attempt `key`; if one stands still, begin to ask all of them."""
+    def look(self, key: Key, readers: Iterable[RingReader], steps: Rows | None) -> None:
+        """Look at the ranks of attempt `key`; if one stands still, begin to ask all of them.
+
+        `steps` are the STEP records that came since the last look.
+        """
         now = self._clock.monotonic_ns()
         running = [reader for reader in readers if not reader.closed]
+        self._note(running, steps)
         still = [self._is_still(reader, now) for reader in running]
         since = now - self._asked_ns.get(key, now - _NEVER)
         if not any(still) or since < AGAIN_SECONDS * NANOSECONDS or self._is_asking():
@@ -109,7 +113,15 @@ class WorkerProbe:
         if not moved:  # it has not begun
             return False
         pace = self._paces.setdefault(reader.identity.ring_id, Pace())
-        return pace.is_still(Glance(now, live.step, live.phase, moved))
+        return pace.is_still(Glance(now, live.phase, moved))
+
+    def _note(self, readers: list[RingReader], steps: Rows | None) -> None:
+        rings = {reader.identity.rank: reader.identity.ring_id for reader in readers}
+        for row in steps if steps is not None else ():
+            ring_id = rings.get(int(row["rank"]))
+            if ring_id is not None:
+                pace = self._paces.setdefault(ring_id, Pace())
+                pace.took(int(row["duration_ns"]) / NANOSECONDS)
 
     def _ask_all(self, key: Key, suspects: list[Suspect]) -> None:
         with ThreadPoolExecutor(AT_ONCE, "worker-probe") as pool:

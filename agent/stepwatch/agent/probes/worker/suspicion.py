@@ -24,34 +24,26 @@ _STEPS_KEPT = 16
 
 
 class Glance(NamedTuple):
-    """One look at a rank: its step, phase, and when its live or collective line last changed."""
+    """One look at a rank: its phase, and when its live or collective line last changed."""
 
     now_ns: int
-    step: int
     phase: int
     moved_ns: int
 
 
 class Pace:
-    """The usual step time of one rank, from looks at its live line."""
+    """The usual step time of one rank, from its newest STEP records."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=_STEPS_KEPT)
-        self._step = -1
-        self._since_ns = 0
+
+    def took(self, seconds: float) -> None:
+        """A step of the rank took so long."""
+        self._seconds.append(seconds)
 
     def is_still(self, glance: Glance) -> bool:
         """Whether the rank has stood still for longer than its own pace explains."""
-        self._note(glance)
         return glance.now_ns - glance.moved_ns > self._allowed(glance.phase) * NANOSECONDS
-
-    def _note(self, glance: Glance) -> None:
-        if glance.step == self._step:
-            return
-        steps = glance.step - self._step
-        if self._step >= 0 and steps > 0:
-            self._seconds.append((glance.now_ns - self._since_ns) / NANOSECONDS / steps)
-        self._step, self._since_ns = glance.step, glance.now_ns
 
     def _allowed(self, phase: int) -> float:
         if phase in (Phase.CHECKPOINT, Phase.EVAL):
