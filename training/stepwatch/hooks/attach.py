@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .ddp import watch_ddp
 from .fsdp2 import watch_fsdp2
 from .pipeline import watch_schedule
 from .process_groups import has_group_hooks, watch_process_groups
@@ -26,11 +27,17 @@ def attach_all(watch: Watch, model: Any, schedule: Any) -> None:
     if model is not None:
         for module in _modules(model):
             watch_fsdp2(watch, module, hooked=hooked)
+            watch_ddp(watch, module)
+        for root in _roots(model):
+            watch.digests.follow(root)
     if schedule is not None:
         watch_schedule(watch, schedule)
 
 
 def _modules(model: Any) -> Iterable[Any]:
-    roots = model if isinstance(model, list | tuple) else [model]
-    for root in roots:
+    for root in _roots(model):
         yield from root.modules()
+
+
+def _roots(model: Any) -> list[Any]:
+    return list(model) if isinstance(model, list | tuple) else [model]

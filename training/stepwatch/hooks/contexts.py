@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stepwatch.signals.records import UNKNOWN_FLOAT, Phase, StepFlag
+from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, Phase, StepFlag
 
 from .scalars import Scalar
 
@@ -17,6 +17,10 @@ T = TypeVar("T")
 
 _FAST_RANGE = 1e38
 """Floats within it are float32 numbers without a further look."""
+
+
+def _share(_index: int) -> str:
+    return "share of the gradient norm"
 
 
 class PhaseContext:
@@ -89,12 +93,20 @@ class StepContext:
         except (KeyError, TypeError):
             return self._watch.phase(name)
 
-    def record(self, *, loss: Any = None, grad_norm: Any = None) -> None:
-        """Note numbers of this step: floats or one-element tensors, never synchronised here."""
+    def record(
+        self, *, loss: Any = None, grad_norm: Any = None, grad_norm_share: Any = None
+    ) -> None:
+        """Note numbers of this step: floats or one-element tensors, never synchronised here.
+
+        `grad_norm_share` is a tensor that this rank is about to reduce with others into a gradient
+        norm: only whether it is finite is kept.
+        """
         if self._watch.timeline is None:
             return
         self._loss = self._take(loss, self._loss)
         self._grad_norm = self._take(grad_norm, self._grad_norm)
+        if grad_norm_share is not None:
+            self._watch.numerics.look((grad_norm_share,), _share, NumericsSource.GRAD_NORM_SHARE)
 
     def _take(self, value: Any, old: Scalar) -> Scalar:
         if value is None:

@@ -1,10 +1,14 @@
-"""FSDP2's all-gathers and reduce-scatters, timed where FSDP2 issues them."""
+"""FSDP2's all-gathers and reduce-scatters, timed where FSDP2 issues them.
+
+What goes into a reduce-scatter is this rank's own gradient: it is looked at here, before the others'
+gradients mix with it.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.signals.records import Op
+from stepwatch.signals.records import NumericsSource, Op
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -14,13 +18,19 @@ class TimedCommunication:
     """Stands in for an FSDP2 communication object and times each call of it.
 
     FSDP2 calls `allocate` for its buffers and the object itself for the collective. A call that
-    returns a work handle runs asynchronously: only its enqueue time is exposed here.
+    returns a work handle runs asynchronously: only its enqueue time is exposed here. Without
+    `timed` a call's input is looked at and nothing else.
     """
 
-    def __init__(self, watch: Watch, inner: Any, op: Op) -> None:
+    def __init__(
+        self, watch: Watch, inner: Any, op: Op, group: Any = None, *, timed: bool = True
+    ) -> None:
         self._watch = watch
         self._inner = inner
         self._op = int(op)
+        self._reduces = op is Op.REDUCE_SCATTER
+        self._parameters = group
+        self._timed = timed
 
     def allocate(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate a buffer as the wrapped object does."""
@@ -31,7 +41,10 @@ class TimedCommunication:
     ) -> Any:
         """Run the collective; time blocked in it is taken off the phase around it."""
         timeline = self._watch.timeline
-        if timeline is None:
+        if timeline is not None and self._reduces:
+            source = NumericsSource.COLLECTIVE_INPUT
+            self._watch.numerics.look((input_tensor,), self._name_of, source)
+        if timeline is None or not self._timed:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
         number = self._watch.groups.number(group)
         arrived = timeline.enter_collective(number, self._op, input_tensor.nbytes)
@@ -40,6 +53,9 @@ class TimedCommunication:
         finally:
             if self._watch.timeline is not None:  # closed meanwhile, by a signal handler say
                 timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
+
+    def _name_of(self, _index: int) -> str:
+        return str(getattr(self._parameters, "_module_fqn", None) or "root module")
 
 
 def watch_fsdp2(watch: Watch, module: Any, *, hooked: bool) -> None:
@@ -50,15 +66,20 @@ def watch_fsdp2(watch: Watch, module: Any, *, hooked: bool) -> None:
     """
     if not hasattr(module, "set_custom_all_gather"):
         return
+    watch.numerics.at_source = True
     for group in _parameter_groups(module):
         if isinstance(group._reduce_scatter_comm, TimedCommunication):
             continue
         if not hooked:
             gather = TimedCommunication(watch, group._all_gather_comm, Op.ALL_GATHER)
             group._all_gather_comm = gather
-        if not hooked or group.device.type == "cpu":
-            scatter = TimedCommunication(watch, group._reduce_scatter_comm, Op.REDUCE_SCATTER)
-            group._reduce_scatter_comm = scatter
+        group._reduce_scatter_comm = TimedCommunication(
+            watch,
+            group._reduce_scatter_comm,
+            Op.REDUCE_SCATTER,
+            group,
+            timed=not hooked or group.device.type == "cpu",
+        )
 
 
 def _parameter_groups(module: Any) -> list[Any]:

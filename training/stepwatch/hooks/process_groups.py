@@ -41,6 +41,9 @@ _MATCHES = (
 )
 
 
+_REDUCTIONS = (int(Op.ALL_REDUCE), int(Op.REDUCE_SCATTER))
+
+
 class Call(NamedTuple):
     """One enqueued operation; `bucket` is where its time was counted when it began.
 
@@ -132,6 +135,8 @@ class GroupHooks:
             return
         op = int(op_of(arguments.name))
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
+        if op in _REDUCTIONS:
+            self._watch.numerics.look_at_reduction(arguments.input_tensors, Op(op).name.lower())
         arrived = timeline.arrive(number, op, nbytes)
         blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
         # Operations are numbered per group: the number alone would mix two groups up.

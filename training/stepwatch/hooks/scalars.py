@@ -17,8 +17,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 """Records hold float32."""
 
 
-class DeviceScalar:
-    """A one-element CUDA tensor on its way to pinned host memory."""
+class DeviceTensor:
+    """A small CUDA tensor on its way to pinned host memory, behind the work of its stream."""
 
     __slots__ = ("_event", "_host")
 
@@ -34,6 +34,16 @@ class DeviceScalar:
     def ready(self) -> bool:
         """Whether the copy has happened; asks the driver, never waits."""
         return bool(self._event.query())
+
+    def host(self) -> Any:
+        """The copy; what it holds means something once it is ready."""
+        return self._host
+
+
+class DeviceScalar(DeviceTensor):
+    """A one-element CUDA tensor on its way."""
+
+    __slots__ = ()
 
     def value(self) -> float:
         """The number, as float32 holds it."""

@@ -22,6 +22,7 @@ from stepwatch.signals.records import (
     UNKNOWN_FLOAT,
     Kind,
     LifecycleEvent,
+    NumericsSource,
     Op,
     Phase,
     StepFlag,
@@ -32,9 +33,12 @@ from . import context
 from .attach import attach_all
 from .checkpoints import CheckpointHandle, Fact
 from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
+from .digests import Digests
 from .groups import GroupNumbers
 from .guard import Guard, guarded, logger
 from .ideal import schedule_bubble, schedule_name
+from .memory import DeviceMemory
+from .numerics import Numerics
 from .scalars import Scalar, is_ready, read, scalar
 from .timeline import OPS_BY_NAME, Timeline
 from .worker_server import WorkerServer, enable_flight_recorder, socket_beside
@@ -64,6 +68,9 @@ class Watch:
         self.step_number = 0
         self.timeline = Timeline(ring, time.monotonic_ns) if ring else None
         self.groups = GroupNumbers(self)
+        self.numerics = Numerics(self)
+        self.digests = Digests(self)
+        self.memory = DeviceMemory(self)
         self.settle: Callable[[], None] | None = None
         """Books collectives that have ended; called on the training thread around each step."""
         self._began = False
@@ -145,9 +152,9 @@ class Watch:
 
     @guarded()
     def attach(self, *, model: Any = None, optimizer: Any = None, schedule: Any = None) -> None:
-        """Watch the collectives of `model` (FSDP2 modules) and the stages of a pipeline `schedule`.
+        """Watch collectives, gradients and parameters of `model`, and a pipeline `schedule`.
 
-        `model` is a module or a list of them. Call it after sharding and before the first step.
+        `model` is a module or a list of them; FSDP2 and DistributedDataParallel are known. Call it after sharding and before the first step.
         `optimizer` is accepted for symmetry: its time is what `phase("optimizer")` covers.
         """
         if self.timeline is not None:
@@ -221,6 +228,7 @@ class Watch:
         self._closed = True
         self._write_facts()
         self._write_held(everything=True)
+        self.numerics.end_step(self.step_number, time.monotonic_ns())
         stopped = "preempted" if self._preempted else ""
         event, text = self._outcome or (LifecycleEvent.FINISH, stopped)
         self._lifecycle(event, self.step_number, text)
@@ -294,6 +302,7 @@ class Watch:
         if self.settle is not None:
             self.settle()
         number = self.step_number
+        self._look(number, loss, grad_norm)
         now, duration, totals = timeline.end_step()
         if timeline.collectives:
             timeline.write_collectives(now)
@@ -316,6 +325,17 @@ class Watch:
         if flags & _FIRST:
             self._lifecycle(LifecycleEvent.FIRST_STEP, number, "")
 
+    def _look(self, step: int, loss: Scalar, grad_norm: Scalar) -> None:
+        """Look at the numbers of the step that ends, at its parameters and its device's memory."""
+        if type(loss) is float and loss is not UNKNOWN_FLOAT:
+            self.numerics.note(step, NumericsSource.LOSS, loss)
+        if type(grad_norm) is float and grad_norm is not UNKNOWN_FLOAT:
+            self.numerics.note(step, NumericsSource.GRAD_NORM, grad_norm)
+        now = time.monotonic_ns()
+        self.numerics.end_step(step, now)
+        self.digests.end_step(step, now)
+        self.memory.end_step(step, now)
+
     @guarded(fallback=UNKNOWN_FLOAT)
     def take(self, value: Any) -> Scalar:
         """A recorded value as a scalar; NaN where it is not one."""
@@ -330,6 +350,10 @@ class Watch:
                 return
             held.popleft()
             ring.write(Kind.STEP, *record, read(loss), read(grad_norm))
+            sources = ((NumericsSource.LOSS, loss), (NumericsSource.GRAD_NORM, grad_norm))
+            for source, value in sources:
+                if not isinstance(value, float) and value.ready():
+                    self.numerics.note(record[0], source, value.value())
 
 
 def _listening(identity: Identity, ring: Path) -> Identity:

@@ -118,6 +118,8 @@ class NumericsSource(IntEnum):
     GRAD_NORM = 3
     PARAMETERS = 4
     """A replica digest, not a search for values that are not finite."""
+    GRAD_NORM_SHARE = 5
+    """What the rank adds to the gradient norm, before the others' shares were added."""
 
 
 class GilState(IntEnum):

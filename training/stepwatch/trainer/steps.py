@@ -87,6 +87,7 @@ class Steps:
             settle_gradients(self._parameters)
             gradients = local_gradients(self._parameters)
             squares = squared_share(gradients, self._runtime.stage_ranks, self._runtime.device)
+            step.record(grad_norm_share=squares)
             self._injector.at("collective", number)
             agreed = self._exchange.run(number, loss, squares, stop=stop, saving=saving)
             outcome = self._update(number, gradients, agreed)

@@ -70,11 +70,9 @@ class Patches:
             recorder = None if compiling() else router.training()
             if recorder is None or not recorder.backward_begins():
                 return inner(*args, **kwargs)
-            recorder.reducer.arm(args[0] if args else kwargs.get("tensors"))
             try:
                 return inner(*args, **kwargs)
             finally:
-                recorder.reducer.disarm()
                 recorder.backward_ends()
 
         torch.autograd.backward = backward
@@ -123,11 +121,15 @@ class Patches:
 
         @functools.wraps(inner)
         def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
+            recorder = None
             if not compiling() and torch.is_grad_enabled():
                 recorder = router.training()
-                if recorder is not None:
-                    recorder.model_called(model)
-            return inner(model, *args, **kwargs)
+            if recorder is None:
+                return inner(model, *args, **kwargs)
+            recorder.model_called(model)
+            output = inner(model, *args, **kwargs)
+            recorder.reducer.expect(model, output)
+            return output
 
         parallel.forward = forward
 

@@ -12,13 +12,12 @@ import threading
 import weakref
 from typing import Any
 
+from stepwatch.hooks.ddp import ReducerWait
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.scalars import Scalar
 from stepwatch.hooks.timeline import Timeline
 from stepwatch.hooks.watch import Watch
 from stepwatch.signals.records import UNKNOWN_FLOAT, Phase
-
-from .reducer import ReducerWait
 
 _OTHER, _DATA, _FORWARD = int(Phase.OTHER), int(Phase.DATA), int(Phase.FORWARD)
 _BACKWARD, _OPTIMIZER = int(Phase.BACKWARD), int(Phase.OPTIMIZER)
@@ -35,7 +34,7 @@ class Recorder:
     def __init__(self, watch: Watch, *, boundaries: bool = True) -> None:
         self.watch = watch
         self.guard = watch.guard
-        self.reducer = ReducerWait(watch)
+        self.reducer = ReducerWait.of(watch)
         self._boundaries = boundaries
         self._thread = threading.get_ident()
         self._evaluating = False
@@ -89,7 +88,7 @@ class Recorder:
         """A DistributedDataParallel `module` is called with gradients."""
         timeline = self.timeline()
         if timeline is not None:
-            self.reducer.called(module)
+            self.watch.digests.follow(module)
             if not self._in_optimizer:
                 self._open_forward(timeline)
 

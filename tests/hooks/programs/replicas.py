@@ -1,0 +1,109 @@
+"""A tiny trainer in three ways, with one fault: what a bare loop with three lines looks like."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from stepwatch.hooks import Watch
+
+WAY, STEPS = os.environ["WAY"], int(os.environ["STEPS"])
+
+
+def place(name: str) -> tuple[int, int]:
+    """Rank and step of a fault; nobody and never without one."""
+    rank, step = os.environ.get(name, "-1,-1").split(",")
+    return int(rank), int(step)
+
+
+class Model(torch.nn.Module):
+    """Two layers with names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(32, 64)
+        self.last = torch.nn.Linear(64, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Outputs of shape (batch, 8)."""
+        out: torch.Tensor = self.last(torch.relu(self.first(x)))
+        return out
+
+
+def parallel(model: Model) -> Any:
+    """The model as the way under test wraps it."""
+    if WAY.startswith("ddp"):
+        view = WAY == "ddp-view"
+        return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=view)
+    if WAY in ("fsdp2", "hsdp"):
+        shape, names = ((4,), ("shard",)) if WAY == "fsdp2" else ((2, 2), ("replicate", "shard"))
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
+        fully_shard(model.last, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+    return model
+
+
+def main() -> None:
+    """Train; write this rank's losses."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(0)
+    model = Model()
+    model_watched = parallel(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    watch = Watch.from_env(job="tiny")
+    watch.attach(model=model_watched)
+    losses = []
+    for number in range(STEPS):
+        with watch.step(tokens=4) as step:
+            inputs = torch.randn(4, 32, generator=torch.Generator().manual_seed(99 * number + rank))
+            with step.phase("forward"):
+                output = model_watched(inputs)
+                if (rank, number) == place("BAD"):
+                    output = Poison.apply(output)
+                loss = output.square().mean()
+            with step.phase("backward"):
+                loss.backward()
+            if WAY == "own":
+                for parameter in model.parameters():
+                    dist.all_reduce(parameter.grad)
+            optimizer.step()
+            optimizer.zero_grad()
+            if (rank, number) == place("FLIP"):
+                weight: Any = model.first.weight
+                local = getattr(weight, "_local_tensor", weight).detach()
+                local.view(torch.int32)[1, 2] ^= 1 << 3
+            step.record(loss=loss)
+        losses.append(float(loss.detach()).hex())
+    watch.finish()
+    watch.close()
+    Path(os.environ["OUT"], f"{rank}.json").write_text(json.dumps(losses))
+    dist.destroy_process_group()
+
+
+class Poison(torch.autograd.Function):
+    """Leaves values as they are and makes the last layer's gradient infinite."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """The same values."""
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        """Not finite in one place."""
+        poisoned = gradients[0].clone()
+        poisoned[0, 0] = float("inf")
+        return poisoned
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What a rank holds that is not finite, and what its replicas no longer agree on: real ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.records import Kind, NumericsSource, Op
+
+torch = pytest.importorskip("torch", reason="gradients are torch's")
+
+WORLD, STEPS, EVERY = 4, 26, 8
+BAD_RANK, BAD_STEP, FLIPPED_RANK, FLIPPED_STEP = 2, 12, 1, 9
+PROGRAM = Path(__file__).parent / "programs" / "replicas.py"
+Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
+
+
+def launch(folder: Path, rings: Path, **environ: str) -> tuple[Tables, list[list[str]]]:
+    """Run the program on four ranks; returns their records and the losses each rank saw."""
+    for part in ("out", "rings"):
+        (folder / part).mkdir(exist_ok=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "OMP_NUM_THREADS": "1",
+        "OUT": str(folder / "out"),
+        "STEPS": str(STEPS),
+        **environ,
+    }
+    for name in ("RANK", "WORLD_SIZE"):
+        environment.pop(name, None)
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    ended = subprocess.run(
+        [*words, f"--nproc-per-node={WORLD}", str(PROGRAM)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told = [json.loads((folder / "out" / f"{rank}.json").read_text()) for rank in range(WORLD)]
+    tables = {}
+    for path in find_rings(rings):
+        reader = RingReader(path)
+        assert reader.hook_errors == 0
+        tables[reader.identity.rank] = reader.read().rows
+        reader.close()
+    return tables, told
+
+
+def rows_of(tables: Tables, rank: int, source: NumericsSource) -> Any:
+    """NUMERICS rows of one rank and source; none where it wrote none."""
+    rows = tables[rank].get(Kind.NUMERICS, np.zeros(0, dtype=[("source", "<u2")]))
+    return rows[rows["source"] == source]
+
+
+@pytest.mark.parametrize("way", ["ddp", "ddp-view", "fsdp2", "hsdp", "own"])
+def test_the_rank_whose_gradient_is_not_finite_says_so_first(
+    tmp_path: Path, rings: Path, way: str
+) -> None:
+    tables, _ = launch(tmp_path, rings, WAY=way, BAD=f"{BAD_RANK},{BAD_STEP}")
+    first = {}
+    for rank in range(WORLD):
+        rows = rows_of(tables, rank, NumericsSource.COLLECTIVE_INPUT)
+        first[rank] = int(rows["step"].min()) if len(rows) else None
+        assert (rows["nonfinite"] >= 1).all()
+    assert first[BAD_RANK] == BAD_STEP
+    others = [first[rank] for rank in range(WORLD) if rank != BAD_RANK]
+    assert all(step is not None and step > BAD_STEP for step in others), first
+    name = bytes(rows_of(tables, BAD_RANK, NumericsSource.COLLECTIVE_INPUT)["text"][0])
+    assert name == {
+        "fsdp2": b"last",
+        "hsdp": b"last",
+        "ddp": b"first.weight",
+        "own": b"all_reduce",
+    }.get(way, b"last.bias")
+    losses = rows_of(tables, 0, NumericsSource.LOSS)
+    assert losses["step"].min() == BAD_STEP + 1, "a NaN that was recorded is told apart"
+
+
+@pytest.mark.parametrize("way", ["ddp", "hsdp"])
+def test_a_flipped_bit_shows_in_the_digest_of_its_replica(
+    tmp_path: Path, rings: Path, way: str
+) -> None:
+    tables, _ = launch(tmp_path, rings, WAY=way, FLIP=f"{FLIPPED_RANK},{FLIPPED_STEP}")
+    by_group: dict[tuple[int, int], dict[int, int]] = {}
+    for rank in range(WORLD):
+        rows = rows_of(tables, rank, NumericsSource.PARAMETERS)
+        assert rows["step"].tolist() == [7, 15, 23]
+        assert not len(rows_of(tables, rank, NumericsSource.COLLECTIVE_INPUT))
+        for row in rows:
+            held = by_group.setdefault((int(row["step"]), int(row["digest_group"])), {})
+            held[rank] = int(row["digest"])
+    for (step, _group), held in by_group.items():
+        expected = 2 if step > FLIPPED_STEP and FLIPPED_RANK in held else 1
+        assert len(set(held.values())) == expected, (step, held)
+        if expected == 2 and way == "ddp":
+            others = {digest for rank, digest in held.items() if rank != FLIPPED_RANK}
+            assert len(others) == 1 and held[FLIPPED_RANK] not in others
+
+
+@pytest.mark.parametrize("way", ["ddp", "hsdp"])
+def test_a_healthy_run_has_equal_digests_and_its_losses_are_those_without_hooks(
+    tmp_path: Path, rings: Path, way: str
+) -> None:
+    tables, watched = launch(tmp_path, rings, WAY=way)
+    _, plain = launch(tmp_path, rings, WAY=way, STEPWATCH_DISABLE="1")
+    assert watched == plain and len(plain[0]) == STEPS
+    for rank in range(WORLD):
+        rows = tables[rank][Kind.NUMERICS]
+        assert set(rows["source"].tolist()) == {NumericsSource.PARAMETERS}
+        assert len(rows) == STEPS // EVERY
+    digests = {
+        (int(row["step"]), int(row["digest_group"]), int(row["digest"]))
+        for rank in range(WORLD)
+        for row in tables[rank][Kind.NUMERICS]
+    }
+    groups = 1 if way == "ddp" else 2
+    assert len(digests) == groups * (STEPS // EVERY)
+    calls = tables[0][Kind.COLLECTIVE]
+    op = Op.ALL_REDUCE if way == "ddp" else Op.REDUCE_SCATTER
+    assert calls[calls["op"] == op]["step"].tolist() == list(range(STEPS))

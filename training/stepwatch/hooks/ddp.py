@@ -1,0 +1,167 @@
+"""DistributedDataParallel: its reducer works in C++, where no hook reaches.
+
+The reducer starts its all-reduces while backward computes and waits for all of them in a callback
+that runs when the graph is done. Callbacks run in the order in which they were queued: the first
+gradient queues ours before the reducer queues its own, and ours queues one more that runs last.
+Between the two the rank waits. What overlaps with backward is not seen, and the buckets are one
+all-reduce here.
+
+Before the reducer's callback `grad` is still what this rank alone computed: the reducer reduces
+copies. Only with `gradient_as_bucket_view` they are the same memory, and each gradient is looked at
+when it is ready.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.signals.records import NumericsSource, Op
+
+from .guard import guarded
+from .process_groups import has_group_hooks
+from .timeline import COLLECTIVE
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+_ALL_REDUCE = int(Op.ALL_REDUCE)
+_INPUT = NumericsSource.COLLECTIVE_INPUT
+_NAME_END = 40
+
+_of_watch: weakref.WeakKeyDictionary[Any, ReducerWait] = weakref.WeakKeyDictionary()
+
+
+def watch_ddp(watch: Watch, module: Any) -> None:
+    """Watch the reducer of `module` if it is DistributedDataParallel; others are left alone."""
+    if not hasattr(module, "require_backward_grad_sync") or not hasattr(module, "reducer"):
+        return
+    waits = ReducerWait.of(watch)
+    if waits.adopt(module):
+        module.register_forward_hook(functools.partial(_called, waits))
+
+
+def _called(waits: ReducerWait, module: Any, _inputs: Any, output: Any) -> None:
+    import torch
+
+    if not torch.compiler.is_compiling():
+        waits.expect(module, output)
+
+
+class ReducerWait:
+    """Times the end of each backward that reduces gradients, and looks at what it reduces.
+
+    Where process-group hooks count the buckets (torch >= 2.14), only the time is taken here.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.guard = watch.guard
+        self._watch = weakref.proxy(watch)
+        self._hooked = has_group_hooks()
+        self._known: weakref.WeakKeyDictionary[Any, list[tuple[str, Any]]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._pending: list[Any] = []
+        self._queued = False
+        self._arrived = -1
+
+    @classmethod
+    def of(cls, watch: Watch) -> ReducerWait:
+        """The one of `watch`."""
+        known = _of_watch.get(watch)
+        if known is None:
+            known = _of_watch[watch] = cls(watch)
+        return known
+
+    @guarded(fallback=False)
+    def adopt(self, module: Any) -> bool:
+        """Remember the parameters of `module`; False where it was known already."""
+        if module in self._known:
+            return False
+        named = [(name, one) for name, one in module.module.named_parameters() if one.requires_grad]
+        self._known[module] = named
+        self._watch.numerics.at_source = True
+        if module.gradient_as_bucket_view:
+            for name, parameter in named:
+                if parameter.device.type == "cpu":
+                    look = functools.partial(self._look_at_one, name)
+                    parameter.register_post_accumulate_grad_hook(look)
+        return True
+
+    @guarded()
+    def expect(self, module: Any, output: Any) -> None:
+        """`module` gave `output`: the backward from there reduces, unless under `no_sync`."""
+        import torch
+        from torch.nn.parallel.distributed import _find_tensors
+
+        if not module.require_backward_grad_sync or not torch.is_grad_enabled():
+            return
+        self.adopt(module)
+        self._queued = False
+        self._arrived = -1
+        if all(module is not one for one in self._pending):
+            self._pending.append(module)
+        for tensor in _find_tensors(output):
+            if tensor.grad_fn is not None:
+                tensor.register_hook(self._first_gradient)
+
+    @guarded()
+    def _first_gradient(self, _gradient: Any) -> None:
+        if not self._queued and self._pending:
+            self._queued = True
+            _queue(self._work_ends)
+
+    @guarded()
+    def _work_ends(self) -> None:
+        self._queued = False
+        timeline = self._watch.timeline
+        if timeline is None or not self._pending or self._arrived >= 0:
+            return
+        for module in self._pending:
+            if not module.gradient_as_bucket_view:
+                self._look(self._known[module])
+        if self._hooked:
+            timeline.enter(COLLECTIVE)
+            self._arrived = 0
+        else:
+            number = self._watch.groups.number(self._pending[0].process_group)
+            self._arrived = timeline.enter_collective(number, _ALL_REDUCE)
+        _queue(self._reduced)
+
+    @guarded()
+    def _reduced(self) -> None:
+        pending, self._pending = self._pending, []
+        arrived, self._arrived = self._arrived, -1
+        timeline = self._watch.timeline
+        if timeline is None or arrived < 0:
+            return
+        if not arrived:
+            timeline.leave()
+            return
+        nbytes = sum(one.nbytes for module in pending for _, one in self._known[module])
+        number = self._watch.groups.number(pending[0].process_group)
+        timeline.leave_collective(number, _ALL_REDUCE, nbytes, arrived)
+
+    def _look(self, named: list[tuple[str, Any]]) -> None:
+        held = [(name, one.grad) for name, one in named if one.grad is not None]
+        self._watch.numerics.look(
+            [gradient for _, gradient in held], lambda index: _short(held[index][0]), _INPUT
+        )
+
+    @guarded()
+    def _look_at_one(self, name: str, parameter: Any) -> None:
+        if self._watch.timeline is not None:
+            self._watch.numerics.look((parameter.grad,), lambda _: _short(name), _INPUT)
+
+
+def _short(name: str) -> str:
+    """The end of a parameter's name tells it from its neighbours."""
+    return name[-_NAME_END:]
+
+
+def _queue(callback: Any) -> None:
+    import torch
+
+    engine: Any = torch.autograd.Variable._execution_engine
+    engine.queue_callback(callback)

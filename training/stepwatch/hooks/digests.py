@@ -1,0 +1,197 @@
+"""Digests of parameters that replicas must agree on, to find the one that computes wrongly.
+
+Replicas under data parallelism hold the same bits after every optimizer step. Every `EVERY` steps a
+rank digests one part of each set of parameters it shares; which part depends on the step alone, so
+that all replicas digest the same one. A digest is a sum over 64-bit words that wraps, weighted by
+row and by column: one flipped bit always changes it, and words that swap do but for rare cases.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepwatch.signals.records import Kind, NumericsSource
+
+from .guard import guarded
+from .scalars import DeviceTensor
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+EVERY = 8
+"""Steps from one digest to the next: a record each, within the budget of 200 B per rank-step."""
+LEAST_PART_BYTES, MOST_PART_BYTES = 4 << 20, 64 << 20
+"""What one digest reads at least and at most; between them a 64th of the parameters."""
+PARTS = 64
+HELD_DIGESTS = 64
+_ROW = 1024
+_MASK = (1 << 64) - 1
+_SPREAD, _REST = 0x5851F42D4C957F2D, 0x2545F4914F6CDD1D  # odd, so that they lose no bit
+
+
+class Piece(NamedTuple):
+    """Elements `start` to `stop` of parameter `index` of a set."""
+
+    index: int
+    start: int
+    stop: int
+
+
+class _Shared(NamedTuple):
+    """Parameters of this rank that the ranks of `group` hold too, cut into parts."""
+
+    group: int
+    tensors: list[weakref.ref[Any]]
+    parts: list[list[Piece]]
+
+
+class _Taken(NamedTuple):
+    step: int
+    group: int
+    part: int
+    digest: DeviceTensor
+
+
+class Digests:
+    """Digests the parameters of models, a part at a time."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.guard = watch.guard
+        self._watch = watch
+        self._models: list[weakref.ref[Any]] = []
+        self._shared: list[_Shared] | None = None
+        self._taken: deque[_Taken] = deque()
+
+    def follow(self, model: Any) -> None:
+        """Digest the parameters of `model`; which are shared is found out at the first digest."""
+        if all(known() is not model for known in self._models):
+            self._models.append(weakref.ref(model))
+            self._shared = None
+
+    @guarded()
+    def end_step(self, step: int, now_ns: int) -> None:
+        """Digest this step's part if it has one, and write what has come from devices."""
+        while self._taken and (self._taken[0].digest.ready() or len(self._taken) > HELD_DIGESTS):
+            self._write_taken(self._taken.popleft(), now_ns)
+        if step % EVERY == EVERY - 1 and self._models:
+            self._digest(step, now_ns)
+
+    def _digest(self, step: int, now_ns: int) -> None:
+        if self._shared is None:
+            self._shared = list(self._find_shared())
+        for shared in self._shared:
+            part = step // EVERY % len(shared.parts)
+            digest = _digest_of(shared, part)
+            if isinstance(digest, DeviceTensor):
+                self._taken.append(_Taken(step, shared.group, part, digest))
+            elif digest is not None:
+                self._write(step, now_ns, shared.group, part, digest)
+
+    def _write_taken(self, taken: _Taken, now_ns: int) -> None:
+        if taken.digest.ready():
+            value = int(taken.digest.host())
+            self._write(taken.step, now_ns, taken.group, taken.part, value)
+
+    def _write(self, step: int, now_ns: int, group: int, part: int, digest: int) -> None:
+        if self._watch.ring is not None:
+            source = int(NumericsSource.PARAMETERS)
+            self._watch.ring.write(
+                Kind.NUMERICS, step, now_ns, source, 0, digest & _MASK, group, part, b""
+            )
+
+    def _find_shared(self) -> Iterator[_Shared]:
+        found: dict[int, list[Any]] = {}
+        seen: set[int] = set()
+        for reference in self._models:
+            model = reference()
+            for module in model.modules() if model is not None else ():
+                for parameter, group in _replicated(module):
+                    if id(parameter) not in seen:
+                        seen.add(id(parameter))
+                        found.setdefault(self._watch.groups.number(group), []).append(parameter)
+        for number, parameters in sorted(found.items()):
+            sizes = [(_local(one).numel(), _local(one).element_size()) for one in parameters]
+            parts = cut(sizes)
+            if parts:
+                yield _Shared(number, [weakref.ref(one) for one in parameters], parts)
+
+
+def cut(sizes: Iterable[tuple[int, int]]) -> list[list[Piece]]:
+    """Cut parameters of these (elements, bytes per element) into parts of bounded size."""
+    sizes = list(sizes)
+    total = sum(count * width for count, width in sizes)
+    limit = min(max(total // PARTS, LEAST_PART_BYTES), MOST_PART_BYTES)
+    parts: list[list[Piece]] = []
+    room = 0
+    for index, (count, width) in enumerate(sizes):
+        start = 0
+        while start < count:
+            if room < width:
+                parts.append([])
+                room = limit
+            stop = min(count, start + room // width)
+            parts[-1].append(Piece(index, start, stop))
+            room -= (stop - start) * width
+            start = stop
+    return parts
+
+
+def _replicated(module: Any) -> Iterator[tuple[Any, Any]]:
+    """Parameters that other ranks hold too, each with the group of those ranks."""
+    ignored = getattr(module, "parameters_to_ignore", None)
+    if ignored is not None and hasattr(module, "reducer"):  # DistributedDataParallel
+        for name, parameter in module.module.named_parameters():
+            if name not in ignored and not hasattr(parameter, "placements"):
+                yield parameter, module.process_group
+    for parameter in module.parameters(recurse=False):
+        mesh = getattr(parameter, "device_mesh", None)
+        for axis, placement in enumerate(getattr(parameter, "placements", ())):
+            if placement.is_replicate() and mesh is not None and mesh.size(axis) > 1:
+                yield parameter, mesh.get_group(axis)
+                break
+
+
+def _local(parameter: Any) -> Any:
+    return parameter._local_tensor if hasattr(parameter, "_local_tensor") else parameter.detach()
+
+
+def _digest_of(shared: _Shared, part: int) -> int | DeviceTensor | None:
+    """Digest of one part; None where a parameter is gone. On a device it is on its way."""
+    import torch
+
+    pieces = []
+    for index, start, stop in shared.parts[part]:
+        parameter = shared.tensors[index]()
+        if parameter is None:
+            return None
+        flat = _local(parameter).detach().reshape(-1)[start:stop]
+        pieces.append(flat.contiguous().view(torch.uint8))
+    octets = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    digest = digest_of_bytes(octets)
+    return int(digest) if digest.device.type == "cpu" else DeviceTensor(digest)
+
+
+def digest_of_bytes(octets: Any) -> Any:
+    """Digest of a flat uint8 tensor as a tensor of one int64; wraps."""
+    import torch
+
+    if octets.numel() % 8 or octets.storage_offset() % 8:
+        padding = octets.new_zeros(-octets.numel() % 8)
+        octets = torch.cat([octets, padding])
+    words = octets.view(torch.int64)
+    whole = words.numel() // _ROW * _ROW
+    rows = words[:whole].view(-1, _ROW)
+    rest = words[whole:]
+    # An odd weight for rows plus an even one for columns is odd: no bit can vanish.
+    return _weighted(rows.sum(dim=1)) + _weighted(rows.sum(dim=0)) * 2 + _weighted(rest) * _REST
+
+
+def _weighted(words: Any) -> Any:
+    """Sum of words times odd numbers that differ by position."""
+    import torch
+
+    at = torch.arange(words.numel(), dtype=torch.int64, device=words.device)
+    return (words * ((at * 2 + 1) * _SPREAD)).sum()

@@ -1,0 +1,140 @@
+"""Values that are not finite, seen in the rank that made them before a reduction spreads them.
+
+Host memory is read on the spot: a sum that is finite needs no further look. On a device the largest
+magnitude of each tensor is enqueued on the current stream and read late. Every step is looked at,
+because afterwards every rank holds NaN and only the first step tells who began.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepwatch.signals.records import Kind, NumericsSource, text_bytes
+
+from .guard import guarded
+from .scalars import DeviceTensor
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+LEAST_ELEMENTS = 256
+"""An own reduction of fewer elements carries losses and norms, which are mixed already."""
+HELD_LOOKS = 1024
+"""Looks on their way from a device; beyond it the oldest are given up."""
+WRITTEN_IN_A_ROW, THEN_EVERY = 64, 16
+"""Bad steps in a row that are written one by one, and how few of those that follow."""
+_TEXT_BYTES = 40
+
+NameOf = Callable[[int], str]
+
+
+class Bad(NamedTuple):
+    """Values of one source in one step: tensors that were not finite, and the first one's name."""
+
+    count: int
+    name: str
+
+
+class _Look(NamedTuple):
+    step: int
+    source: int
+    magnitudes: DeviceTensor
+    name_of: NameOf
+
+
+class Numerics:
+    """What this rank holds that is not finite, by step and source."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.guard = watch.guard
+        self.at_source = False
+        """Gradients are looked at where they are made: own reductions hold mixed ones."""
+        self._watch = watch
+        self._looks: deque[_Look] = deque()
+        self._bad: dict[tuple[int, int], Bad] = {}
+        self._bad_steps = 0
+        self._last_bad = -1
+
+    @guarded()
+    def look(self, tensors: Sequence[Any], name_of: NameOf, source: NumericsSource) -> None:
+        """Look at tensors of this rank alone; `name_of` names the one at an index."""
+        wanted = [one for one in tensors if one.is_floating_point() and one.numel()]
+        if not wanted:
+            return
+        if wanted[0].device.type != "cpu":
+            self._enqueue([one.detach() for one in wanted], name_of, source)
+            return
+        total = math.fsum(_sum(one) for one in wanted) if len(wanted) > 1 else _sum(wanted[0])
+        if not math.isfinite(total):
+            self._confirm(wanted, tensors, name_of, source)
+
+    def look_at_reduction(self, tensors: Sequence[Any], name: str) -> None:
+        """Look at what an own reduction of the trainer takes in, unless it is mixed already."""
+        if not self.at_source and sum(one.numel() for one in tensors) >= LEAST_ELEMENTS:
+            self.look(tensors, lambda _: name, NumericsSource.COLLECTIVE_INPUT)
+
+    def note(self, step: int, source: NumericsSource, value: float) -> None:
+        """A number that was recorded for `step`."""
+        if not math.isfinite(value):
+            self._add(step, source, 1, "")
+
+    @guarded()
+    def end_step(self, step: int, now_ns: int) -> None:
+        """Read what has come from devices and write what was found in `step` or before it."""
+        while self._looks and (self._looks[0].magnitudes.ready() or len(self._looks) > HELD_LOOKS):
+            self._read(self._looks.popleft())
+        if self._bad:
+            self._write(step, now_ns)
+
+    def _enqueue(self, tensors: list[Any], name_of: NameOf, source: NumericsSource) -> None:
+        import torch
+
+        norms = torch._foreach_norm(tensors, math.inf)
+        magnitudes = DeviceTensor(torch.stack([one.float() for one in norms]))
+        step = self._watch.step_number
+        self._looks.append(_Look(step, int(source), magnitudes, name_of))
+
+    def _confirm(
+        self, wanted: list[Any], tensors: Sequence[Any], name_of: NameOf, source: NumericsSource
+    ) -> None:
+        """A sum may overflow where every value is finite: look at each value."""
+        bad = [one for one in wanted if not bool(one.detach().isfinite().all())]
+        if bad:
+            first = next(index for index, one in enumerate(tensors) if one is bad[0])
+            self._add(self._watch.step_number, source, len(bad), name_of(first))
+
+    def _read(self, look: _Look) -> None:
+        if not look.magnitudes.ready():
+            return
+        values = look.magnitudes.host().tolist()
+        bad = [index for index, value in enumerate(values) if not math.isfinite(value)]
+        if bad:
+            self._add(look.step, look.source, len(bad), look.name_of(bad[0]))
+
+    def _add(self, step: int, source: int, count: int, name: str) -> None:
+        known = self._bad.get((step, int(source)))
+        self._bad[step, int(source)] = (
+            Bad(count, name) if known is None else known._replace(count=known.count + count)
+        )
+
+    def _write(self, step: int, now_ns: int) -> None:
+        self._bad_steps = self._bad_steps + 1 if self._last_bad >= step - 1 else 1
+        self._last_bad = step
+        ring = self._watch.ring
+        few = self._bad_steps > WRITTEN_IN_A_ROW and self._bad_steps % THEN_EVERY
+        if ring is not None and not few:
+            for (at, source), bad in self._bad.items():
+                text = text_bytes(bad.name, _TEXT_BYTES)
+                ring.write(Kind.NUMERICS, at, now_ns, source, bad.count, 0, 0, 0, text)
+        self._bad.clear()
+
+
+def _sum(tensor: Any) -> float:
+    """Sum over a host tensor, taken in float32 at least: half precision would overflow."""
+    import torch
+
+    wide = torch.float32 if tensor.element_size() < 4 else None
+    return float(tensor.detach().sum(dtype=wide))
