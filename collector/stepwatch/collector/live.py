@@ -15,6 +15,8 @@ from stepwatch.collector.causes.facts import NodeFacts
 from stepwatch.collector.checkpoints import Checkpoint, merged
 from stepwatch.collector.diagnoses import Diagnoses
 from stepwatch.collector.ledger import Ledger
+from stepwatch.collector.memory import Memory
+from stepwatch.collector.numerics import Numerics
 from stepwatch.collector.past import Past
 from stepwatch.collector.pipeline import Schedule
 from stepwatch.collector.saves import Saves
@@ -91,7 +93,12 @@ class Attempt:
         self.ring = StepRing(0)
         self.calls = Calls()
         self.past = Past()
+<<<<<<< HEAD
         self.diagnoses = Diagnoses()
+=======
+        self.numerics = Numerics()
+        self.memory = Memory()
+>>>>>>> 41ebb66 (Detect the first rank that is not finite, corrupt replicas and memory growth)
         self.stage = np.full(0, -1, dtype=np.int16)
         self.states: dict[int, RankView] = {}
         self.offsets: dict[str, int] = {}
@@ -123,7 +130,11 @@ class Attempt:
         states = tables.get(Kind.RANK_STATE)
         if states is not None:
             self.saves.look(states)
+<<<<<<< HEAD
         self.diagnoses.take(tables.get(Kind.DIAGNOSIS), tables.get(Kind.FLIGHT), self.world)
+=======
+        self._take_numbers(tables.get(Kind.NUMERICS), tables.get(Kind.MEMORY))
+>>>>>>> 41ebb66 (Detect the first rank that is not finite, corrupt replicas and memory growth)
         gaps = tables.get(Kind.GAP)
         if gaps is not None:
             self.lost_records += plausible.lost_records(gaps)
@@ -161,6 +172,7 @@ class Attempt:
         self.ring = StepRing(0)
         self.calls = Calls()
         self.past = Past()
+        self.numerics = Numerics()
 
     def silences(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was heard, at monotonic `now_s`, while ranks of it should run.
@@ -183,6 +195,7 @@ class Attempt:
             return
         known, self.world = self.world, world
         self.ring = self.ring.grown(world)
+        self.memory.resize(world)
         stage = np.full(world, -1, dtype=np.int16)
         stage[:known] = self.stage
         self.stage = stage
@@ -196,6 +209,7 @@ class Attempt:
             return
         possible = rows["world"][rows["world"] <= MAX_WORLD]
         self._set_world(int(possible.max(initial=0)))
+        self.memory.add_states(rows)
         for row in rows:
             self.job_class = bytes(row["job_class"]).decode("utf-8", "replace")
             rank = int(row["rank"])
@@ -258,6 +272,14 @@ class Attempt:
             self.calls.add_groups(groups)
         if rows is not None:
             self.refused_records += self.calls.add(rows, self.ring.world)
+
+    def _take_numbers(self, numerics: Rows | None, memory: Rows | None) -> None:
+        if self.ring.world != self.world:  # released
+            return
+        if numerics is not None:
+            self.refused_records += self.numerics.add(numerics, self.world)
+        if memory is not None:
+            self.refused_records += self.memory.add_device(memory)
 
     def _take_checkpoints(self, rows: Rows | None, offset: int) -> None:
         if rows is not None:

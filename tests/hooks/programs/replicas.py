@@ -68,7 +68,8 @@ def main() -> None:
             with step.phase("forward"):
                 output = model_watched(inputs)
                 if (rank, number) == place("BAD"):
-                    output = Poison.apply(output)
+                    poison: Any = Poison
+                    output = poison.apply(output)
                 loss = output.square().mean()
             with step.phase("backward"):
                 loss.backward()

@@ -102,7 +102,8 @@ class ReducerWait:
         self._arrived = -1
         if all(module is not one for one in self._pending):
             self._pending.append(module)
-        for tensor in _find_tensors(output):
+        find: Any = _find_tensors
+        for tensor in find(output):
             if tensor.grad_fn is not None:
                 tensor.register_hook(self._first_gradient)
 

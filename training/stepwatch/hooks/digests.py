@@ -33,9 +33,9 @@ _SPREAD, _REST = 0x5851F42D4C957F2D, 0x2545F4914F6CDD1D  # odd, so that they los
 
 
 class Piece(NamedTuple):
-    """Elements `start` to `stop` of parameter `index` of a set."""
+    """Elements `start` to `stop` of parameter number `which` of a set."""
 
-    index: int
+    which: int
     start: int
     stop: int
 
@@ -163,8 +163,8 @@ def _digest_of(shared: _Shared, part: int) -> int | DeviceTensor | None:
     import torch
 
     pieces = []
-    for index, start, stop in shared.parts[part]:
-        parameter = shared.tensors[index]()
+    for which, start, stop in shared.parts[part]:
+        parameter = shared.tensors[which]()
         if parameter is None:
             return None
         flat = _local(parameter).detach().reshape(-1)[start:stop]

@@ -1,7 +1,7 @@
 """FSDP2's all-gathers and reduce-scatters, timed where FSDP2 issues them.
 
-What goes into a reduce-scatter is this rank's own gradient: it is looked at here, before the others'
-gradients mix with it.
+What goes into a reduce-scatter is this rank's own gradient: it is looked at here, before those of
+the others mix with it.
 """
 
 from __future__ import annotations

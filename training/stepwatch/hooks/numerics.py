@@ -32,9 +32,9 @@ NameOf = Callable[[int], str]
 
 
 class Bad(NamedTuple):
-    """Values of one source in one step: tensors that were not finite, and the first one's name."""
+    """How many tensors of one source were not finite in one step, and the name of the first."""
 
-    count: int
+    tensors: int
     name: str
 
 
@@ -55,6 +55,7 @@ class Numerics:
         self._watch = watch
         self._looks: deque[_Look] = deque()
         self._bad: dict[tuple[int, int], Bad] = {}
+        self._known: set[NumericsSource] = set()
         self._bad_steps = 0
         self._last_bad = -1
 
@@ -77,8 +78,13 @@ class Numerics:
             self.look(tensors, lambda _: name, NumericsSource.COLLECTIVE_INPUT)
 
     def note(self, step: int, source: NumericsSource, value: float) -> None:
-        """A number that was recorded for `step`."""
-        if not math.isfinite(value):
+        """A number that was recorded for `step`.
+
+        One that never was finite is how some trainers say that they do not know it.
+        """
+        if math.isfinite(value):
+            self._known.add(source)
+        elif source in self._known:
             self._add(step, source, 1, "")
 
     @guarded()
@@ -117,7 +123,7 @@ class Numerics:
     def _add(self, step: int, source: int, count: int, name: str) -> None:
         known = self._bad.get((step, int(source)))
         self._bad[step, int(source)] = (
-            Bad(count, name) if known is None else known._replace(count=known.count + count)
+            Bad(count, name) if known is None else known._replace(tensors=known.tensors + count)
         )
 
     def _write(self, step: int, now_ns: int) -> None:
@@ -128,7 +134,7 @@ class Numerics:
         if ring is not None and not few:
             for (at, source), bad in self._bad.items():
                 text = text_bytes(bad.name, _TEXT_BYTES)
-                ring.write(Kind.NUMERICS, at, now_ns, source, bad.count, 0, 0, 0, text)
+                ring.write(Kind.NUMERICS, at, now_ns, source, bad.tensors, 0, 0, 0, text)
         self._bad.clear()
 
 

@@ -154,7 +154,8 @@ class Watch:
     def attach(self, *, model: Any = None, optimizer: Any = None, schedule: Any = None) -> None:
         """Watch collectives, gradients and parameters of `model`, and a pipeline `schedule`.
 
-        `model` is a module or a list of them; FSDP2 and DistributedDataParallel are known. Call it after sharding and before the first step.
+        `model` is a module or a list of them; FSDP2 and DistributedDataParallel are known. Call it
+        after sharding and before the first step.
         `optimizer` is accepted for symmetry: its time is what `phase("optimizer")` covers.
         """
         if self.timeline is not None:

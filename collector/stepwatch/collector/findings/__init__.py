@@ -13,7 +13,10 @@ from . import (
     data_stall,
     desync,
     loss_anomaly,
+    memory_growth,
+    non_finite,
     pipeline_bubble,
+    silent_corruption,
     slow_collective,
     straggler,
     telemetry,
@@ -29,6 +32,13 @@ STANDING: tuple[Callable[[Scene], list[Finding]], ...] = (
     checkpoint_stall.find_standing,
 )
 """Say why a job stands still; while one of them speaks, nothing is said about steps."""
+
+LASTING: tuple[Callable[[Scene], list[Finding]], ...] = (
+    non_finite.find,
+    silent_corruption.find,
+    memory_growth.find,
+)
+"""Stay true whether the job moves or stands."""
 
 MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
     straggler.find,
@@ -58,6 +68,8 @@ def find(scene: Scene) -> list[Finding]:
     if lost:
         return lost
     standing = [finding for finder in STANDING for finding in finder(scene)]
+    lasting = [finding for finder in LASTING for finding in finder(scene)]
     if standing:
-        return explained(scene, standing)
-    return explained(scene, [finding for finder in MOVING for finding in finder(scene)])
+        return explained(scene, standing + lasting)
+    moving = [finding for finder in MOVING for finding in finder(scene)]
+    return explained(scene, moving + lasting)

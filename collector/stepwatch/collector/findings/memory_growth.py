@@ -1,0 +1,58 @@
+"""Gathers for the memory-growth detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect import memory_growth
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt
+from stepwatch.collector.memory import Readings
+from stepwatch.signals.names import Cause
+
+from .scene import Scene
+
+
+def find(scene: Scene) -> list[Finding]:
+    """Ranks on the way out of host or device memory, in seconds or in hours."""
+    memory, first = scene.attempt.memory, scene.attempt.ledger.first
+    if not len(scene.attempt.ledger):
+        return []
+    found: dict[str, Finding] = {}
+    for cause, readings in (
+        (Cause.HOST_MEMORY, memory.host),
+        (Cause.DEVICE_MEMORY, memory.device),
+    ):
+        for history in readings:
+            if not history.full:
+                continue
+            told = _history(scene.attempt, history, cause)
+            for finding in memory_growth.detect(told, first, memory_growth.LIMITS):
+                found.setdefault(f"{finding.subject}/{finding.rank}", finding)
+    return list(found.values())
+
+
+def _history(attempt: Attempt, readings: Readings, cause: Cause) -> memory_growth.History:
+    trend = readings.trend()
+    ranks = len(trend.bytes)
+    if cause is Cause.DEVICE_MEMORY:
+        room = attempt.memory.device_limit - trend.bytes[:, -1]
+        share = np.arange(ranks)
+    else:
+        room, share = _host_room(attempt, ranks)
+    return memory_growth.History(trend.seconds, trend.bytes, trend.steps, room, share, cause)
+
+
+def _host_room(
+    attempt: Attempt, ranks: int
+) -> tuple[memory_growth.Column, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Memory that each rank's node has left, and a number for the node."""
+    nodes = [attempt.states[rank].node if rank in attempt.states else "" for rank in range(ranks)]
+    _, share = np.unique(nodes, return_inverse=True)
+    available = [
+        float(attempt.hosts[node]["memory_available_bytes"]) if node in attempt.hosts else 0.0
+        for node in nodes
+    ]
+    room = np.array(available, dtype=np.float64)
+    room[room <= 0] = np.nan
+    return room, share.astype(np.int64)

@@ -1,0 +1,124 @@
+"""Memory of each rank over time: a short history in seconds and a long one in half minutes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.wire import Rows
+
+SHORT_DEPTH, SHORT_SECONDS = 16, 0.9
+"""Readings of the short history and the least time between two: agents read every second."""
+LONG_DEPTH, LONG_SECONDS = 64, 30.0
+"""Readings of the long history: half an hour shows what is slow."""
+
+Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+
+
+class Trend(NamedTuple):
+    """Readings in rising time, planes (ranks, readings): monotonic seconds, bytes and step.
+
+    NaN where a rank has fewer readings.
+    """
+
+    seconds: Plane
+    bytes: Plane
+    steps: Plane
+
+
+class Readings:
+    """The newest `depth` readings of each rank, at least `spacing` seconds apart."""
+
+    def __init__(self, depth: int, spacing: float) -> None:
+        self.depth = depth
+        self.spacing = spacing
+        self._planes = np.full((3, 0, depth), np.nan)
+        self._count = np.zeros(0, dtype=np.int64)
+
+    def resize(self, world: int) -> None:
+        """Make room for `world` ranks; what is known stays."""
+        grown = np.full((3, world, self.depth), np.nan)
+        grown[:, : len(self._count)] = self._planes
+        count = np.zeros(world, dtype=np.int64)
+        count[: len(self._count)] = self._count
+        self._planes, self._count = grown, count
+
+    def add(self, rows: Rows, field: str) -> None:
+        """Take rows of ranks that exist, those of one rank in the order of their time."""
+        _, turns = np.unique(rows["rank"], return_inverse=True)
+        order = np.argsort(turns, kind="stable")
+        firsts = np.flatnonzero(np.diff(turns[order], prepend=-1))
+        turn = np.arange(len(rows)) - np.repeat(firsts, np.diff(np.append(firsts, len(rows))))
+        for number in range(int(turn.max(initial=-1)) + 1):
+            self._add_one_each(rows[order[turn == number]], field)
+
+    def _add_one_each(self, rows: Rows, field: str) -> None:
+        rank = rows["rank"]
+        seconds = rows["time_ns"] / NANOSECONDS
+        last = self._planes[0, rank, (self._count[rank] - 1) % self.depth]
+        due = np.isnan(last) | (seconds - last >= self.spacing)
+        rank, rows = rank[due], rows[due]
+        at = self._count[rank] % self.depth
+        self._planes[0, rank, at] = seconds[due]
+        self._planes[1, rank, at] = rows[field]
+        self._planes[2, rank, at] = rows["step"]
+        self._count[rank] += 1
+
+    @property
+    def full(self) -> bool:
+        """Whether some rank has all the readings that a trend needs."""
+        return bool((self._count >= self.depth).any())
+
+    def trend(self) -> Trend:
+        """What is known, oldest first."""
+        at = (self._count[:, None] + np.arange(self.depth)) % self.depth
+        planes = np.take_along_axis(self._planes, at[None], axis=2)
+        return Trend(*planes)
+
+
+class Memory:
+    """Host and device memory of the ranks of one attempt."""
+
+    def __init__(self) -> None:
+        self.host = (Readings(SHORT_DEPTH, SHORT_SECONDS), Readings(LONG_DEPTH, LONG_SECONDS))
+        # Device readings come every five seconds: sixteen of them are the short history.
+        self.device = (Readings(SHORT_DEPTH, SHORT_SECONDS), Readings(LONG_DEPTH, LONG_SECONDS))
+        self.device_limit = np.zeros(0)
+        self._world = 0
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state: a reading is three numbers."""
+        return self._world * (SHORT_DEPTH + LONG_DEPTH) * 2 // 4
+
+    def resize(self, world: int) -> None:
+        """Make room for `world` ranks."""
+        for readings in (*self.host, *self.device):
+            readings.resize(world)
+        self.device_limit = np.concatenate(
+            [self.device_limit, np.full(world - len(self.device_limit), np.nan)]
+        )
+        self._world = world
+
+    def add_states(self, rows: Rows) -> None:
+        """Take RANK_STATE rows; resident memory of 0 bytes is unknown."""
+        known = rows[self._exists(rows) & (rows["resident_bytes"] > 0)]
+        for readings in self.host:
+            readings.add(known, "resident_bytes")
+
+    def add_device(self, rows: Rows) -> int:
+        """Take MEMORY rows; returns how many were refused as impossible."""
+        known = rows[self._exists(rows)]
+        limited = known[known["limit_bytes"] > 0]
+        self.device_limit[limited["rank"]] = limited["limit_bytes"]
+        for readings in self.device:
+            readings.add(known, "allocated_bytes")
+        return len(rows) - len(known)
+
+    def _exists(self, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        exists: np.ndarray[tuple[int], np.dtype[np.bool_]] = (rows["rank"] >= 0) & (
+            rows["rank"] < self._world
+        )
+        return exists

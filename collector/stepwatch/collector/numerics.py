@@ -1,0 +1,116 @@
+"""What ranks said of their numbers: the first that were not finite, and replica digests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.calls import Group
+from stepwatch.collector.detect.silent_corruption import Comparison
+from stepwatch.signals.records import DTYPES, Kind, NumericsSource
+from stepwatch.signals.wire import Rows
+
+MAX_BAD = 16_384
+"""Rows of values that are not finite, those of the lowest steps: only the first step tells."""
+MAX_PENDING = 1 << 18
+"""Digests that wait for those of the other replicas; beyond it the oldest arrived go."""
+MAX_PARTS = 1 << 16
+"""Parts of groups that are remembered; more than that are not compared."""
+_ROW = DTYPES[Kind.NUMERICS]
+
+
+class Numerics:
+    """Keeps what detectors need of one attempt's NUMERICS rows, within bounds."""
+
+    def __init__(self) -> None:
+        self.bad: Rows = np.zeros(0, dtype=_ROW)
+        self.disputes: dict[tuple[int, int], Comparison] = {}
+        """Newest comparison of each (group, part) whose replicas do not agree."""
+        self._pending: Rows = np.zeros(0, dtype=_ROW)
+        self._agreed: dict[tuple[int, int], int] = {}
+        self._groups_agreed: dict[int, int] = {}
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return len(self.bad) + len(self._pending)
+
+    def add(self, rows: Rows, world: int) -> int:
+        """Take NUMERICS rows; returns how many were refused as impossible."""
+        known = (rows["rank"] >= 0) & (rows["rank"] < world)
+        usable = rows[known & (rows["source"] <= max(NumericsSource))]
+        digests = usable["source"] == NumericsSource.PARAMETERS
+        bad = usable[~digests & (usable["nonfinite"] > 0)]
+        if len(bad):
+            self.bad = _lowest(np.concatenate([self.bad, bad]))
+        fresh = usable[digests & (usable["digest_group"] > 0)]
+        if len(fresh):
+            self._pending = np.concatenate([self._pending, fresh])[-MAX_PENDING:]
+        return len(rows) - len(usable)
+
+    def compare(self, groups: dict[int, Group]) -> list[Comparison]:
+        """Compare digests that all replicas sent; returns the disputes there are now."""
+        if len(self._pending):
+            self._compare(groups)
+        return list(self.disputes.values())
+
+    def _compare(self, groups: dict[int, Group]) -> None:
+        rows = self._pending
+        names = ("digest_group", "step", "digest_part", "rank")
+        rows = rows[np.lexsort([rows[name] for name in names[::-1]])]
+        _, firsts = np.unique(rows[list(names)], return_index=True)
+        rows = rows[firsts]
+        starts = _starts(rows)
+        counts = np.diff(np.append(starts, len(rows)))
+        sizes = np.array(
+            [_size(groups, int(number)) for number in rows["digest_group"][starts]], dtype=np.int64
+        )
+        whole = (counts == sizes) & (sizes > 1)
+        same = np.minimum.reduceat(rows["digest"], starts) == np.maximum.reduceat(
+            rows["digest"], starts
+        )
+        for at in np.flatnonzero(whole):
+            part = rows[starts[at] : starts[at] + counts[at]]
+            self._judge(part, groups[int(part["digest_group"][0])].ranks, agree=bool(same[at]))
+        self._pending = rows[np.repeat(~whole, counts)]
+
+    def _judge(self, rows: Rows, members: str, *, agree: bool) -> None:
+        group, part, step = (int(rows[n][0]) for n in ("digest_group", "digest_part", "step"))
+        key = (group, part)
+        if agree:
+            if key in self._agreed or len(self._agreed) < MAX_PARTS:
+                self._agreed[key] = max(step, self._agreed.get(key, -1))
+            self._groups_agreed[group] = max(step, self._groups_agreed.get(group, -1))
+            known = self.disputes.get(key)
+            if known is not None and known.step < step:
+                del self.disputes[key]
+        elif group in self._groups_agreed:
+            # Replicas that never agreed are none: their trainer may average them now and then.
+            known = self.disputes.get(key)
+            first = step if known is None else min(known.first_step, step)
+            agreed = self._agreed.get(key, -1)
+            if len(self.disputes) < MAX_PARTS or known is not None:
+                self.disputes[key] = Comparison(
+                    members, part, step, first, agreed, rows["rank"].copy(), rows["digest"].copy()
+                )
+
+
+def _lowest(rows: Rows) -> Rows:
+    """Rows of the lowest steps, at most `MAX_BAD`."""
+    if len(rows) <= MAX_BAD:
+        return rows
+    return rows[np.argsort(rows["step"], kind="stable")[:MAX_BAD]]
+
+
+def _starts(rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where a new (group, step, part) begins in sorted rows."""
+    changes = np.zeros(len(rows), dtype=bool)
+    changes[0] = True
+    for name in ("digest_group", "step", "digest_part"):
+        changes[1:] |= rows[name][1:] != rows[name][:-1]
+    starts: np.ndarray[tuple[int], np.dtype[np.int64]] = np.flatnonzero(changes)
+    return starts
+
+
+def _size(groups: dict[int, Group], number: int) -> int:
+    group = groups.get(number)
+    return 0 if group is None else group.size

@@ -1,0 +1,125 @@
+"""Growth that ends in an exhausted memory, and all the growth that does not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect import memory_growth
+from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.memory_growth import History
+from stepwatch.collector.memory import SHORT_DEPTH, Readings
+from stepwatch.signals.names import Cause
+from stepwatch.signals.records import DTYPES, Kind
+
+LIMITS = memory_growth.LIMITS
+MIB = float(1 << 20)
+HELD, RANKS, N = 1000 * MIB, 4, SHORT_DEPTH
+TIME = np.arange(N, dtype=float)
+Values = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def history(
+    values: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    room: float = 10_000 * MIB,
+    cause: Cause = Cause.HOST_MEMORY,
+    step: int = 50,
+) -> History:
+    """Readings a second apart of ranks on one node, in bytes."""
+    ranks = len(values)
+    seconds = np.tile(TIME, (ranks, 1))
+    return History(
+        seconds,
+        values,
+        seconds + step,
+        np.full(ranks, room),
+        np.zeros(ranks, dtype=np.int64),
+        cause,
+    )
+
+
+def held(*growths: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Ranks that hold `HELD` and grow by so many MiB a second each."""
+    return HELD + np.outer(np.array(growths), TIME) * MIB
+
+
+def detect(told: History) -> list[Finding]:
+    return memory_growth.detect(told, 0, LIMITS)
+
+
+def test_one_rank_on_its_way_out() -> None:
+    (finding,) = detect(history(held(0, 20, 0, 0)))
+    assert (finding.rank, finding.cause, finding.subject) == (1, Cause.HOST_MEMORY, "host")
+    assert finding.evidence[-1].value == pytest.approx(500, rel=0.1)
+    assert "full in" in finding.summary and finding.began_step == 50
+
+
+def test_all_ranks_are_one_finding_and_share_the_room() -> None:
+    (finding,) = detect(history(held(20, 20, 20, 20)))
+    assert finding.rank == NO_RANK and "4 of 4 ranks" in finding.summary
+    assert finding.evidence[-1].value == pytest.approx(125, rel=0.1)
+
+
+def test_a_device_whose_limit_is_unknown() -> None:
+    device = Cause.DEVICE_MEMORY
+    (finding,) = detect(history(held(0, 0, 20, 0), math.nan, device))
+    assert (finding.rank, finding.cause) == (2, device)
+    assert math.isnan(finding.evidence[-1].value) and "full" not in finding.summary
+    assert detect(history(held(20, 20, 20, 20), math.nan, device)) == []
+
+
+JUMP = HELD + 500 * MIB * (TIME >= 8)
+LEVELS_OFF = HELD + 800 * MIB * (1 - np.exp(-TIME / 4))
+SPIKES = HELD + 600 * MIB * (TIME % 4 < 2)
+SPIKE_OVER_A_PIECE = HELD + 600 * MIB * ((TIME >= 4) & (TIME < 10))
+STAIRS_DOWN = HELD - 30 * MIB * TIME
+SMALL = HELD + 2 * MIB * TIME
+
+
+@pytest.mark.parametrize(
+    "values", [JUMP, LEVELS_OFF, SPIKES, SPIKE_OVER_A_PIECE, STAIRS_DOWN, SMALL]
+)
+def test_what_ends_by_itself_raises_nothing(values: Values) -> None:
+    quiet = held(0, 0, 0, 0)
+    quiet[1] = values
+    assert detect(history(quiet)) == []
+    assert detect(history(np.tile(values, (RANKS, 1)))) == []
+
+
+def test_a_limit_far_away_the_warm_up_and_missing_readings_raise_nothing() -> None:
+    assert detect(history(held(0, 20, 0, 0), room=1e9 * MIB)) == []
+    assert detect(history(held(0, 20, 0, 0), step=LIMITS.warmup_steps - 1)) == []
+    missing = held(0, 20, 0, 0)
+    missing[1, 0] = np.nan
+    assert detect(history(missing)) == []
+    assert detect(history(np.zeros((0, N)))) == []
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.02))
+def test_noise_is_no_growth_and_hides_none(seed: int, noise: float) -> None:
+    generator = np.random.default_rng(seed)
+    jitter = generator.normal(0, noise * 100 * MIB, (RANKS, N))
+    assert detect(history(held(0, 0, 0, 0) + jitter)) == []
+    assert [finding.rank for finding in detect(history(held(0, 0, 40, 0) + jitter))] == [2]
+
+
+def test_readings_are_kept_in_order_of_time_and_thinned() -> None:
+    readings = Readings(4, 1.0)
+    readings.resize(2)
+    rows = np.zeros(12, dtype=DTYPES[Kind.RANK_STATE])
+    rows["rank"] = np.arange(12) % 2
+    rows["time_ns"] = np.arange(12) // 2 * 500_000_000
+    rows["resident_bytes"] = np.arange(12)
+    readings.add(rows[:5], "resident_bytes")
+    assert not readings.full
+    readings.add(rows[5:], "resident_bytes")
+    trend = readings.trend()
+    assert trend.seconds[0].tolist()[1:] == [0.0, 1.0, 2.0] and math.isnan(trend.seconds[0, 0])
+    assert trend.bytes[1].tolist()[1:] == [1.0, 5.0, 9.0]
+    readings.resize(3)
+    assert readings.trend().bytes[1].tolist()[1:] == [1.0, 5.0, 9.0]

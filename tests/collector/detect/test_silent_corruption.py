@@ -1,0 +1,118 @@
+"""The majority decides which replica is wrong; without one nobody is accused."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.calls import Group
+from stepwatch.collector.detect import silent_corruption
+from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.detect.silent_corruption import Comparison, detect
+from stepwatch.collector.numerics import MAX_BAD, MAX_PENDING, Numerics
+from stepwatch.signals.names import Cause
+from stepwatch.signals.records import DTYPES, Kind, NumericsSource
+from stepwatch.signals.wire import Rows
+
+LIMITS = silent_corruption.LIMITS
+GROUPS = {7: Group(4, "0-3"), 8: Group(2, "0,2")}
+
+
+def dispute(digests: list[int], step: int = 15, part: int = 0, agreed: int = 7) -> Comparison:
+    ranks = np.arange(len(digests), dtype=np.int32)
+    values = np.array(digests, dtype=np.uint64)
+    return Comparison("0-3", part, step, step, agreed, ranks, values)
+
+
+def digests(step: int, values: dict[int, int], group: int = 7, part: int = 0) -> Rows:
+    made = np.zeros(len(values), dtype=DTYPES[Kind.NUMERICS])
+    made["rank"], made["digest"] = list(values), list(values.values())
+    made["step"], made["digest_group"], made["digest_part"] = step, group, part
+    made["source"] = NumericsSource.PARAMETERS
+    return made
+
+
+SAME = dict.fromkeys(range(4), 5)
+
+
+def test_the_minority_is_wrong() -> None:
+    (finding,) = detect([dispute([5, 5, 6, 5])], LIMITS)
+    assert (finding.rank, finding.began_step, finding.cause) == (2, 15, Cause.REPLICA_MISMATCH)
+    assert "between steps 7 and 15" in finding.summary
+
+
+def test_two_replicas_accuse_nobody() -> None:
+    (finding,) = detect([dispute([5, 6])], LIMITS)
+    assert finding.rank == NO_RANK and "rank 0 or 1" in finding.summary
+
+
+def test_a_rank_is_named_once_for_all_its_parts_from_the_first() -> None:
+    found = detect([dispute([5, 5, 6, 5], 31, 1), dispute([5, 5, 6, 5], 15, 2)], LIMITS)
+    assert [(finding.rank, finding.began_step) for finding in found] == [(2, 15)]
+
+
+def test_a_dispute_lasts_until_the_replicas_agree_again() -> None:
+    numerics = Numerics()
+    numerics.add(digests(7, SAME), 4)
+    assert numerics.compare(GROUPS) == []
+    numerics.add(digests(15, SAME | {1: 9}), 4)
+    numerics.add(digests(23, SAME | {1: 11}), 4)
+    (known,) = numerics.compare(GROUPS)
+    assert (known.first_step, known.step, known.agreed_step) == (15, 23, 7)
+    numerics.add(digests(31, SAME), 4)
+    assert numerics.compare(GROUPS) == []
+
+
+def test_replicas_that_never_agreed_are_none() -> None:
+    numerics = Numerics()
+    for step in (7, 15, 23):
+        numerics.add(digests(step, {rank: rank + step for rank in range(4)}), 4)
+        assert numerics.compare(GROUPS) == []
+
+
+def test_a_late_rank_is_waited_for_and_a_missing_one_proves_nothing() -> None:
+    numerics = Numerics()
+    numerics.add(digests(7, SAME), 4)
+    numerics.add(digests(15, {0: 5, 1: 5, 2: 6}), 4)
+    assert numerics.compare(GROUPS) == []
+    numerics.add(digests(15, {3: 5}), 4)
+    (known,) = numerics.compare(GROUPS)
+    assert detect([known], LIMITS)[0].rank == 2
+
+
+def test_groups_and_parts_are_compared_among_themselves() -> None:
+    numerics = Numerics()
+    numerics.add(digests(7, SAME), 4)
+    numerics.add(digests(7, {0: 1, 2: 1}, group=8), 4)
+    numerics.add(digests(7, dict.fromkeys(range(4), 6), part=1), 4)
+    numerics.add(digests(7, SAME, group=9), 4)
+    numerics.add(digests(15, {0: 1, 2: 2}, group=8), 4)
+    (known,) = numerics.compare(GROUPS)
+    assert (known.members, known.ranks.tolist()) == ("0,2", [0, 2])
+
+
+def test_impossible_rows_are_refused_and_what_is_kept_is_bounded() -> None:
+    numerics = Numerics()
+    assert numerics.add(digests(7, {-1: 5, 4: 5, 3: 5}), 4) == 2
+    rows = np.zeros(MAX_PENDING + MAX_BAD, dtype=DTYPES[Kind.NUMERICS])
+    rows["source"], rows["nonfinite"] = NumericsSource.LOSS, 1
+    rows["step"] = np.arange(len(rows))[::-1]
+    numerics.add(rows, 4)
+    assert len(numerics.bad) == MAX_BAD and numerics.bad["step"].min() == 0
+    rows["source"], rows["digest_group"] = NumericsSource.PARAMETERS, 99
+    numerics.add(rows, 4)
+    assert numerics.cells <= MAX_BAD + MAX_PENDING
+
+
+@given(st.permutations(list(range(12))), st.integers(0, 3))
+def test_the_order_of_arrival_changes_nothing(order: list[int], wrong: int) -> None:
+    later = [digests(15, SAME | {wrong: 9}), digests(23, SAME | {wrong: 8})]
+    rows = np.concatenate([digests(7, SAME), *later])
+    whole, piecewise = Numerics(), Numerics()
+    whole.add(rows, 4)
+    for at in order:
+        piecewise.add(rows[[at]], 4)
+    for numerics in (whole, piecewise):
+        (finding,) = detect(numerics.compare(GROUPS), LIMITS)
+        assert (finding.rank, finding.began_step) == (wrong, 15)
