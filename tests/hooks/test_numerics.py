@@ -43,7 +43,7 @@ def launch(folder: Path, rings: Path, **environ: str) -> tuple[Tables, list[list
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
