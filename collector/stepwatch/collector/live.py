@@ -93,12 +93,9 @@ class Attempt:
         self.ring = StepRing(0)
         self.calls = Calls()
         self.past = Past()
-<<<<<<< HEAD
         self.diagnoses = Diagnoses()
-=======
         self.numerics = Numerics()
         self.memory = Memory()
->>>>>>> 41ebb66 (Detect the first rank that is not finite, corrupt replicas and memory growth)
         self.stage = np.full(0, -1, dtype=np.int16)
         self.states: dict[int, RankView] = {}
         self.offsets: dict[str, int] = {}
@@ -130,11 +127,8 @@ class Attempt:
         states = tables.get(Kind.RANK_STATE)
         if states is not None:
             self.saves.look(states)
-<<<<<<< HEAD
         self.diagnoses.take(tables.get(Kind.DIAGNOSIS), tables.get(Kind.FLIGHT), self.world)
-=======
         self._take_numbers(tables.get(Kind.NUMERICS), tables.get(Kind.MEMORY))
->>>>>>> 41ebb66 (Detect the first rank that is not finite, corrupt replicas and memory growth)
         gaps = tables.get(Kind.GAP)
         if gaps is not None:
             self.lost_records += plausible.lost_records(gaps)

@@ -127,7 +127,9 @@ class ReducerWait:
             self._arrived = 0
         else:
             number = self._watch.groups.number(self._pending[0].process_group)
-            self._arrived = timeline.enter_collective(number, _ALL_REDUCE)
+            self._arrived = timeline.enter_collective(
+                number, _ALL_REDUCE, self._nbytes(self._pending)
+            )
         _queue(self._reduced)
 
     @guarded()
@@ -140,9 +142,11 @@ class ReducerWait:
         if not arrived:
             timeline.leave()
             return
-        nbytes = sum(one.nbytes for module in pending for _, one in self._known[module])
         number = self._watch.groups.number(pending[0].process_group)
-        timeline.leave_collective(number, _ALL_REDUCE, nbytes, arrived)
+        timeline.leave_collective(number, _ALL_REDUCE, self._nbytes(pending), arrived)
+
+    def _nbytes(self, modules: list[Any]) -> int:
+        return sum(one.nbytes for module in modules for _, one in self._known[module])
 
     def _look(self, named: list[tuple[str, Any]]) -> None:
         held = [(name, one.grad) for name, one in named if one.grad is not None]
