@@ -13,6 +13,7 @@ when it is ready.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -39,14 +40,26 @@ def watch_ddp(watch: Watch, module: Any) -> None:
         return
     waits = ReducerWait.of(watch)
     if waits.adopt(module):
-        module.register_forward_hook(functools.partial(_called, waits))
+        module.register_forward_hook(_Called(waits))
 
 
-def _called(waits: ReducerWait, module: Any, _inputs: Any, output: Any) -> None:
-    import torch
+class _Called:
+    """The forward hook; a copy of the module, in memory or in a file, carries one without effect.
 
-    if not torch.compiler.is_compiling():
-        waits.expect(module, output)
+    What a copy unpickles is of the standard library: it can be read where stepwatch is not.
+    """
+
+    def __init__(self, waits: ReducerWait) -> None:
+        self._waits = waits
+
+    def __call__(self, module: Any, _inputs: Any, output: Any) -> None:
+        import torch
+
+        if not torch.compiler.is_compiling():
+            self._waits.expect(module, output)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
 
 
 class ReducerWait:
@@ -99,17 +112,30 @@ class ReducerWait:
             return
         self.adopt(module)
         self._queued = False
-        self._arrived = -1
-        if all(module is not one for one in self._pending):
-            self._pending.append(module)
+        self._abandon()
+        first = functools.partial(self._first_gradient, weakref.ref(module))
         find: Any = _find_tensors
         for tensor in find(output):
             if tensor.grad_fn is not None:
-                tensor.register_hook(self._first_gradient)
+                tensor.register_hook(first)
+
+    def _abandon(self) -> None:
+        """Leave a wait whose end was never called because its backward failed."""
+        timeline = self._watch.timeline
+        if self._arrived >= 0 and timeline is not None:
+            timeline.step_outside(timeline.entered)
+            timeline.leave()
+            self._pending.clear()
+        self._arrived = -1
 
     @guarded()
-    def _first_gradient(self, _gradient: Any) -> None:
-        if not self._queued and self._pending:
+    def _first_gradient(self, reference: weakref.ref[Any], _gradient: Any) -> None:
+        module = reference()
+        if module is None:
+            return
+        if all(module is not one for one in self._pending):
+            self._pending.append(module)
+        if not self._queued:
             self._queued = True
             _queue(self._work_ends)
 
@@ -150,8 +176,9 @@ class ReducerWait:
 
     def _look(self, named: list[tuple[str, Any]]) -> None:
         held = [(name, one.grad) for name, one in named if one.grad is not None]
+        names = [name for name, _ in held]  # alone: a look outlives the gradients
         self._watch.numerics.look(
-            [gradient for _, gradient in held], lambda index: _short(held[index][0]), _INPUT
+            [gradient for _, gradient in held], lambda index: _short(names[index]), _INPUT
         )
 
     @guarded()

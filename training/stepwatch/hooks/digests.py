@@ -68,6 +68,7 @@ class Digests:
     def follow(self, model: Any) -> None:
         """Digest the parameters of `model`; which are shared is found out at the first digest."""
         if all(known() is not model for known in self._models):
+            self._models = [known for known in self._models if known() is not None]
             self._models.append(weakref.ref(model))
             self._shared = None
 

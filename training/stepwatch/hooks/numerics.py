@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LEAST_ELEMENTS = 256
 """An own reduction of fewer elements carries losses and norms, which are mixed already."""
-HELD_LOOKS = 1024
-"""Looks on their way from a device; beyond it the oldest are given up."""
+HELD_LOOKS = 4096
+"""Looks on their way from a device; beyond it the oldest are given up, also where no step ends."""
 WRITTEN_IN_A_ROW, THEN_EVERY = 64, 16
 """Bad steps in a row that are written one by one, and how few of those that follow."""
 _TEXT_BYTES = 40
@@ -42,6 +42,7 @@ class _Look(NamedTuple):
     step: int
     source: int
     magnitudes: DeviceTensor
+    indices: tuple[int, ...]
     name_of: NameOf
 
 
@@ -53,7 +54,7 @@ class Numerics:
         self.at_source = False
         """Gradients are looked at where they are made: own reductions hold mixed ones."""
         self._watch = watch
-        self._looks: deque[_Look] = deque()
+        self._looks: deque[_Look] = deque(maxlen=HELD_LOOKS)
         self._bad: dict[tuple[int, int], Bad] = {}
         self._known: set[NumericsSource] = set()
         self._bad_steps = 0
@@ -61,16 +62,20 @@ class Numerics:
 
     @guarded()
     def look(self, tensors: Sequence[Any], name_of: NameOf, source: NumericsSource) -> None:
-        """Look at tensors of this rank alone; `name_of` names the one at an index."""
-        wanted = [one for one in tensors if one.is_floating_point() and one.numel()]
-        if not wanted:
-            return
-        if wanted[0].device.type != "cpu":
-            self._enqueue([one.detach() for one in wanted], name_of, source)
-            return
-        total = math.fsum(_sum(one) for one in wanted) if len(wanted) > 1 else _sum(wanted[0])
-        if not math.isfinite(total):
-            self._confirm(wanted, tensors, name_of, source)
+        """Look at tensors of this rank alone; `name_of` names the one at an index.
+
+        `name_of` is kept until a device has answered: it must hold no tensor.
+        """
+        by_device: dict[Any, dict[int, Any]] = {}
+        for index, one in enumerate(map(_plain, tensors)):
+            if one is not None and one.is_floating_point() and one.numel():
+                by_device.setdefault(one.device, {})[index] = one
+        for device, wanted in by_device.items():
+            if device.type == "cuda":
+                self._enqueue(wanted, name_of, source)
+            # Not math.fsum: it raises where infinities of both signs meet.
+            elif device.type == "cpu" and not math.isfinite(sum(map(_sum, wanted.values()))):
+                self._confirm(wanted, name_of, source)
 
     def look_at_reduction(self, tensors: Sequence[Any], name: str) -> None:
         """Look at what an own reduction of the trainer takes in, unless it is mixed already."""
@@ -90,33 +95,30 @@ class Numerics:
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
         """Read what has come from devices and write what was found in `step` or before it."""
-        while self._looks and (self._looks[0].magnitudes.ready() or len(self._looks) > HELD_LOOKS):
+        while self._looks and self._looks[0].magnitudes.ready():
             self._read(self._looks.popleft())
         if self._bad:
             self._write(step, now_ns)
 
-    def _enqueue(self, tensors: list[Any], name_of: NameOf, source: NumericsSource) -> None:
+    def _enqueue(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
         import torch
 
-        norms = torch._foreach_norm(tensors, math.inf)
-        magnitudes = DeviceTensor(torch.stack([one.float() for one in norms]))
+        if torch.cuda.is_current_stream_capturing():  # pinning memory would break the capture
+            return
+        norms = torch._foreach_norm(list(wanted.values()), math.inf)
+        magnitudes = DeviceTensor(torch.stack(norms).float())
         step = self._watch.step_number
-        self._looks.append(_Look(step, int(source), magnitudes, name_of))
+        self._looks.append(_Look(step, int(source), magnitudes, tuple(wanted), name_of))
 
-    def _confirm(
-        self, wanted: list[Any], tensors: Sequence[Any], name_of: NameOf, source: NumericsSource
-    ) -> None:
+    def _confirm(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
         """A sum may overflow where every value is finite: look at each value."""
-        bad = [one for one in wanted if not bool(one.detach().isfinite().all())]
+        bad = [index for index, one in wanted.items() if not bool(one.isfinite().all())]
         if bad:
-            first = next(index for index, one in enumerate(tensors) if one is bad[0])
-            self._add(self._watch.step_number, source, len(bad), name_of(first))
+            self._add(self._watch.step_number, source, len(bad), name_of(bad[0]))
 
     def _read(self, look: _Look) -> None:
-        if not look.magnitudes.ready():
-            return
-        values = look.magnitudes.host().tolist()
-        bad = [index for index, value in enumerate(values) if not math.isfinite(value)]
+        values = zip(look.indices, look.magnitudes.host().tolist(), strict=True)
+        bad = [index for index, value in values if not math.isfinite(value)]
         if bad:
             self._add(look.step, look.source, len(bad), look.name_of(bad[0]))
 
@@ -138,9 +140,19 @@ class Numerics:
         self._bad.clear()
 
 
+def _plain(tensor: Any) -> Any:
+    """The values that this rank holds of `tensor`; None where they cannot be told apart."""
+    import torch
+
+    local = getattr(tensor, "_local_tensor", tensor).detach()  # a DTensor would reduce over ranks
+    if local.layout == torch.sparse_coo:
+        return local._values()
+    return local if local.layout == torch.strided else None
+
+
 def _sum(tensor: Any) -> float:
     """Sum over a host tensor, taken in float32 at least: half precision would overflow."""
     import torch
 
     wide = torch.float32 if tensor.element_size() < 4 else None
-    return float(tensor.detach().sum(dtype=wide))
+    return float(tensor.sum(dtype=wide))

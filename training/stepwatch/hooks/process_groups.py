@@ -77,6 +77,9 @@ def op_of(name: Any) -> Op:
 
 def watch_process_groups(watch: Watch) -> None:
     """Hook every group there is, and look for new ones at each step: they inherit no hooks."""
+    if watch.settle is not None:  # attached before; a second pair of hooks would count twice
+        watch.settle()
+        return
     hooks = GroupHooks(watch)
     hooks.adopt_groups()
     watch.settle = hooks.settle

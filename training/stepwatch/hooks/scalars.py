@@ -26,14 +26,17 @@ class DeviceTensor:
         import torch
 
         source = tensor.detach()
-        self._host = torch.empty(source.shape, dtype=source.dtype, pin_memory=True)
+        self._host = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=True)
         self._host.copy_(source, non_blocking=True)
         self._event: Any = torch.Event(source.device)
         self._event.record(torch.cuda.current_stream(source.device))
 
     def ready(self) -> bool:
         """Whether the copy has happened; asks the driver, never waits."""
-        return bool(self._event.query())
+        try:
+            return bool(self._event.query())
+        except RuntimeError:  # a device that failed answers no more; the failure is still to tell
+            return False
 
     def host(self) -> Any:
         """The copy; what it holds means something once it is ready."""

@@ -23,13 +23,13 @@ def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch
     if recorder is None:
         return watch
 
-    def note_loss(loss: Any, **kwargs: Any) -> None:
+    def note_loss(loss: Any, *args: Any, **kwargs: Any) -> None:
         recorder.record(loss=loss)
 
     def note_norm(norm: Any) -> None:
         recorder.record(grad_norm=norm)
 
-    accelerator.backward = before(accelerator.backward, note_loss)
-    accelerator.clip_grad_norm_ = after(accelerator.clip_grad_norm_, note_norm)
+    accelerator.backward = before(recorder, accelerator.backward, note_loss)
+    accelerator.clip_grad_norm_ = after(recorder, accelerator.clip_grad_norm_, note_norm)
     accelerator.save_state = in_phase(recorder, "checkpoint", accelerator.save_state)
     return watch

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from stepwatch.hooks.auto import Recorder
+from stepwatch.hooks.guard import guarded
 
 Function = Callable[..., Any]
 
@@ -22,8 +23,22 @@ def in_phase(recorder: Recorder, phase: str, inner: Function) -> Function:
     return timed
 
 
-def before(inner: Function, note: Function) -> Function:
-    """`inner`; `note` is called first with the same arguments."""
+class Note:
+    """Something of ours beside a framework's function; what fails in it stays in it."""
+
+    def __init__(self, recorder: Recorder, note: Function) -> None:
+        self.guard = recorder.guard
+        self._note = note
+
+    @guarded()
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Call it; its result is dropped."""
+        self._note(*args, **kwargs)
+
+
+def before(recorder: Recorder, inner: Function, action: Function) -> Function:
+    """`inner`; `action` is called first with the same arguments."""
+    note = Note(recorder, action)
 
     @functools.wraps(inner)
     def noting(*args: Any, **kwargs: Any) -> Any:
@@ -33,8 +48,9 @@ def before(inner: Function, note: Function) -> Function:
     return noting
 
 
-def after(inner: Function, note: Function) -> Function:
-    """`inner`; `note` is called with its result, which is returned."""
+def after(recorder: Recorder, inner: Function, action: Function) -> Function:
+    """`inner`; `action` is called with its result, which is returned."""
+    note = Note(recorder, action)
 
     @functools.wraps(inner)
     def noting(*args: Any, **kwargs: Any) -> Any:

@@ -28,7 +28,7 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
     def begin(*args: Any, **kwargs: Any) -> None:
         recorder.forward_begins()
 
-    def note_loss(loss: Any, **kwargs: Any) -> None:
+    def note_loss(loss: Any, *args: Any, **kwargs: Any) -> None:
         recorder.record(loss=loss)
 
     def end(_result: Any) -> None:
@@ -37,8 +37,8 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
             recorder.record(grad_norm=engine.get_global_grad_norm())
             recorder.end_step()
 
-    engine.forward = before(engine.forward, begin)
-    engine.backward = before(in_phase(recorder, "backward", engine.backward), note_loss)
-    engine.step = after(in_phase(recorder, "optimizer", engine.step), end)
+    engine.forward = before(recorder, engine.forward, begin)
+    engine.backward = before(recorder, in_phase(recorder, "backward", engine.backward), note_loss)
+    engine.step = after(recorder, in_phase(recorder, "optimizer", engine.step), end)
     engine.save_checkpoint = in_phase(recorder, "checkpoint", engine.save_checkpoint)
     return watch

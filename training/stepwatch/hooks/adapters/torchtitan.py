@@ -11,7 +11,7 @@ from torchtitan.trainer import Trainer
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .around import after, before, fetched, in_phase
+from .around import Note, after, before, fetched, in_phase
 
 
 def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
@@ -27,10 +27,12 @@ def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
         return watch
     batches, log = trainer.batch_generator, trainer.metrics_processor.log
 
+    count = Note(recorder, lambda labels: recorder.record(tokens=labels.numel()))
+
     @functools.wraps(batches)
     def watched_batches(loader: Any) -> Iterator[Any]:
         for inputs, labels in fetched(recorder, batches(loader)):
-            recorder.record(tokens=labels.numel())
+            count(labels)
             yield inputs, labels
 
     def note_numbers(
@@ -38,12 +40,14 @@ def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
     ) -> None:
         recorder.record(loss=loss, grad_norm=norm)
 
-    def number(*_: Any) -> None:
+    def number(*_: Any, **__: Any) -> None:
         if watch.step_number != trainer.step:
             watch.start_at(trainer.step)
 
     trainer.batch_generator = watched_batches
-    trainer.metrics_processor.log = before(log, note_numbers)
-    trainer.train_step = after(before(trainer.train_step, number), lambda _: recorder.end_step())
+    trainer.metrics_processor.log = before(recorder, log, note_numbers)
+    trainer.train_step = after(
+        recorder, before(recorder, trainer.train_step, number), lambda _: recorder.end_step()
+    )
     trainer.checkpointer.save = in_phase(recorder, "checkpoint", trainer.checkpointer.save)
     return watch
