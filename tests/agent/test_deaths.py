@@ -82,3 +82,9 @@ def test_what_is_forgotten_holds_nothing_open() -> None:
         child.kill()
         assert seen(deaths, 2).exit_code == 128 + signal.SIGKILL
         assert deaths.of(1) is None
+
+
+def test_a_number_that_no_process_can_have_is_not_watched() -> None:
+    deaths = Deaths(SystemClock())
+    deaths.watch(1, 1 << 32, 0)
+    assert deaths.of(1) is None

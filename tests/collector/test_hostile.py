@@ -15,6 +15,7 @@ from stepwatch.collector import breakdown, live, summary
 from stepwatch.collector.exporter import JobExporter
 from stepwatch.collector.ledger import BASELINE_STEPS
 from stepwatch.collector.live import Attempt, Heard, LiveJob
+from stepwatch.collector.memory import Memory
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
@@ -185,7 +186,9 @@ def test_gaps_that_run_backwards_lose_nothing() -> None:
 
 
 def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MAX_JOB_CELLS", 3 * (512 + BASELINE_STEPS) * 4)
+    memory = Memory()
+    memory.resize(4)
+    monkeypatch.setattr(live, "MAX_JOB_CELLS", 3 * ((512 + BASELINE_STEPS) * 4 + memory.cells))
     job = LiveJob(JOB)
     for number in range(6):
         tables = {

@@ -46,7 +46,7 @@ class Deaths:
             return
         try:
             handle = os.pidfd_open(pid)
-        except OSError:  # gone, in another pid namespace, or a kernel before 5.3
+        except (OSError, OverflowError):  # gone, elsewhere, no pid at all, or before Linux 5.3
             return
         if start_ticks and _stat(self._proc, pid, _START) != start_ticks:
             os.close(handle)
@@ -67,8 +67,8 @@ class Deaths:
         with self._lock:
             for ring_id in [known for known in self._watched if known not in ring_ids]:
                 self._let_go(ring_id)
-        for ring_id in [known for known in self._deaths if known not in ring_ids]:
-            del self._deaths[ring_id]
+            for ring_id in [known for known in self._deaths if known not in ring_ids]:
+                del self._deaths[ring_id]
 
     def _wait_forever(self) -> None:
         while True:

@@ -163,10 +163,14 @@ class Attempt:
 
     def release(self) -> None:
         """Give the window back; steps that still arrive are refused, the ledger stays."""
-        self.ring = StepRing(0)
-        self.calls = Calls()
-        self.past = Past()
-        self.numerics = Numerics()
+        self.ring, self.calls, self.past = StepRing(0), Calls(), Past()
+        self.numerics, self.memory, self.diagnoses = Numerics(), Memory(), Diagnoses()
+
+    @property
+    def cells(self) -> int:
+        """Window cells held, and what else `release` gives back, counted in cells."""
+        held = self.ring, self.calls, self.past, self.numerics, self.memory
+        return sum(each.cells for each in held)
 
     def silences(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was heard, at monotonic `now_s`, while ranks of it should run.
@@ -333,9 +337,7 @@ class LiveJob:
     @property
     def cells(self) -> int:
         """Window cells and collective rows held."""
-        return sum(
-            each.ring.cells + each.calls.cells + each.past.cells for each in self.attempts.values()
-        )
+        return sum(each.cells for each in self.attempts.values())
 
     @property
     def received_s(self) -> float:
@@ -354,13 +356,14 @@ class LiveJob:
 
     def ordered(self) -> list[tuple[Attempt, int | None]]:
         """Attempts in order, each with the step a later one resumed at (None: nothing lost)."""
-        ordered = [self.attempts[number] for number in sorted(self.attempts)]
         result: list[tuple[Attempt, int | None]] = []
-        for index, attempt in enumerate(ordered):
-            later = [_restart_step(after) for after in ordered[index + 1 :]]
-            known = [step for step in later if step is not None]
-            result.append((attempt, min(known) if known else None))
-        return result
+        earliest: int | None = None
+        for number in sorted(self.attempts, reverse=True):
+            attempt = self.attempts[number]
+            result.append((attempt, earliest))
+            known = [step for step in (_restart_step(attempt), earliest) if step is not None]
+            earliest = min(known, default=None)
+        return result[::-1]
 
 
 def _restart_step(attempt: Attempt) -> int | None:

@@ -26,6 +26,8 @@ class Numerics:
         self.disputes: dict[tuple[int, int], Comparison] = {}
         """Newest comparison of each (group, part) whose replicas do not agree."""
         self._pending: Rows = np.zeros(0, dtype=_ROW)
+        self._fresh = False
+        self._groups_known = 0
         self._agreed: dict[tuple[int, int], int] = {}
         self._groups_agreed: dict[int, int] = {}
 
@@ -45,21 +47,27 @@ class Numerics:
         fresh = usable[digests & (usable["digest_group"] > 0)]
         if len(fresh):
             self._pending = np.concatenate([self._pending, fresh])[-MAX_PENDING:]
+            self._fresh = True
         return len(rows) - len(usable)
+
+    def get_over(self, step: int) -> None:
+        """Drop the rows of values that are not finite up to `step`: the run goes on unharmed."""
+        self.bad = self.bad[self.bad["step"] > step]
 
     def compare(self, groups: dict[int, Group]) -> list[Comparison]:
         """Compare digests that all replicas sent; returns the disputes there are now."""
-        if len(self._pending):
+        # Digests may wait for ever for a replica that says nothing: only news are looked at.
+        if len(self._pending) and (self._fresh or len(groups) != self._groups_known):
             self._compare(groups)
+            self._fresh, self._groups_known = False, len(groups)
         return list(self.disputes.values())
 
     def _compare(self, groups: dict[int, Group]) -> None:
         rows = self._pending
         names = ("digest_group", "step", "digest_part", "rank")
         rows = rows[np.lexsort([rows[name] for name in names[::-1]])]
-        _, firsts = np.unique(rows[list(names)], return_index=True)
-        rows = rows[firsts]
-        starts = _starts(rows)
+        rows = rows[_starts(rows, names)]
+        starts = _starts(rows, names[:-1])
         counts = np.diff(np.append(starts, len(rows)))
         sizes = np.array(
             [_size(groups, int(number)) for number in rows["digest_group"][starts]], dtype=np.int64
@@ -101,11 +109,11 @@ def _lowest(rows: Rows) -> Rows:
     return rows[np.argsort(rows["step"], kind="stable")[:MAX_BAD]]
 
 
-def _starts(rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Where a new (group, step, part) begins in sorted rows."""
+def _starts(rows: Rows, names: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where these fields change in rows that are sorted by them."""
     changes = np.zeros(len(rows), dtype=bool)
     changes[0] = True
-    for name in ("digest_group", "step", "digest_part"):
+    for name in names:
         changes[1:] |= rows[name][1:] != rows[name][:-1]
     starts: np.ndarray[tuple[int], np.dtype[np.int64]] = np.flatnonzero(changes)
     return starts

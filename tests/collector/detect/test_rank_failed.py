@@ -56,6 +56,13 @@ def test_ctrl_c_is_no_failure() -> None:
     assert named(*(gone(rank, 10.0, 1, "KeyboardInterrupt: ", 9.0) for rank in range(3))) == []
 
 
+def test_a_peer_that_loses_its_connections_to_an_interrupted_rank_has_not_failed() -> None:
+    interrupted = gone(0, 10.0, 1, "KeyboardInterrupt: ", 9.0)
+    assert named(interrupted, gone(1, 10.2, 1, LOST, 9.5), world=2) == []
+    assert named(interrupted, gone(1, 10.2, 1, LOST, 8.5), world=2) == [(1, "exception")]
+    assert named(gone(0, 9.0, ASKED), gone(1, 10.2, 1, LOST, 9.5), world=2) == [(1, "exception")]
+
+
 def test_without_exit_codes_the_order_must_be_clear() -> None:
     together = [gone(rank, 10 + rank / 100, UNKNOWN_EXIT) for rank in range(3)]
     assert named(*together) == []

@@ -92,6 +92,15 @@ def test_groups_and_parts_are_compared_among_themselves() -> None:
     assert (known.members, known.ranks.tolist()) == ("0,2", [0, 2])
 
 
+def test_digests_that_wait_are_compared_once_their_group_is_known() -> None:
+    numerics = Numerics()
+    numerics.add(digests(7, SAME), 4)
+    numerics.add(digests(15, SAME | {2: 9}), 4)
+    assert numerics.compare({}) == [] == numerics.compare({})
+    (known,) = numerics.compare(GROUPS)
+    assert known.step == 15
+
+
 def test_impossible_rows_are_refused_and_what_is_kept_is_bounded() -> None:
     numerics = Numerics()
     assert numerics.add(digests(7, {-1: 5, 4: 5, 3: 5}), 4) == 2

@@ -30,6 +30,7 @@ class Thresholds(NamedTuple):
     """When the first step is known; see `non_finite.toml`."""
 
     settle_steps: int
+    recovered_steps: int
 
 
 LIMITS = load("non_finite", Thresholds)

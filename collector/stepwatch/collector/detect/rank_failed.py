@@ -29,7 +29,8 @@ LIMITS = load("rank_failed", Thresholds)
 UNKNOWN_EXIT = -1
 _SIGNALLED = 128
 _ASKED_TO_STOP = (_SIGNALLED + signal.SIGTERM, _SIGNALLED + signal.SIGINT)
-_ORDERLY = ("KeyboardInterrupt", "SystemExit: 0", "SystemExit: 75")
+_INTERRUPT = "KeyboardInterrupt"
+_ORDERLY = (_INTERRUPT, "SystemExit: 0", "SystemExit: 75")
 _SYMPTOMS = (
     "connection closed",
     "connection reset",
@@ -75,7 +76,9 @@ def detect(
     if preempted:
         return []
     failed = [end for end in ends if _has_failed(end)]
-    causes = [end for end in failed if not _is_symptom(end)] or failed
+    causes = [end for end in failed if not _is_symptom(end)]
+    if not causes and not _interrupted_before(failed, ends):
+        causes = failed
     if not causes:
         return []
     first = min(causes, key=lambda end: end.at)
@@ -98,6 +101,19 @@ def _has_failed(end: RankEnd) -> bool:
     if end.finished:
         return end.exit_code > 0
     return end.exit_code != 0
+
+
+def _interrupted_before(failed: list[RankEnd], ends: list[RankEnd]) -> bool:
+    """Whether a Ctrl-C had ended a rank before the first of `failed` lost its connections to it.
+
+    One rank alone may get SIGTERM, so that this says nothing of it.
+    """
+    first = min((end.at for end in failed), default=math.inf)
+    return any(end.at < first for end in ends if _is_interrupted(end))
+
+
+def _is_interrupted(end: RankEnd) -> bool:
+    return _INTERRUPT in end.failure or end.exit_code == _SIGNALLED + signal.SIGINT
 
 
 def _is_symptom(end: RankEnd) -> bool:

@@ -8,7 +8,7 @@ from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.live import Attempt
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import ProcessState
+from stepwatch.signals.records import LifecycleEvent, ProcessState
 
 from .scene import Scene
 
@@ -17,8 +17,24 @@ def find(scene: Scene) -> list[Finding]:
     """A job in which no rank moves, and the rank that did not arrive."""
     ledger = scene.attempt.ledger
     situations = rank_situations(scene.attempt, scene.now_s)
+    if _is_finishing(scene.attempt, situations):
+        return []
     found = asked(scene.attempt)
     return hang.detect(situations, ledger.baseline(), len(ledger) > 0, hang.LIMITS, found)
+
+
+def _is_finishing(attempt: Attempt, ranks: list[hang.RankSituation]) -> bool:
+    """Whether ranks have finished and no other waits: a last one may evaluate or upload for long.
+
+    A rank that waits for one that has finished does hang.
+    """
+    if LifecycleEvent.FINISH not in attempt.ended.values():
+        return False
+    if any(item.waiting or item.in_collective for item in ranks):
+        return False
+    dead = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
+    still = min((item.moved_age for item in ranks), default=0.0)
+    return still < hang.LIMITS.pause_seconds and not any(item.process in dead for item in ranks)
 
 
 def asked(attempt: Attempt) -> hang.Asked:

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepwatch.collector.detect import non_finite
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.live import Attempt
 
 from .scene import Scene
 
+LOOKED_BACK_STEPS = 4096
+
+
+def _got_over(attempt: Attempt) -> int:
+    """Newest step whose successors, enough of them, all had a finite loss on every rank.
+
+    A loss scaler overflows now and then and leaves the step out: parameters that hold NaN do not
+    give a finite loss again. -1 where the loss is not recorded.
+    """
+    ledger, needed = attempt.ledger, non_finite.LIMITS.recovered_steps
+    healthy = ledger.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= max(attempt.world, 1)
+    if len(healthy) < needed:
+        return -1
+    runs = np.lib.stride_tricks.sliding_window_view(healthy, needed).all(axis=1)
+    ends = np.flatnonzero(runs) + len(ledger) - len(healthy)
+    return ledger.first + int(ends[-1]) - 1 if len(ends) else -1
+
 
 def find(scene: Scene) -> list[Finding]:
-    """The rank that first held NaN or infinity; told until the attempt ends."""
+    """The rank that first held NaN or infinity; told until the attempt ends or has got over it."""
     attempt = scene.attempt
+    if len(attempt.numerics.bad):
+        attempt.numerics.get_over(_got_over(attempt))
     if not len(attempt.numerics.bad):
         return []
     ledger = attempt.ledger
