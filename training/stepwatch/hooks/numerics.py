@@ -57,6 +57,8 @@ class Numerics:
         self._looks: deque[_Look] = deque(maxlen=HELD_LOOKS)
         self._bad: dict[tuple[int, int], Bad] = {}
         self._known: set[NumericsSource] = set()
+        self.knows_loss = False
+        """Whether a finite loss was recorded: only then is one that is not finite news."""
         self._bad_steps = 0
         self._last_bad = -1
 
@@ -89,8 +91,14 @@ class Numerics:
         """
         if math.isfinite(value):
             self._known.add(source)
+            self.knows_loss |= source is NumericsSource.LOSS
         elif source in self._known:
             self._add(step, source, 1, "")
+
+    @property
+    def pending(self) -> bool:
+        """Whether something waits to be read or written."""
+        return bool(self._bad or self._looks)
 
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:

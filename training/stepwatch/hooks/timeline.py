@@ -19,6 +19,7 @@ PIPELINE_WAIT = COLLECTIVE + 1
 BUCKETS = COLLECTIVE + 2
 
 _LIVE = LIVE_AT // 8
+_LIVE_WORD = _LIVE + 1
 _COLLECTIVE = COLLECTIVE_AT // 8
 # High part of a live word for each bucket; a collective leaves the live line as it is.
 _LIVE_BITS = (
@@ -83,7 +84,7 @@ class Timeline:
         self._bucket = bucket
         words = self._words
         words[_LIVE] = now
-        words[_LIVE + 1] = self.step | _LIVE_BITS[bucket]
+        words[_LIVE_WORD] = self.step | _LIVE_BITS[bucket]
         return now
 
     def leave(self) -> int:
@@ -99,13 +100,13 @@ class Timeline:
         self._bucket = outer
         words = self._words
         words[_LIVE] = now
-        words[_LIVE + 1] = self.step | _LIVE_BITS[outer]
+        words[_LIVE_WORD] = self.step | _LIVE_BITS[outer]
         return now
 
     def enter_microbatch(self, bucket: int, microbatch: int) -> None:
         """Like `enter`, and show the microbatch in the live line."""
         self.enter(bucket)
-        self._words[_LIVE + 1] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
+        self._words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
 
     def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
         """A collective of `nbytes` begins: show it in the collective line; returns the moment."""

@@ -48,6 +48,9 @@ T = TypeVar("T")
 HEARTBEAT_SECONDS = 0.5
 _HELD_STEPS = 8
 _MAX_STEP = _MAX_TOKENS = 0xFFFFFFFF
+_MAX_MICROBATCHES = 0xFFFF
+_SAMPLED = 3
+"""Every fourth step is looked at for what is sampled; digests are due in every eighth."""
 _MAX_BYTES = 1 << 60
 # Plain integers for the path of every step: operators of IntFlag cost a microsecond each.
 _STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
@@ -303,18 +306,29 @@ class Watch:
         if self.settle is not None:
             self.settle()
         number = self.step_number
-        self._look(number, loss, grad_norm)
+        numerics = self.numerics
+        # A finite number minus itself is 0: only others, and the first one, need a call.
+        told, norm_told = loss is not UNKNOWN_FLOAT, grad_norm is not UNKNOWN_FLOAT
+        if told and type(loss) is float and (loss - loss or not numerics.knows_loss):
+            numerics.note(number, NumericsSource.LOSS, loss)
+        if norm_told and type(grad_norm) is float:
+            numerics.note(number, NumericsSource.GRAD_NORM, grad_norm)
+        if number & _SAMPLED == _SAMPLED or numerics.pending:
+            self._sample(number)
         now, duration, totals = timeline.end_step()
         if timeline.collectives:
             timeline.write_collectives(now)
         flags |= timeline.flags
         if totals[_CHECKPOINT] or totals[_EVAL]:
             flags |= _AFTER_PAUSE
-        microbatches = min(timeline.microbatches, 0xFFFF)
+        microbatches = timeline.microbatches
+        if microbatches > _MAX_MICROBATCHES:
+            microbatches = _MAX_MICROBATCHES
         # The next step begins even if this one cannot be written.
         timeline.flags = timeline.microbatches = 0
         self.step_number = timeline.step = number + 1
-        tokens = min(max(int(tokens), 0), _MAX_TOKENS)
+        if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
+            tokens = min(max(int(tokens), 0), _MAX_TOKENS)
         record = (number, now, duration, *totals, tokens, microbatches, flags)
         if self._held or not (type(loss) is float and type(grad_norm) is float):
             self._held.append((record, loss, grad_norm))
@@ -326,12 +340,8 @@ class Watch:
         if flags & _FIRST:
             self._lifecycle(LifecycleEvent.FIRST_STEP, number, "")
 
-    def _look(self, step: int, loss: Scalar, grad_norm: Scalar) -> None:
-        """Look at the numbers of the step that ends, at its parameters and its device's memory."""
-        if type(loss) is float and loss is not UNKNOWN_FLOAT:
-            self.numerics.note(step, NumericsSource.LOSS, loss)
-        if type(grad_norm) is float and grad_norm is not UNKNOWN_FLOAT:
-            self.numerics.note(step, NumericsSource.GRAD_NORM, grad_norm)
+    def _sample(self, step: int) -> None:
+        """Look at the parameters and the device's memory, and write what came from devices."""
         now = time.monotonic_ns()
         self.numerics.end_step(step, now)
         self.digests.end_step(step, now)
