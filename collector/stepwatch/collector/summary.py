@@ -55,7 +55,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     checkpoints = {
         step: item for each, _ in job.ordered() for step, item in each.checkpoints.items()
     }
-    incidents = sorted(verdicts.incidents.values(), key=lambda item: item.opened_at)
+    incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
         **job_line(job, verdicts, now),
         **pace(job),
