@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import signal
 import subprocess
@@ -209,3 +210,26 @@ def test_metrics_are_the_declared_ones_and_never_nan(
     assert names.NODE_MEMORY_AVAILABLE.name + "{" not in generate_latest(agent.registry).decode()
     for rank in ranks:
         rank.ring.close()
+
+
+def test_pages_of_mapped_files_are_not_counted_as_memory(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.bin"
+    tokens.write_bytes(bytes(32 << 20))
+    before = process_facts(os.getpid(), 0).resident_bytes
+    with tokens.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert sum(mapped[at] for at in range(0, len(mapped), 4096)) == 0
+        read = process_facts(os.getpid(), 0).resident_bytes
+    held = b"x" * (32 << 20)
+    own = process_facts(os.getpid(), 0).resident_bytes
+    assert read - before < 8 << 20 < own - read <= len(held) + (8 << 20)
+
+
+def test_all_resident_memory_counts_where_the_kernel_tells_no_parts(tmp_path: Path) -> None:
+    folder = tmp_path / "7"
+    folder.mkdir()
+    (folder / "stat").write_text("7 (python) S " + " ".join(["3"] * 40))
+    assert process_facts(7, 0, tmp_path).resident_bytes == 3 * os.sysconf("SC_PAGE_SIZE")
+    (folder / "status").write_text(
+        "VmRSS:\t99 kB\nRssAnon:\t5 kB\nRssFile:\t9 kB\nRssShmem:\t2 kB\n"
+    )
+    assert process_facts(7, 0, tmp_path).resident_bytes == 7 * 1024

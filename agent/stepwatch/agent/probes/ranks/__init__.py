@@ -32,7 +32,12 @@ _MOST = 0xFFFFFFFF
 
 
 class ProcessFacts(NamedTuple):
-    """What `/proc/<pid>` tells; seconds are cumulated since the process began."""
+    """What `/proc/<pid>` tells; seconds are cumulated since the process began.
+
+    `resident_bytes` is anonymous and shared memory (RssAnon + RssShmem of proc(5)): pages of mapped
+    files, which the kernel can drop, are not the process's own. Where the kernel does not tell
+    them apart it is all resident memory.
+    """
 
     state: ProcessState
     cpu_seconds: float = 0.0
@@ -52,13 +57,23 @@ def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> Pro
             _STATES.get(fields[0], ProcessState.UNKNOWN),
             (int(fields[11]) + int(fields[12])) / _TICKS,
             _run_queue_seconds(folder),
-            int(fields[21]) * _PAGE,
+            _own_bytes(folder, int(fields[21]) * _PAGE),
             float(fields[9]),
         )
     except (FileNotFoundError, ProcessLookupError):
         return ProcessFacts(ProcessState.GONE)
     except (OSError, ValueError, IndexError):
         return ProcessFacts(ProcessState.UNKNOWN)
+
+
+def _own_bytes(folder: Path, resident: int) -> int:
+    """Anonymous and shared memory in bytes; `resident` where that is not told."""
+    try:
+        lines = (folder / "status").read_text(errors="replace").splitlines()
+        told = {name: text for name, _, text in (line.partition(":") for line in lines)}
+        return sum(int(told[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+    except (OSError, ValueError, LookupError):  # a kernel before 4.5, or a zombie
+        return resident
 
 
 def _run_queue_seconds(folder: Path) -> float:
