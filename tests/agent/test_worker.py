@@ -133,6 +133,22 @@ def test_sends_and_what_is_no_entry_are_left_out() -> None:
     assert (found.enqueued, found.completed) == (-1, -1)
 
 
+def test_sibling_groups_of_one_name_are_told_apart_by_their_members() -> None:
+    def label(ranks: object, desc: str = "mesh_tp") -> str:
+        raw = entry(1, process_group=["3", "mesh_tp"])
+        config = {"3": {"name": "3", "desc": desc, "ranks": ranks}}
+        return (
+            flight.parse(json.dumps({"entries": [raw], "pg_config": config}).encode())
+            .entries[0]
+            .group
+        )
+
+    assert label("[0, 1]") == "3 mesh_tp [0,1]"
+    many = [label(str(list(range(first, 64, 2)))) for first in (0, 1)]
+    assert many[0] != many[1] and all(each.endswith("]") and len(each) <= 32 for each in many)
+    assert label(None) == label([0]) == label("[0, 1]", "mesh_dp") == "3 mesh_tp"
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
@@ -145,7 +161,8 @@ _KEYS = ("collective_seq_id", "process_group", "is_p2p", "profiling_name", "inpu
 
 @given(st.lists(st.fixed_dictionaries({}, optional={key: _JSON for key in _KEYS}) | _JSON), _JSON)
 def test_any_json_is_read_or_refused(entries: list[object], status: object) -> None:
-    found = flight.parse(json.dumps({"entries": entries, "pg_status": status}).encode())
+    document = {"entries": entries, "pg_status": status, "pg_config": status}
+    found = flight.parse(json.dumps(document).encode())
     assert len(found.entries) <= len(entries)
 
 

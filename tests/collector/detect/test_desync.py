@@ -52,6 +52,19 @@ def test_a_rank_that_is_behind_or_in_another_group_disagrees_with_nobody() -> No
     assert from_flight({0: ahead, 1: behind, 2: elsewhere}) is None
 
 
+def test_other_sizes_in_groups_that_only_share_a_name_are_no_mismatch() -> None:
+    def between(one: str, other: str) -> bool:
+        calls = (
+            recorded((1, "all_reduce", "9"), group=one),
+            recorded((1, "all_reduce", "8"), group=other),
+        )
+        return from_flight(dict(enumerate(calls))) is not None
+
+    assert not between("3 mesh_tp", "3 mesh_tp"), "nobody knows whether they are one group"
+    assert not between("3 mesh_tp [0,1]", "3 mesh_tp [2,3]")
+    assert between("3 mesh_tp [0,1]", "3 mesh_tp [0,1]")
+
+
 def test_uneven_operations_may_be_uneven() -> None:
     assert (
         from_flight({0: recorded((1, "all_to_all", "9")), 1: recorded((1, "all_to_all", "8"))})

@@ -237,6 +237,7 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("process_state", "<u2"),
         ("cpu_seconds", "<f4"),
         ("run_queue_seconds", "<f4"),
+        # Anonymous and shared memory, without pages of mapped files; 0 is unknown.
         ("resident_bytes", "<u8"),
         ("overruns", "<u4"),
         ("torn", "<u4"),
@@ -264,7 +265,8 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("stack", "S512"),
         ("note", "S96"),
     ],
-    # Newest entries of a suspect rank's flight recorder, one row each.
+    # Newest entries of a suspect rank's flight recorder, one row each. `group` is torch's name and
+    # description, then the members or their checksum in brackets where torch tells them.
     Kind.FLIGHT: [
         ("group", "S32"),
         ("collective_seq", "<u8"),
@@ -347,6 +349,8 @@ RING_KINDS = frozenset(
 """Kinds that ranks write; the agent writes the others."""
 
 UNKNOWN_FLOAT = float("nan")
+WORLD_GROUP = "0"
+"""Name of the group of all ranks in FLIGHT: torch counts its groups from 0."""
 
 
 def text_bytes(text: str, size: int) -> bytes:

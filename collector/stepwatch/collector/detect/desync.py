@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stepwatch.collector.detect.finding import NO_RANK, Finding, told
 from stepwatch.collector.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.records import OP_NAMES, Op
+from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op
 
 _SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 """Operations to which all members must pass as much; all-to-all and gathers may be uneven."""
@@ -43,7 +43,11 @@ class Mismatch(NamedTuple):
 
 
 def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
-    """The first collective of a group that its members do not agree on, by their recorders."""
+    """The first collective of a group that its members do not agree on, by their recorders.
+
+    Sibling groups may share their name; sizes are compared only where all ranks are known to be
+    members of the same one.
+    """
     seen: dict[tuple[str, int], dict[int, FlightEntry]] = {}
     for rank, diagnosis in diagnoses.items():
         for entry in diagnosis.flight:
@@ -53,10 +57,19 @@ def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
             said = {rank: entry.op for rank, entry in entries.items()}
             return Mismatch(Cause.MISMATCHED_ORDER, group, number, said)
         same_size = next(iter(entries.values())).op.startswith(_SAME_SIZE)
-        if same_size and len({entry.sizes for entry in entries.values()}) > 1:
+        if (
+            same_size
+            and _is_one_group(group)
+            and len({entry.sizes for entry in entries.values()}) > 1
+        ):
             said = {rank: f"{entry.op} of [{entry.sizes}]" for rank, entry in entries.items()}
             return Mismatch(Cause.MISMATCHED_SHAPE, group, number, said)
     return None
+
+
+def _is_one_group(label: str) -> bool:
+    """Whether a recorder's label names one group: it has members, or is that of all ranks."""
+    return label.endswith("]") or label.split(" ")[0] == WORLD_GROUP
 
 
 def from_lines(entered: list[Entered], groups: Mapping[int, str]) -> Mismatch | None:

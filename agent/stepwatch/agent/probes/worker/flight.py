@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any, NamedTuple
+
+from stepwatch.signals.records import DTYPES, WORLD_GROUP, Kind, text_bytes
 
 PER_GROUP = 16
 """Newest entries kept of each process group."""
 MAX_GROUPS = 16
 _MOST = (1 << 63) - 1
-WORLD_GROUP = "0"
-"""Name of the default process group: torch counts them from 0."""
+_MEMBERS_BYTES = 12
+"""Members longer than this are told as a checksum: it is enough to tell groups apart."""
+_GROUP_BYTES = DTYPES[Kind.FLIGHT]["group"].itemsize
 
 
 class Entry(NamedTuple):
-    """One collective of one group: its number there, operation, input sizes and state."""
+    """One collective of one group: its number there, operation, input sizes and state.
+
+    `group` is torch's name and description of it, and its members in brackets where they are known.
+    """
 
     group: str
     collective_seq: int
@@ -44,8 +51,10 @@ def parse(body: bytes) -> Flight:
     if not isinstance(document, dict) or not isinstance(document.get("entries"), list):
         raise ValueError("the answer is not a flight recorder's")
     status = _dict(_dict(document.get("pg_status")).get(WORLD_GROUP))
+    groups = _dict(document.get("pg_config"))
+    found = (_entry(raw, groups) for raw in document["entries"])
     return Flight(
-        _newest([entry for raw in document["entries"] if (entry := _entry(raw)) is not None]),
+        _newest([entry for entry in found if entry is not None]),
         _number(status.get("last_enqueued_collective")),
         _number(status.get("last_completed_collective")),
     )
@@ -62,7 +71,7 @@ def _newest(entries: list[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for group in kept.values() for entry in reversed(group))
 
 
-def _entry(raw: Any) -> Entry | None:
+def _entry(raw: Any, groups: dict[str, Any]) -> Entry | None:
     """One entry; None for sends and receives, which are numbered apart, and for what is none."""
     if not isinstance(raw, dict) or raw.get("is_p2p"):
         return None
@@ -70,10 +79,27 @@ def _entry(raw: Any) -> Entry | None:
     group = raw.get("process_group")
     if number < 0 or not isinstance(group, list) or not group:
         return None
-    # The description may differ between ranks; the name torch gave the group does not.
-    name = " ".join(str(part) for part in group[:2] if isinstance(part, str))
     op = str(raw.get("profiling_name", ""))[:64].rpartition(":")[2]
-    return Entry(name[:64], number, op, _sizes(raw.get("input_sizes")), str(raw.get("state"))[:16])
+    label = _label([part for part in group[:2] if isinstance(part, str)], groups)
+    return Entry(label, number, op, _sizes(raw.get("input_sizes")), str(raw.get("state"))[:16])
+
+
+def _label(parts: list[str], groups: dict[str, Any]) -> str:
+    """Name and description, then the members where `groups` has them.
+
+    Groups that split one mesh share name and description; only their members tell them apart. Two
+    groups of one rank may share the name too: then torch tells the members of one, with its
+    description.
+    """
+    name = " ".join(parts)
+    told = _dict(groups.get(parts[0])) if parts else {}
+    ranks = told.get("ranks")
+    if not isinstance(ranks, str) or told.get("desc") not in parts[1:]:
+        return text_bytes(name, _GROUP_BYTES).decode()
+    members = "[" + ranks.strip("[] ").replace(" ", "") + "]"
+    if len(members) > _MEMBERS_BYTES or not members.isascii():
+        members = f"[{zlib.crc32(members.encode()):08x}]"
+    return text_bytes(name, _GROUP_BYTES - len(members) - 1).decode() + " " + members
 
 
 def _sizes(value: Any) -> str:
