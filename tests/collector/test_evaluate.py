@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from stepwatch.collector import summary
+from stepwatch.collector.evaluate import ABANDONED_SECONDS
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
@@ -251,3 +253,27 @@ def test_ranks_that_fail_end_the_job_as_failed(store: Store, clock: HandClock) -
     site.run(20, silent=("node-0",))
     assert site.view()["state"] == "failed"
     assert site.incidents() == [("rank-failed", "open", 1)]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_is_said_of_a_failed_attempt_ends_when_nobody_comes_back(
+    store: Store, clock: HandClock, restarted: bool
+) -> None:
+    site = Site(store, clock)
+    site.run(20)
+    site.send({Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, range(4))})
+    site.run(20, silent=("node-0",))
+    if restarted:
+        site.send({Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}, attempt=1)
+        site.service.evaluate()
+    kind, state, _ = site.incidents()[0]
+    assert (kind, state) == ("rank-failed", "open")
+    clock.advance(ABANDONED_SECONDS - 60.0)
+    site.service.evaluate()
+    assert site.incidents()[0][:2] == ("rank-failed", "open")
+    clock.advance(61.0)
+    site.service.evaluate()
+    assert {each[1] for each in site.incidents()} == {"ended"}
+    again = Service(store, clock)
+    again.evaluate()
+    assert again.jobs_now()[0][0][1].open_incidents() == []

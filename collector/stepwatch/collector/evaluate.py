@@ -75,19 +75,20 @@ class Evaluator:
         now = self._clock.wall_ns() / NANOSECONDS
         verdicts = self.verdicts.setdefault(job.name, Verdicts())
         attempt = job.current
-        if verdicts.settled_at == job.received_s:
+        abandoned = is_abandoned(attempt, now)
+        if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
             return
         changed = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
         self._paces.keep(job)
         scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS, self._paces, wall_s=now)
-        failed = find_ended(scene)
+        failed = [] if abandoned else find_ended(scene)
         verdicts.findings = failed or ([] if ended else find(scene))
         verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
         frozen = lost or max(scene.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
         moment = _moment(scene, frozen=frozen and not failed, ended=ended)
-        before, others = _of_failed_attempt(job, verdicts.incidents.values())
+        before, others = _of_failed_attempt(job, verdicts.incidents.values(), abandoned)
         moved = advance(others, verdicts.findings, moment)
         if before is not None:
             earlier = Scene(job, scene.now_s, self._paces, wall_s=now, attempt=before)
@@ -141,12 +142,13 @@ def _moment(scene: Scene, *, frozen: bool, ended: bool) -> Moment:
 
 
 def _of_failed_attempt(
-    job: LiveJob, incidents: Iterable[Incident]
+    job: LiveJob, incidents: Iterable[Incident], abandoned: bool
 ) -> tuple[Attempt | None, list[Incident]]:
-    """The attempt before the newest while that one makes no progress, and the incidents that say
-    nothing about why it failed."""
+    """The attempt before the newest while that one makes no progress, None once the job is
+    abandoned; and the incidents that say nothing about why it failed."""
     attempts = [attempt for attempt, _ in job.ordered()]
-    before = attempts[-2] if len(attempts) > 1 and not len(attempts[-1].ledger) else None
+    waits = len(attempts) > 1 and not len(attempts[-1].ledger) and not abandoned
+    before = attempts[-2] if waits else None
     others = [
         incident
         for incident in incidents
@@ -159,6 +161,11 @@ def has_ended(attempt: Attempt, now: float) -> bool:
     """Whether nothing more is expected of the attempt."""
     if attempt.finished or (attempt.failed and _all_gone(attempt)):
         return True
+    return is_abandoned(attempt, now)
+
+
+def is_abandoned(attempt: Attempt, now: float) -> bool:
+    """Whether it has been silent for so long that nobody will come back to it."""
     return now - attempt.received_s > ABANDONED_SECONDS
 
 
