@@ -8,7 +8,7 @@ import pytest
 from stepwatch.collector.beginning import KEPT_STEPS, LEAST_STEPS, Beginning
 from stepwatch.collector.ledger import WARMUP_STEPS
 from stepwatch.collector.live import Heard, LiveJob
-from stepwatch.collector.paces import Paces
+from stepwatch.collector.paces import Paces, beginning_of, held_against
 from stepwatch.collector.service import Service
 from stepwatch.signals.records import Kind
 
@@ -100,3 +100,24 @@ def test_the_beginning_is_kept_and_nothing_else() -> None:
     young = Beginning()
     young.add(step_rows(range(WARMUP_STEPS + LEAST_STEPS - 1), range(4)))
     assert young.seconds(4) == {}
+
+
+def restarted(seconds: float, tokens: int, seconds_later: float, tokens_later: int) -> LiveJob:
+    """A job whose second attempt has other steps."""
+    job = LiveJob(JOB)
+    for attempt, (each, held) in enumerate(((seconds, tokens), (seconds_later, tokens_later))):
+        for item in run_segments(40, seconds=each):
+            item.tables[Kind.STEP]["tokens"] = held
+            job.apply(item._replace(key=item.key._replace(attempt=attempt)), Heard(EPOCH, 0.0))
+    return job
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tokens_later", "attempt"), [(100, 101, 0), (100, 200, 1), (0, 0, 1), (100, 0, 1)]
+)
+def test_only_an_attempt_of_as_many_tokens_is_the_past(
+    tokens: int, tokens_later: int, attempt: int
+) -> None:
+    job = restarted(0.2, tokens, 0.5, tokens_later)
+    assert held_against(job).number == attempt
+    assert np.median(beginning_of(job).seconds) == pytest.approx((0.2, 0.5)[attempt])

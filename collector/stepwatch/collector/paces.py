@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -72,12 +73,32 @@ def course_of(attempt: Attempt, steps: slice) -> Course:
 
 
 def beginning_of(job: LiveJob) -> Course:
-    """The first steps of the oldest attempt as large as the newest one; empty if too few."""
-    world = job.current.world
-    first_steps = slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS)
+    """The first steps of the attempt of `held_against`; empty if too few."""
+    course = course_of(held_against(job), _FIRST_STEPS)
+    return course if len(course.steps) >= LEAST_BASELINE_STEPS else course.part(slice(0))
+
+
+def held_against(job: LiveJob) -> Attempt:
+    """The oldest attempt with the size and tokens per step of the newest one, else that one itself.
+
+    Where tokens are not known a restart may have changed what a step holds.
+    """
+    newest = job.current
+    tokens = _tokens_per_step(newest)
     for attempt, _ in job.ordered():
-        if attempt.world == world:
-            course = course_of(attempt, first_steps)
-            if len(course.steps) >= LEAST_BASELINE_STEPS:
-                return course
-    return course_of(job.current, slice(0, 0))
+        if attempt.world != newest.world or not tokens > 0:
+            continue
+        if abs(_tokens_per_step(attempt) / tokens - 1) < _SAME_TOKENS:
+            return attempt
+    return newest
+
+
+def _tokens_per_step(attempt: Attempt) -> float:
+    """Median over the first steps; NaN while there are too few, 0 where it is not recorded."""
+    tokens = course_of(attempt, _FIRST_STEPS).tokens
+    return float(np.median(tokens)) if len(tokens) >= LEAST_BASELINE_STEPS else math.nan
+
+
+_FIRST_STEPS = slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS)
+_SAME_TOKENS = 0.05
+"""Texts of many lengths give medians over 20 steps that differ a little."""

@@ -9,7 +9,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import usable_steps
 from stepwatch.collector.detect.throughput_regression import Shift
 from stepwatch.collector.ledger import WARMUP_STEPS
-from stepwatch.collector.paces import beginning_of, course_of
+from stepwatch.collector.paces import beginning_of, course_of, held_against
 from stepwatch.collector.window import COLUMNS
 
 from .scene import Scene
@@ -34,7 +34,8 @@ def find(scene: Scene) -> list[Finding]:
 
 def _shift(scene: Scene) -> Shift | None:
     """What part of a step grew most since the first steps; None while that is unknown."""
-    past, window = scene.beginning, scene.window
+    attempt, window = held_against(scene.job), scene.window
+    past = attempt.beginning.seconds(attempt.world)
     usable = usable_steps(window, WARMUP_STEPS)
     if not past or not usable.any():
         return None
