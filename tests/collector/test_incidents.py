@@ -296,3 +296,15 @@ def test_symptoms_are_bounded_and_the_newest_stay() -> None:
     (cause,) = story.turn(finding(), *many[5:])
     assert len(cause.symptoms) == MAX_SYMPTOMS
     assert {item["seen_at"] for item in cause.symptoms} == {story.now}
+
+
+def test_documents_of_other_versions_are_read() -> None:
+    (opened,) = Story().turn(finding())
+    document = opened.document()
+    assert incident_from({**document, "of_tomorrow": {"x": 1}}) == incident_from(document)
+    known = {name: document[name] for name in ("id", "key", "kind", "job", "attempt")}
+    old = incident_from(known)
+    assert (old.id, old.state, old.rank, old.symptoms) == (opened.id, ENDED, NO_RANK, [])
+    assert Story().turn(finding()) and json.dumps(old.document())
+    for name in document:
+        incident_from({key: value for key, value in document.items() if key != name})

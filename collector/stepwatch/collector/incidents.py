@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from stepwatch.collector.causes import Group, identity, join
@@ -91,8 +91,23 @@ def runbook_values(document: dict[str, Any]) -> dict[str, str]:
 
 
 def incident_from(document: dict[str, Any]) -> Incident:
-    """Read `document()` back."""
-    return Incident(**document)
+    """Read `document()` back; of another version, fields it has more are dropped, others blank."""
+    known = {name: document[name] for name in _FIELDS if name in document}
+    return Incident(**{**_BLANK, **known})
+
+
+_FIELDS = tuple(each.name for each in fields(Incident))
+_BLANK: dict[str, Any] = {
+    **dict.fromkeys(("id", "key", "kind", "job", "phase", "cause", "summary"), ""),
+    **dict.fromkeys(("alert", "runbook"), ""),
+    **dict.fromkeys(("attempt", "since_step", "rank"), -1),
+    **dict.fromkeys(("began_at", "opened_at", "last_seen_at"), 0.0),
+    **dict.fromkeys(("detected_after_seconds", "device_seconds_lost"), 0.0),
+    **dict.fromkeys(("resolved_at", "slowdown_ratio", "throughput_lost_ratio"), None),
+    "state": ENDED,
+    "node": UNKNOWN_NODE,
+}
+"""Of fields that are always there; a state that is not known is over."""
 
 
 @dataclass(frozen=True)
