@@ -60,7 +60,16 @@ def test_a_peer_that_loses_its_connections_to_an_interrupted_rank_has_not_failed
     interrupted = gone(0, 10.0, 1, "KeyboardInterrupt: ", 9.0)
     assert named(interrupted, gone(1, 10.2, 1, LOST, 9.5), world=2) == []
     assert named(interrupted, gone(1, 10.2, 1, LOST, 8.5), world=2) == [(1, "exception")]
-    assert named(gone(0, 9.0, ASKED), gone(1, 10.2, 1, LOST, 9.5), world=2) == [(1, "exception")]
+
+
+def test_the_only_rank_that_sigterm_ended_while_the_others_lived_on_is_the_cause() -> None:
+    lost = gone(1, 10.2, 1, LOST, 9.5)
+    assert named(gone(0, 9.0, ASKED), lost, world=2) == [(0, "process-gone")]
+    assert named(gone(0, 9.0, ASKED), lost, gone(2, 10.3, ASKED)) == [(0, "process-gone")]
+    assert named(gone(0, 9.0, ASKED), gone(1, 700.0, ABORTED), world=2) == [(0, "process-gone")]
+    assert named(gone(0, 9.6, ASKED), lost, world=2) == [(1, "exception")], "it came after"
+    asked = [gone(0, 9.49, ASKED), lost, gone(2, 9.51, ASKED)]
+    assert named(*asked) == [(1, "exception")], "somebody asked them all"
 
 
 def test_without_exit_codes_the_order_must_be_clear() -> None:

@@ -21,6 +21,7 @@ class Thresholds(NamedTuple):
 
     together_seconds: float
     settle_seconds: float
+    preempted_seconds: float
 
 
 LIMITS = load("rank_failed", Thresholds)
@@ -28,7 +29,8 @@ LIMITS = load("rank_failed", Thresholds)
 
 UNKNOWN_EXIT = -1
 _SIGNALLED = 128
-_ASKED_TO_STOP = (_SIGNALLED + signal.SIGTERM, _SIGNALLED + signal.SIGINT)
+_TERMINATED = _SIGNALLED + signal.SIGTERM
+_ASKED_TO_STOP = (_TERMINATED, _SIGNALLED + signal.SIGINT)
 _INTERRUPT = "KeyboardInterrupt"
 _ORDERLY = (_INTERRUPT, "SystemExit: 0", "SystemExit: 75")
 _SYMPTOMS = (
@@ -79,6 +81,7 @@ def detect(
     causes = [end for end in failed if not _is_symptom(end)]
     if not causes and not _interrupted_before(failed, ends):
         causes = failed
+    causes = _asked_alone(ends, failed, limits) or causes
     if not causes:
         return []
     first = min(causes, key=lambda end: end.at)
@@ -89,6 +92,18 @@ def detect(
         ):
             return []  # all at once, and nobody said why: somebody asked them to stop
     return [_finding(first, ends, now)]
+
+
+def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
+    """The one rank that SIGTERM ended while the others lived on, only to fail later; none else."""
+    began = min((end.at for end in failed), default=-math.inf)
+    stopped = [end for end in ends if end.exit_code == _TERMINATED and not end.finished]
+    first = min((end.at for end in stopped), default=math.inf)
+    if first >= began:
+        return []
+    early = max(began, first + limits.together_seconds)
+    alone = [end for end in stopped if end.at < early]
+    return alone if len(alone) == 1 else []
 
 
 def _has_failed(end: RankEnd) -> bool:

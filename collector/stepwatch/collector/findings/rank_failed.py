@@ -21,9 +21,15 @@ def find(scene: Scene) -> list[Finding]:
     waited = scene.now_s - min(heard, default=scene.now_s)
     if len(ends) < attempt.world and waited < rank_failed.LIMITS.settle_seconds:
         return []
-    stops = (LifecycleEvent.PREEMPTION,)
-    preempted = any(fact.event in stops for fact in attempt.lifecycle)
+    preempted = _is_preempted(attempt)
     return rank_failed.detect(ends, attempt.world, preempted, scene.wall_s, rank_failed.LIMITS)
+
+
+def _is_preempted(attempt: Attempt) -> bool:
+    """Whether a notice of preemption still held when the newest step ended."""
+    oldest = attempt.newest_s - rank_failed.LIMITS.preempted_seconds
+    stops = (fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.PREEMPTION)
+    return any(fact.at >= oldest for fact in stops)
 
 
 def rank_ends(attempt: Attempt) -> list[rank_failed.RankEnd]:
