@@ -42,7 +42,7 @@ def job(absent: RankSituation) -> list[RankSituation]:
     ],
 )
 def test_each_cause(changes: dict[str, Any], cause: str) -> None:
-    (finding,) = detect(job(ABSENT._replace(**changes)), 0.5, True, LIMITS)
+    (finding,) = detect(job(ABSENT._replace(**changes)), 0.5, 0.5, LIMITS)
     assert (finding.rank, finding.phase, finding.cause) == (2, "forward", cause)
     assert finding.began_ago_seconds == 30.0
     assert "rank 2 did not arrive" in finding.summary
@@ -52,63 +52,65 @@ def test_each_cause(changes: dict[str, Any], cause: str) -> None:
 @pytest.mark.parametrize("state", [ProcessState.STOPPED, ProcessState.GONE])
 def test_a_dead_or_stopped_rank_is_named_even_inside_a_collective(state: ProcessState) -> None:
     ranks = job(WAITER._replace(rank=3, process=state))
-    assert [item.rank for item in detect(ranks, 0.5, True, LIMITS)] == [3]
+    assert [item.rank for item in detect(ranks, 0.5, 0.5, LIMITS)] == [3]
 
 
 def test_a_waiting_rank_blocked_for_a_moment_is_not_blamed() -> None:
     ranks = job(ABSENT)
     ranks[0] = ranks[0]._replace(process=ProcessState.UNINTERRUPTIBLE)
-    assert [item.rank for item in detect(ranks, 0.5, True, LIMITS)] == [2]
+    assert [item.rank for item in detect(ranks, 0.5, 0.5, LIMITS)] == [2]
 
 
 def test_all_wait_or_none_does_is_nobody() -> None:
-    (finding,) = detect(job(WAITER._replace(rank=1)), 0.5, True, LIMITS)
+    (finding,) = detect(job(WAITER._replace(rank=1)), 0.5, 0.5, LIMITS)
     assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
     nobody = [ABSENT._replace(rank=rank) for rank in range(4)]
-    assert [item.rank for item in detect(nobody, 0.5, True, LIMITS)] == [NO_RANK]
+    assert [item.rank for item in detect(nobody, 0.5, 0.5, LIMITS)] == [NO_RANK]
 
 
 def test_of_two_absent_the_one_behind() -> None:
     ranks = job(ABSENT)
     ranks[1] = ABSENT._replace(rank=1, step=49)
-    assert [item.rank for item in detect(ranks, 0.5, True, LIMITS)] == [1]
+    assert [item.rank for item in detect(ranks, 0.5, 0.5, LIMITS)] == [1]
 
 
 def test_a_single_rank_can_hang() -> None:
-    assert [item.rank for item in detect([ABSENT], 0.5, True, LIMITS)] == [2]
+    assert [item.rank for item in detect([ABSENT], 0.5, 0.5, LIMITS)] == [2]
 
 
 def test_one_moving_rank_is_no_hang() -> None:
     ranks = job(ABSENT)
     ranks[3] = ranks[3]._replace(moved_age=0.1)
-    assert detect(ranks, 0.5, True, LIMITS) == []
+    assert detect(ranks, 0.5, 0.5, LIMITS) == []
 
 
 def test_nothing_known_says_nothing() -> None:
-    assert detect([], 0.5, True, LIMITS) == []
+    assert detect([], 0.5, 0.5, LIMITS) == []
 
 
 @pytest.mark.parametrize(
-    ("phase", "median", "first_done", "seconds"),
+    ("phase", "median", "longest", "seconds"),
     [
-        (Phase.FORWARD, 0.1, True, LIMITS.least_seconds),
-        (Phase.FORWARD, 10.0, True, 10.0 * LIMITS.step_multiple),
-        (Phase.FORWARD, math.nan, True, LIMITS.first_step_seconds),
-        (Phase.FORWARD, 0.1, False, LIMITS.first_step_seconds),
-        (Phase.CHECKPOINT, 0.1, True, LIMITS.pause_seconds),
-        (Phase.EVAL, 0.1, True, LIMITS.pause_seconds),
+        (Phase.FORWARD, 0.1, 0.3, LIMITS.least_seconds),
+        (Phase.FORWARD, 10.0, 90.0, 10.0 * LIMITS.step_multiple),
+        (Phase.FORWARD, math.nan, math.nan, LIMITS.first_step_seconds),
+        (Phase.FORWARD, math.nan, 0.1, LIMITS.early_seconds),
+        (Phase.FORWARD, math.nan, 20.0, 20.0 * LIMITS.step_multiple),
+        (Phase.FORWARD, math.nan, 500.0, LIMITS.first_step_seconds),
+        (Phase.CHECKPOINT, math.nan, 0.1, LIMITS.pause_seconds),
+        (Phase.EVAL, 0.1, 0.1, LIMITS.pause_seconds),
     ],
 )
 def test_phases_have_their_allowance(
-    phase: Phase, median: float, first_done: bool, seconds: float
+    phase: Phase, median: float, longest: float, seconds: float
 ) -> None:
     def standing(age: float) -> list[RankSituation]:
         ranks = [item._replace(moved_age=age) for item in job(ABSENT)]
         return [ranks[0], ranks[1], ranks[2]._replace(phase=phase), ranks[3]]
 
-    assert allowed_seconds(standing(1.0), median, first_done, LIMITS) == seconds
-    assert detect(standing(seconds * 0.99), median, first_done, LIMITS) == []
-    assert len(detect(standing(seconds * 1.01), median, first_done, LIMITS)) == 1
+    assert allowed_seconds(standing(1.0), median, longest, LIMITS) == seconds
+    assert detect(standing(seconds * 0.99), median, longest, LIMITS) == []
+    assert len(detect(standing(seconds * 1.01), median, longest, LIMITS)) == 1
 
 
 @given(
@@ -128,6 +130,6 @@ def test_any_situation_is_at_most_one_finding(
     inside: bool,
 ) -> None:
     odd = RankSituation(2, 2**32 - 1, phase, 65535, waiting, inside, op, *ages, process)
-    found = detect([odd, *job(ABSENT)[:2]], 0.5, True, LIMITS)
+    found = detect([odd, *job(ABSENT)[:2]], 0.5, 0.5, LIMITS)
     assert len(found) <= 1
     assert all(finding.rank in (NO_RANK, 0, 1, 2) for finding in found)

@@ -24,6 +24,7 @@ class Thresholds(NamedTuple):
     least_seconds: float
     step_multiple: float
     first_step_seconds: float
+    early_seconds: float
     pause_seconds: float
     heartbeat_seconds: float
 
@@ -98,11 +99,12 @@ def missed_collectives(diagnoses: Mapping[int, Diagnosis]) -> list[Missed]:
 def detect(
     ranks: list[RankSituation],
     median_step: float,
-    first_done: bool,
+    longest_step: float,
     limits: Thresholds,
     asked: Asked = NOBODY_ASKED,
 ) -> list[Finding]:
-    """One finding if nothing moves; `median_step` in seconds, NaN while unknown.
+    """One finding if nothing moves; `median_step` in seconds, NaN while unknown, and `longest_step`
+    that of the attempt so far, NaN before the first step has ended.
 
     `ranks` leaves out those that have finished. No rank known is no finding: that is for the
     telemetry detector.
@@ -110,7 +112,7 @@ def detect(
     if not ranks:
         return []
     still = min(situation.moved_age for situation in ranks)
-    if still < allowed_seconds(ranks, median_step, first_done, limits):
+    if still < allowed_seconds(ranks, median_step, longest_step, limits):
         return []
     missing = [item for item in ranks if not item.waiting and not item.in_collective]
     lacking = missed_collectives(asked.diagnoses)
@@ -119,13 +121,16 @@ def detect(
 
 
 def allowed_seconds(
-    ranks: list[RankSituation], median_step: float, first_done: bool, limits: Thresholds
+    ranks: list[RankSituation], median_step: float, longest_step: float, limits: Thresholds
 ) -> float:
     """How long all ranks may be silent in the phase they are in."""
     if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
         return limits.pause_seconds
-    if not first_done or math.isnan(median_step):
+    if math.isnan(longest_step):
         return limits.first_step_seconds
+    if math.isnan(median_step):
+        early = max(limits.early_seconds, limits.step_multiple * longest_step)
+        return min(early, limits.first_step_seconds)
     return max(limits.least_seconds, limits.step_multiple * median_step)
 
 

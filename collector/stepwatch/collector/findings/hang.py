@@ -20,7 +20,8 @@ def find(scene: Scene) -> list[Finding]:
     if _is_finishing(scene.attempt, situations):
         return []
     found = asked(scene.attempt)
-    return hang.detect(situations, ledger.baseline(), len(ledger) > 0, hang.LIMITS, found)
+    longest = float(ledger.rows["longest"].max(initial=0.0)) if len(ledger) else math.nan
+    return hang.detect(situations, ledger.baseline(), longest, hang.LIMITS, found)
 
 
 def _is_finishing(attempt: Attempt, ranks: list[hang.RankSituation]) -> bool:
