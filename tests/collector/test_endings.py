@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from stepwatch.collector.detect import hang as detector
+from stepwatch.collector.detect import rank_failed as detector_of_failures
 from stepwatch.collector.detect.non_finite import LIMITS
-from stepwatch.collector.findings import Scene, hang, non_finite
+from stepwatch.collector.diagnoses import Diagnoses
+from stepwatch.collector.findings import Scene, hang, non_finite, rank_failed
 from stepwatch.collector.live import Attempt, Heard, LiveJob
 from stepwatch.collector.memory import Memory
 from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent, NumericsSource
@@ -91,3 +94,52 @@ def test_each_attempt_loses_what_the_earliest_later_one_redid() -> None:
         (2, 50),
         (3, None),
     ]
+
+
+def failed_after(notice_at: float) -> list[tuple[str, int]]:
+    """A job of half a second a step that is told of a preemption, and raises at 1,000 s."""
+    job = LiveJob(JOB)
+    steps = step_rows(range(2000), range(2), 0.5)
+    ended = lifecycle_rows(LifecycleEvent.FAILURE, range(2), at=1000.0)
+    ended["text"] = b"ValueError: no"
+    stop = lifecycle_rows(LifecycleEvent.PREEMPTION, [0], at=notice_at)
+    told = {
+        Kind.RANK_STATE: state_rows(range(2), 2, 1000.0),
+        Kind.STEP: steps,
+        Kind.LIFECYCLE: np.concatenate([stop, ended]),
+    }
+    job.apply(segment(1, told), Heard(0.0, 0.0))
+    return [(item.kind.value, item.rank) for item in rank_failed.find(Scene(job, 10.0, wall_s=0.0))]
+
+
+def test_a_preemption_that_was_called_off_silences_nothing() -> None:
+    limit = detector_of_failures.LIMITS.preempted_seconds
+    assert failed_after(999.0) == failed_after(1001.0 - limit) == []
+    assert failed_after(999.0 - limit) == [("rank-failed", 0)]
+
+
+@pytest.mark.parametrize(("steps", "after", "found"), [(0, 300, 0), (2, 25, 0), (2, 35, 1)])
+def test_a_hang_in_the_first_steps_is_found_by_the_longest_of_them(
+    steps: int, after: float, found: int
+) -> None:
+    job = LiveJob(JOB)
+    told = {
+        Kind.RANK_STATE: state_rows(range(4), 4, 1000.0, steps, after),
+        Kind.STEP: step_rows(range(steps), range(4)),
+    }
+    job.apply(segment(1, told), Heard(0.0, 100.0))
+    assert len(hang.find(Scene(job, 100.0))) == found
+
+
+def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
+    asked = np.zeros(60, dtype=DTYPES[Kind.DIAGNOSIS])
+    asked["rank"], asked["time_ns"] = np.tile([2, 0, 7], 20), range(60)
+    flights = np.zeros(600, dtype=DTYPES[Kind.FLIGHT])
+    flights["rank"], flights["collective_seq"] = np.tile([0, 1, 2], 200), range(600)
+    known = Diagnoses()
+    known.take(asked, flights, 4)
+    assert {rank: item.at_ns for rank, item in known.of.items()} == {0: 58, 2: 57}
+    for rank, item in known.of.items():
+        assert [each.number for each in item.flight] == list(range(600))[rank::3]
+    known.take(asked[:1], flights[:0], 4)
+    assert known.of[2].flight == ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import GilState
 from stepwatch.signals.wire import Rows
@@ -58,8 +60,11 @@ class Diagnoses:
 
     def take(self, rows: Rows | None, flights: Rows | None, world: int) -> None:
         """Take DIAGNOSIS rows and the FLIGHT rows that came with them."""
-        for row in rows if rows is not None else ():
-            rank = int(row["rank"])
+        if rows is None:
+            return
+        newest = {int(row["rank"]): row for row in rows}
+        recorded = _by_rank(flights)
+        for rank, row in newest.items():
             if not 0 <= rank < world:
                 continue
             gil = int(row["gil"])
@@ -74,12 +79,21 @@ class Diagnoses:
                 _text(row["line"]),
                 _text(row["stack"]),
                 _text(row["note"]),
-                _entries(flights, rank),
+                _entries(recorded.get(rank)),
             )
 
 
-def _entries(rows: Rows | None, rank: int) -> tuple[FlightEntry, ...]:
-    mine = rows[rows["rank"] == rank][-MAX_ENTRIES:] if rows is not None else ()
+def _by_rank(rows: Rows | None) -> dict[int, Rows]:
+    """The rows of each rank in their order, all ranks at once."""
+    if rows is None or not len(rows):
+        return {}
+    ordered = rows[np.argsort(rows["rank"], kind="stable")]
+    parts = np.split(ordered, np.flatnonzero(np.diff(ordered["rank"])) + 1)
+    return {int(part["rank"][0]): part for part in parts}
+
+
+def _entries(rows: Rows | None) -> tuple[FlightEntry, ...]:
+    mine = rows[-MAX_ENTRIES:] if rows is not None else ()
     return tuple(
         FlightEntry(
             _text(row["group"]),
