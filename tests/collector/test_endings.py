@@ -12,12 +12,13 @@ from stepwatch.collector.diagnoses import Diagnoses
 from stepwatch.collector.findings import Scene, hang, non_finite, rank_failed
 from stepwatch.collector.live import Attempt, Heard, LiveJob
 from stepwatch.collector.memory import Memory
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent, NumericsSource
+from stepwatch.collector.numerics import MAX_SCALED_OF_STEP
+from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, LifecycleEvent, NumericsSource
 from stepwatch.signals.wire import Rows
 
 from .made import JOB, lifecycle_rows, run_segments, segment, state_rows, step_rows
 
-STEPS = 40
+STEPS, SCALER_STEPS = 40, LIMITS.scaler_steps
 
 
 def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> Scene:
@@ -70,6 +71,20 @@ def test_a_second_overflow_is_told_after_the_first_was_got_over() -> None:
     scene.attempt.numerics.add(bad_rows(58), 4)
     (finding,) = non_finite.find(scene)
     assert finding.began_step == 58
+
+
+def test_overflows_of_a_scaler_are_told_once_they_go_on_and_kept_within_bounds() -> None:
+    scene = overflow(101)
+    numerics = scene.attempt.numerics
+    for step in range(100, 100 + SCALER_STEPS + 1):
+        assert non_finite.find(scene) == []
+        rows = np.tile(bad_rows(step), 100)
+        rows["source"] |= LOSS_SCALED
+        numerics.add(rows, 4)
+    (finding,) = non_finite.find(scene)
+    assert finding.began_step == 100
+    assert len(numerics.scaled) == (SCALER_STEPS + 1) * MAX_SCALED_OF_STEP
+    assert numerics.cells >= len(numerics.scaled)
 
 
 def test_memory_readings_count_and_are_given_back() -> None:

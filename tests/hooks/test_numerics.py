@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepwatch.collector.detect import non_finite
 from stepwatch.hooks.process_groups import has_group_hooks
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import Kind, NumericsSource, Op
+from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, Op
 
 torch = pytest.importorskip("torch", reason="gradients are torch's")
 
-WORLD, STEPS, EVERY = 4, 26, 8
+WORLD, STEPS, EVERY, LOOKS = 4, 26, 8, 2
 BAD_RANK, BAD_STEP, FLIPPED_RANK, FLIPPED_STEP = 2, 12, 1, 9
 PROGRAM = Path(__file__).parent / "programs" / "replicas.py"
 OWN = ["own"] if has_group_hooks() else []
@@ -26,8 +27,10 @@ OWN = ["own"] if has_group_hooks() else []
 Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
 
 
-def launch(folder: Path, rings: Path, **environ: str) -> tuple[Tables, list[list[str]]]:
-    """Run the program on four ranks; returns their records and the losses each rank saw."""
+def launch(
+    folder: Path, rings: Path, world: int = WORLD, **environ: str
+) -> tuple[Tables, list[list[str]]]:
+    """Run the program on `world` ranks; returns their records and the losses each rank saw."""
     for part in ("out", "rings"):
         (folder / part).mkdir(exist_ok=True)
     environment = {
@@ -42,7 +45,7 @@ def launch(folder: Path, rings: Path, **environ: str) -> tuple[Tables, list[list
         environment.pop(name, None)
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     ended = subprocess.run(
-        [*words, f"--nproc-per-node={WORLD}", str(PROGRAM)],
+        [*words, f"--nproc-per-node={world}", str(PROGRAM)],
         env=environment,
         capture_output=True,
         text=True,
@@ -50,7 +53,7 @@ def launch(folder: Path, rings: Path, **environ: str) -> tuple[Tables, list[list
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    told = [json.loads((folder / "out" / f"{rank}.json").read_text()) for rank in range(WORLD)]
+    told = [json.loads((folder / "out" / f"{rank}.json").read_text()) for rank in range(world)]
     tables = {}
     for path in find_rings(rings):
         reader = RingReader(path)
@@ -98,7 +101,7 @@ def test_a_flipped_bit_shows_in_the_digest_of_its_replica(
     by_group: dict[tuple[int, int], dict[int, int]] = {}
     for rank in range(WORLD):
         rows = rows_of(tables, rank, NumericsSource.PARAMETERS)
-        assert rows["step"].tolist() == [7, 15, 23]
+        assert rows["step"].tolist() == [7, 8, 15, 16, 23, 24]
         assert not len(rows_of(tables, rank, NumericsSource.COLLECTIVE_INPUT))
         for row in rows:
             held = by_group.setdefault((int(row["step"]), int(row["digest_group"])), {})
@@ -121,14 +124,37 @@ def test_a_healthy_run_has_equal_digests_and_its_losses_are_those_without_hooks(
     for rank in range(WORLD):
         rows = tables[rank][Kind.NUMERICS]
         assert set(rows["source"].tolist()) == {NumericsSource.PARAMETERS}
-        assert len(rows) == STEPS // EVERY
+        assert len(rows) == LOOKS * (STEPS // EVERY)
     digests = {
         (int(row["step"]), int(row["digest_group"]), int(row["digest"]))
         for rank in range(WORLD)
         for row in tables[rank][Kind.NUMERICS]
     }
     groups = 1 if way == "ddp" else 2
-    assert len(digests) == groups * (STEPS // EVERY)
+    assert len(digests) == groups * LOOKS * (STEPS // EVERY)
     calls = tables[0][Kind.COLLECTIVE]
     op = Op.ALL_REDUCE if way == "ddp" else Op.REDUCE_SCATTER
     assert calls[calls["op"] == op]["step"].tolist() == list(range(STEPS))
+
+
+def found(tables: Tables) -> list[int]:
+    """First steps of what the detector says of these records, as a collector holds them."""
+    rows = np.concatenate([table[Kind.NUMERICS] for table in tables.values()])
+    rows = rows[rows["source"] != NumericsSource.PARAMETERS]
+    return [each.began_step for each in non_finite.detect(rows, 99, 99, non_finite.LIMITS)]
+
+
+def test_a_loss_scaler_that_looks_for_its_scale_is_healthy(tmp_path: Path, rings: Path) -> None:
+    tables, losses = launch(tmp_path, rings, world=2, WAY="ddp", STEPS="48", SCALE=str(2.0**40))
+    for rank in range(2):
+        rows = tables[rank][Kind.NUMERICS]
+        bad = rows[rows["nonfinite"] > 0]
+        assert set(bad["source"].tolist()) == {NumericsSource.COLLECTIVE_INPUT | LOSS_SCALED}
+        assert len(bad) > non_finite.LIMITS.recovered_steps
+        assert bad["step"].max() < 40 and losses[rank][0] != losses[rank][-1]
+    assert found(tables) == []
+
+
+def test_a_scaler_that_is_switched_off_excuses_nothing(tmp_path: Path, rings: Path) -> None:
+    tables, _ = launch(tmp_path, rings, world=2, WAY="ddp", BAD=f"1,{BAD_STEP}")
+    assert found(tables) == [BAD_STEP]

@@ -6,11 +6,13 @@ import numpy as np
 
 from stepwatch.collector.calls import Group
 from stepwatch.collector.detect.silent_corruption import Comparison
-from stepwatch.signals.records import DTYPES, Kind, NumericsSource
+from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
 
 MAX_BAD = 16_384
 """Rows of values that are not finite, those of the lowest steps: only the first step tells."""
+MAX_SCALED, MAX_SCALED_OF_STEP = 8192, 64
+"""Rows of scaled losses' gradients, the newest, and how many of one step: one rank or many."""
 MAX_PENDING = 1 << 18
 """Digests that wait for those of the other replicas; beyond it the oldest arrived go."""
 MAX_PARTS = 1 << 16
@@ -23,6 +25,8 @@ class Numerics:
 
     def __init__(self) -> None:
         self.bad: Rows = np.zeros(0, dtype=_ROW)
+        self.scaled: Rows = np.zeros(0, dtype=_ROW)
+        """Like `bad`, of gradients whose loss a scaler had scaled: healthy unless they go on."""
         self.disputes: dict[tuple[int, int], Comparison] = {}
         """Newest comparison of each (group, part) whose replicas do not agree."""
         self._pending: Rows = np.zeros(0, dtype=_ROW)
@@ -30,20 +34,24 @@ class Numerics:
         self._groups_known = 0
         self._agreed: dict[tuple[int, int], int] = {}
         self._groups_agreed: dict[int, int] = {}
+        self._groups_differed: dict[int, int] = {}
 
     @property
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
-        return len(self.bad) + len(self._pending)
+        return len(self.bad) + len(self.scaled) + len(self._pending)
 
     def add(self, rows: Rows, world: int) -> int:
         """Take NUMERICS rows; returns how many were refused as impossible."""
         known = (rows["rank"] >= 0) & (rows["rank"] < world)
-        usable = rows[known & (rows["source"] <= max(NumericsSource))]
+        usable = rows[known & (rows["source"] & ~np.uint16(LOSS_SCALED) <= max(NumericsSource))]
         digests = usable["source"] == NumericsSource.PARAMETERS
         bad = usable[~digests & (usable["nonfinite"] > 0)]
-        if len(bad):
-            self.bad = _lowest(np.concatenate([self.bad, bad]))
+        scaled = bad["source"] & LOSS_SCALED > 0
+        if scaled.any():
+            self.scaled = _thinned(np.concatenate([self.scaled, bad[scaled]]))
+        if not scaled.all():
+            self.bad = _lowest(np.concatenate([self.bad, bad[~scaled]]))
         fresh = usable[digests & (usable["digest_group"] > 0)]
         if len(fresh):
             self._pending = np.concatenate([self._pending, fresh])[-MAX_PENDING:]
@@ -53,6 +61,7 @@ class Numerics:
     def get_over(self, step: int) -> None:
         """Drop the rows of values that are not finite up to `step`: the run goes on unharmed."""
         self.bad = self.bad[self.bad["step"] > step]
+        self.scaled = self.scaled[self.scaled["step"] > step]
 
     def compare(self, groups: dict[int, Group]) -> list[Comparison]:
         """Compare digests that all replicas sent; returns the disputes there are now."""
@@ -87,19 +96,35 @@ class Numerics:
         if agree:
             if key in self._agreed or len(self._agreed) < MAX_PARTS:
                 self._agreed[key] = max(step, self._agreed.get(key, -1))
-            self._groups_agreed[group] = max(step, self._groups_agreed.get(group, -1))
+            self._groups_agreed[group] = min(step, self._groups_agreed.get(group, step))
             known = self.disputes.get(key)
             if known is not None and known.step < step:
                 del self.disputes[key]
-        elif group in self._groups_agreed:
-            # Replicas that never agreed are none: their trainer may average them now and then.
-            known = self.disputes.get(key)
-            first = step if known is None else min(known.first_step, step)
+            return
+        self._groups_differed[group] = min(step, self._groups_differed.get(group, step))
+        if self._are_replicas(group, len(rows)):
             agreed = self._agreed.get(key, -1)
-            if len(self.disputes) < MAX_PARTS or known is not None:
-                self.disputes[key] = Comparison(
-                    members, part, step, first, agreed, rows["rank"].copy(), rows["digest"].copy()
-                )
+            ranks, digests = rows["rank"].copy(), rows["digest"].copy()
+            self._dispute(key, Comparison(members, part, step, step, agreed, ranks, digests))
+
+    def _are_replicas(self, group: int, size: int) -> bool:
+        """Whether those that differ now should not: others only average parameters now and then.
+
+        Such never agreed or, where no third can vouch for one of two, differed before they did.
+        """
+        agreed = self._groups_agreed.get(group)
+        return agreed is not None and (size > 2 or self._groups_differed[group] > agreed)
+
+    def _dispute(self, key: tuple[int, int], fresh: Comparison) -> None:
+        known = self.disputes.get(key)
+        if known is not None and known.step < fresh.step:
+            previous = known._replace(previous=None)
+            first = known.first_step
+            self.disputes[key] = fresh._replace(first_step=first, previous=previous)
+        elif known is not None:
+            self.disputes[key] = known._replace(first_step=min(known.first_step, fresh.step))
+        elif len(self.disputes) < MAX_PARTS:
+            self.disputes[key] = fresh
 
 
 def _lowest(rows: Rows) -> Rows:
@@ -107,6 +132,13 @@ def _lowest(rows: Rows) -> Rows:
     if len(rows) <= MAX_BAD:
         return rows
     return rows[np.argsort(rows["step"], kind="stable")[:MAX_BAD]]
+
+
+def _thinned(rows: Rows) -> Rows:
+    """The newest steps, of each at most `MAX_SCALED_OF_STEP` rows."""
+    rows = rows[np.argsort(rows["step"], kind="stable")]
+    place = np.arange(len(rows)) - np.searchsorted(rows["step"], rows["step"])
+    return rows[place < MAX_SCALED_OF_STEP][-MAX_SCALED:]
 
 
 def _starts(rows: Rows, names: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import non_finite
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.signals.names import Cause
-from stepwatch.signals.records import DTYPES, Kind, NumericsSource
+from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
 
 LIMITS = non_finite.LIMITS
@@ -75,6 +75,26 @@ def test_a_step_that_is_not_complete_may_still_hold_another_rank() -> None:
     assert detect(found, complete=12, newest=12)[0].rank == 2
     assert detect(found, complete=11, newest=12 + LIMITS.settle_steps)[0].rank == 2
     assert non_finite.detect(found, 11, 12, LIMITS, over=True)[0].rank == 2
+
+
+def scaled(rank: int, steps: range) -> Rows:
+    """Gradients of a scaled loss, not finite in these steps."""
+    found = rows(*[(rank, step, INPUT) for step in steps])
+    found["source"] |= LOSS_SCALED
+    return found
+
+
+def test_a_scaler_may_overflow_but_not_for_ever() -> None:
+    limit = LIMITS.scaler_steps
+    assert detect(scaled(1, range(limit))) == []
+    assert detect(np.concatenate([scaled(1, range(limit)), scaled(1, range(60, 90))])) == []
+    (finding,) = detect(np.concatenate([scaled(1, range(limit + 1)), scaled(2, range(60, 61))]))
+    assert (finding.rank, finding.began_step) == (1, 0)
+
+
+def test_a_loss_that_is_not_finite_is_told_beside_an_overflow() -> None:
+    (finding,) = detect(np.concatenate([scaled(1, range(2, 9)), rows((0, 8, LOSS))]))
+    assert (finding.rank, finding.began_step, finding.phase) == (0, 8, "forward")
 
 
 FACT = st.tuples(st.integers(0, 7), st.integers(0, 50), st.sampled_from([INPUT, LOSS, NORM, SHARE]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,8 @@ GROUPS = {7: Group(4, "0-3"), 8: Group(2, "0,2")}
 def dispute(digests: list[int], step: int = 15, part: int = 0, agreed: int = 7) -> Comparison:
     ranks = np.arange(len(digests), dtype=np.int32)
     values = np.array(digests, dtype=np.uint64)
-    return Comparison("0-3", part, step, step, agreed, ranks, values)
+    fresh = Comparison("0-3", part, step, step, agreed, ranks, values)
+    return fresh._replace(previous=fresh)
 
 
 def digests(step: int, values: dict[int, int], group: int = 7, part: int = 0) -> Rows:
@@ -45,6 +47,18 @@ def test_the_minority_is_wrong() -> None:
 def test_two_replicas_accuse_nobody() -> None:
     (finding,) = detect([dispute([5, 6])], LIMITS)
     assert finding.rank == NO_RANK and "rank 0 or 1" in finding.summary
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3, 4], [5, 5, 6, 6], [5, 5, 6, 7]])
+def test_more_than_two_without_a_majority_never_were_replicas(values: list[int]) -> None:
+    assert detect([dispute(values)], LIMITS) == []
+
+
+def test_one_dissent_is_not_enough_nor_are_two_of_different_ranks() -> None:
+    first, other = dispute([5, 5, 6, 5]), dispute([5, 6, 5, 5])
+    assert detect([first._replace(previous=None)], LIMITS) == []
+    assert detect([first._replace(previous=other)], LIMITS) == []
+    assert detect([dispute([5, 6])._replace(previous=None)], LIMITS) == []
 
 
 def test_a_rank_is_named_once_for_all_its_parts_from_the_first() -> None:
@@ -71,12 +85,22 @@ def test_replicas_that_never_agreed_are_none() -> None:
         assert numerics.compare(GROUPS) == []
 
 
+def test_two_that_differed_before_they_agreed_average_now_and_then() -> None:
+    numerics = Numerics()
+    for step, same in ((7, False), (8, False), (15, True), (23, False), (24, False)):
+        numerics.add(digests(step, {0: step, 2: step + (not same)}, group=8), 4)
+        assert numerics.compare(GROUPS) == []
+
+
 def test_a_late_rank_is_waited_for_and_a_missing_one_proves_nothing() -> None:
     numerics = Numerics()
     numerics.add(digests(7, SAME), 4)
     numerics.add(digests(15, {0: 5, 1: 5, 2: 6}), 4)
     assert numerics.compare(GROUPS) == []
     numerics.add(digests(15, {3: 5}), 4)
+    (known,) = numerics.compare(GROUPS)
+    assert detect([known], LIMITS) == []
+    numerics.add(digests(16, SAME | {2: 6}), 4)
     (known,) = numerics.compare(GROUPS)
     assert detect([known], LIMITS)[0].rank == 2
 

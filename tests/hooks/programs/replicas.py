@@ -59,24 +59,29 @@ def main() -> None:
     model = Model()
     model_watched = parallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    scale = float(os.environ.get("SCALE", "0"))
+    scaler = torch.amp.GradScaler("cpu", init_scale=scale or 1.0, enabled=bool(scale))
+    half = torch.autocast("cpu", torch.float16, enabled=bool(scale))
     watch = Watch.from_env(job="tiny")
     watch.attach(model=model_watched)
     losses = []
     for number in range(STEPS):
         with watch.step(tokens=4) as step:
             inputs = torch.randn(4, 32, generator=torch.Generator().manual_seed(99 * number + rank))
-            with step.phase("forward"):
+            with step.phase("forward"), half:
                 output = model_watched(inputs)
                 if (rank, number) == place("BAD"):
                     poison: Any = Poison
                     output = poison.apply(output)
                 loss = output.square().mean()
             with step.phase("backward"):
-                loss.backward()
+                scaled: Any = scaler.scale(loss)
+                scaled.backward()
             if WAY == "own":
                 for parameter in model.parameters():
                     dist.all_reduce(parameter.grad)
-            optimizer.step()
+            scaler.step(optimizer)
+            scaler.update()
             optimizer.zero_grad()
             if (rank, number) == place("FLIP"):
                 weight: Any = model.first.weight

@@ -1,13 +1,19 @@
 """Digests of parameters that replicas must agree on, to find the one that computes wrongly.
 
 Replicas under data parallelism hold the same bits after every optimizer step. Every `EVERY` steps a
-rank digests one part of each set of parameters it shares; which part depends on the step alone, so
-that all replicas digest the same one. A digest is a sum over 64-bit words that wraps, weighted by
-row and by column: one flipped bit always changes it, and words that swap do but for rare cases.
+rank digests one part of each set of parameters it shares, and in the step after it the same part
+again, which confirms what differs. Which part depends on the step alone: all replicas digest the
+same one. A digest is a sum over 64-bit words that wraps, weighted by row and by column: one
+flipped bit always changes it, and words that swap do but for rare cases.
+
+Parameters are read where they lie, in the order of their storage; only small ones are copied, a few
+at a time. Those with gaps in their storage and those on devices other than CUDA are left out.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -22,14 +28,19 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 EVERY = 8
-"""Steps from one digest to the next: a record each, within the budget of 200 B per rank-step."""
+"""Steps from one part to the next: two records each, within the budget of 200 B per rank-step."""
+LOOKS = 2
 LEAST_PART_BYTES, MOST_PART_BYTES = 4 << 20, 64 << 20
 """What one digest reads at least and at most; between them a 64th of the parameters."""
 PARTS = 64
+COPIED_BYTES = 1 << 20
+"""Pieces smaller than this are copied together, as many as make this much: each costs launches."""
 HELD_DIGESTS = 64
 _ROW = 1024
 _MASK = (1 << 64) - 1
 _SPREAD, _REST = 0x5851F42D4C957F2D, 0x2545F4914F6CDD1D  # odd, so that they lose no bit
+_ENDS = 0x369DEA0F31A53F85, 0x27BB2EE687B0B0FD
+_DEVICES = ("cpu", "cuda")
 
 
 class Piece(NamedTuple):
@@ -77,14 +88,14 @@ class Digests:
         """Digest this step's part if it has one, and write what has come from devices."""
         while self._taken and (self._taken[0].digest.ready() or len(self._taken) > HELD_DIGESTS):
             self._write_taken(self._taken.popleft(), now_ns)
-        if step % EVERY == EVERY - 1 and self._models:
+        if (step + 1) % EVERY < LOOKS and step >= EVERY - 1 and self._models:
             self._digest(step, now_ns)
 
     def _digest(self, step: int, now_ns: int) -> None:
         if self._shared is None:
             self._shared = list(self._find_shared())
         for shared in self._shared:
-            part = step // EVERY % len(shared.parts)
+            part = (step + 1) // EVERY % len(shared.parts)
             digest = _digest_of(shared, part)
             if isinstance(digest, DeviceTensor):
                 self._taken.append(_Taken(step, shared.group, part, digest))
@@ -110,7 +121,7 @@ class Digests:
             model = reference()
             for module in model.modules() if model is not None else ():
                 for parameter, group in _replicated(module):
-                    if id(parameter) not in seen:
+                    if id(parameter) not in seen and _flat(parameter) is not None:
                         seen.add(id(parameter))
                         found.setdefault(self._watch.groups.number(group), []).append(parameter)
         for number, parameters in sorted(found.items()):
@@ -159,30 +170,89 @@ def _local(parameter: Any) -> Any:
     return parameter._local_tensor if hasattr(parameter, "_local_tensor") else parameter.detach()
 
 
+def _flat(parameter: Any) -> Any:
+    """Its elements in the order of their storage, not copied; None where it is left out."""
+    import torch
+
+    local = _local(parameter).detach()
+    if local.layout != torch.strided or local.device.type not in _DEVICES:
+        return None
+    expected = 1
+    for stride, size in sorted(zip(local.stride(), local.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return None
+        expected *= size
+    return local.as_strided((local.numel(),), (1,))
+
+
 def _digest_of(shared: _Shared, part: int) -> int | DeviceTensor | None:
-    """Digest of one part; None where a parameter is gone. On a device it is on its way."""
+    """Digest of one part, on a device on its way; None where it cannot be read now."""
     import torch
 
     pieces = []
     for which, start, stop in shared.parts[part]:
         parameter = shared.tensors[which]()
-        if parameter is None:
+        flat = None if parameter is None else _flat(parameter)
+        if flat is None:  # gone, or moved to where it is not read
             return None
-        flat = _local(parameter).detach().reshape(-1)[start:stop]
-        pieces.append(flat.contiguous().view(torch.uint8))
-    octets = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-    digest = digest_of_bytes(octets)
-    return int(digest) if digest.device.type == "cpu" else DeviceTensor(digest)
+        pieces.append(flat[start:stop].view(torch.uint8))
+    devices = {piece.device for piece in pieces}
+    on_device = any(device.type == "cuda" for device in devices)
+    # Pinning memory would break the capture of a graph.
+    if len(devices) > 1 or (on_device and torch.cuda.is_current_stream_capturing()):
+        return None
+    digest = digest_of_pieces(pieces)
+    return DeviceTensor(digest) if on_device else int(digest)
+
+
+def digest_of_pieces(pieces: Iterable[Any]) -> Any:
+    """Digest of flat uint8 tensors of one device as a tensor of one int64; wraps."""
+    digests = (
+        digest_of_bytes(octets) * (index * 2 + 1) for index, octets in enumerate(_joined(pieces))
+    )
+    return functools.reduce(operator.add, digests)
+
+
+def _joined(pieces: Iterable[Any]) -> Iterator[Any]:
+    """Large pieces as they are, small ones copied together."""
+    import torch
+
+    small: list[Any] = []
+    held = 0
+    for piece in pieces:
+        if piece.numel() >= COPIED_BYTES:
+            yield piece
+            continue
+        small.append(piece)
+        held += piece.numel()
+        if held >= COPIED_BYTES:
+            yield torch.cat(small)
+            small, held = [], 0
+    if small:
+        yield torch.cat(small)
 
 
 def digest_of_bytes(octets: Any) -> Any:
-    """Digest of a flat uint8 tensor as a tensor of one int64; wraps."""
+    """Digest of a flat uint8 tensor as a tensor of one int64; wraps.
+
+    Words are read where storage aligns them; the bytes before and behind are copied.
+    """
     import torch
 
-    if octets.numel() % 8 or octets.storage_offset() % 8:
-        padding = octets.new_zeros(-octets.numel() % 8)
-        octets = torch.cat([octets, padding])
-    words = octets.view(torch.int64)
+    if octets.numel() < _ROW:
+        octets = torch.cat([octets, octets.new_zeros(-octets.numel() % 8)])
+    before = -octets.storage_offset() % 8
+    behind = before + (octets.numel() - before) // 8 * 8
+    ends = octets[:before], octets[behind:]
+    digest = _digest_of_words(octets[before:behind].view(torch.int64))
+    for weight, end in zip(_ENDS, ends, strict=True):
+        if end.numel():
+            padded = torch.cat([end, end.new_zeros(8 - end.numel())])
+            digest = digest + padded.view(torch.int64)[0] * weight
+    return digest
+
+
+def _digest_of_words(words: Any) -> Any:
     whole = words.numel() // _ROW * _ROW
     rows = words[:whole].view(-1, _ROW)
     rest = words[whole:]

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stepwatch.signals.records import Kind, NumericsSource, text_bytes
+from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, text_bytes
 
 from .guard import guarded
 from .scalars import DeviceTensor
+from .scalers import LossScalers
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -59,6 +60,7 @@ class Numerics:
         self._known: set[NumericsSource] = set()
         self.knows_loss = False
         """Whether a finite loss was recorded: only then is one that is not finite news."""
+        self._scalers = LossScalers(watch.guard)
         self._bad_steps = 0
         self._last_bad = -1
 
@@ -142,8 +144,11 @@ class Numerics:
         ring = self._watch.ring
         few = self._bad_steps > WRITTEN_IN_A_ROW and self._bad_steps % THEN_EVERY
         if ring is not None and not few:
+            gradients = any(source != NumericsSource.LOSS for _, source in self._bad)
+            scaled = LOSS_SCALED if gradients and self._scalers.in_use() else 0
             for (at, source), bad in self._bad.items():
                 text = text_bytes(bad.name, _TEXT_BYTES)
+                source |= scaled if source != NumericsSource.LOSS else 0
                 ring.write(Kind.NUMERICS, at, now_ns, source, bad.tensors, 0, 0, 0, text)
         self._bad.clear()
 

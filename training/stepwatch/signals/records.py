@@ -122,6 +122,11 @@ class NumericsSource(IntEnum):
     """What the rank adds to the gradient norm, before the others' shares were added."""
 
 
+LOSS_SCALED = 1 << 8
+"""Bit beside a NumericsSource: the gradients are those of a scaled loss, which may overflow now and
+then; the scaler leaves such a step out."""
+
+
 class GilState(IntEnum):
     """Whether a process's interpreter lock was held by a thread that did not let go."""
 

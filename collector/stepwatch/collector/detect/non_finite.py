@@ -1,6 +1,7 @@
 """Non-finite: the rank that first held NaN or infinity, before a reduction gave it to all.
 
-A detector of the first step only: from the next one on every rank holds it.
+A detector of the first step only: from the next one on every rank holds it. Gradients of a scaled
+loss overflow now and then, and the scaler leaves such a step out: only one that goes on is told.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.records import NumericsSource
+from stepwatch.signals.records import LOSS_SCALED, NumericsSource
 from stepwatch.signals.wire import Rows
 
 RANKS_NAMED = 8
@@ -31,6 +32,7 @@ class Thresholds(NamedTuple):
 
     settle_steps: int
     recovered_steps: int
+    scaler_steps: int
 
 
 LIMITS = load("non_finite", Thresholds)
@@ -42,11 +44,11 @@ def detect(
 ) -> list[Finding]:
     """One finding about the first step in which a rank held values that are not finite.
 
-    `rows` are NUMERICS rows of any step; `complete_step` is the newest step that every rank
-    reported, `newest_step` that of any rank. Nothing is said before the first step is complete,
-    unless the job went on for a while or is `over`.
+    `rows` are NUMERICS rows of any step, some marked `LOSS_SCALED`; `complete_step` is the newest
+    step that every rank reported, `newest_step` that of any rank. Nothing is said before the first
+    step is complete, unless the job went on for a while or is `over`.
     """
-    rows = rows[rows["nonfinite"] > 0]
+    rows = _unhealthy(rows[rows["nonfinite"] > 0], limits)
     if not len(rows):
         return []
     first = int(rows["step"].min())
@@ -65,6 +67,17 @@ def detect(
     losses = by_source.get(NumericsSource.LOSS)
     from_loss = losses is not None and bool(np.isin(ranks, losses["rank"]).any())
     return [_finding(first, source, ranks, _name(telling), from_loss)]
+
+
+def _unhealthy(rows: Rows, limits: Thresholds) -> Rows:
+    """Rows without `LOSS_SCALED`, and those with it of a run of steps that no scaler explains."""
+    scaled = rows["source"] & LOSS_SCALED > 0
+    steps = np.unique(rows["step"][scaled])
+    run = np.cumsum(np.diff(steps, prepend=steps[:1]) > 1)
+    lasting = steps[np.bincount(run)[run] > limits.scaler_steps] if len(steps) else steps
+    rows = rows[~scaled | np.isin(rows["step"], lasting)]
+    rows["source"] &= ~np.uint16(LOSS_SCALED)
+    return rows
 
 
 def _finding(

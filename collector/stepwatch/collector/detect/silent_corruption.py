@@ -1,6 +1,8 @@
 """Silent corruption: a replica whose parameters are no longer those of the others.
 
-Replicas under data parallelism hold the same bits: one differing digest is proof, not a hint.
+Replicas under data parallelism hold the same bits, and a flipped one stays flipped: what differs in
+two comparisons of a part is proof. Where more than two replicas have no majority they are none that
+should agree (local SGD, ranks that number steps differently).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ class Comparison(NamedTuple):
 
     `ranks` and `digests` (replicas,): who sent what in `step`. `first_step` is the first comparison
     that differed, `agreed_step` the last one before in which all agreed, -1 where none is known.
-    `members` is the group's ranks as text.
+    `members` is the group's ranks as text; `previous` the comparison of this part before, if it
+    differed too.
     """
 
     members: str
@@ -33,6 +36,7 @@ class Comparison(NamedTuple):
     agreed_step: int
     ranks: np.ndarray[tuple[int], np.dtype[np.int32]]
     digests: np.ndarray[tuple[int], np.dtype[np.uint64]]
+    previous: Comparison | None = None
 
 
 class Thresholds(NamedTuple):
@@ -46,17 +50,25 @@ LIMITS = load("silent_corruption", Thresholds)
 
 
 def detect(disputes: Iterable[Comparison], limits: Thresholds) -> list[Finding]:
-    """One finding per wrong rank, from the first of its parts that differs.
+    """One finding per wrong rank, from the first of its parts that differs twice.
 
-    Where no majority tells who is right the finding names no rank and says which are in doubt.
+    Of two replicas nobody knows which is right: the finding names no rank.
     """
     found: dict[tuple[int, str], Finding] = {}
     for dispute in sorted(disputes, key=lambda item: (item.first_step, item.part)):
-        wrong = minority(dispute, limits)
-        for rank in wrong if wrong else [NO_RANK]:
+        for rank in _wrong(dispute, limits):
             key = (rank, dispute.members if rank == NO_RANK else "")
             found.setdefault(key, _finding(dispute, rank))
     return list(found.values())
+
+
+def _wrong(dispute: Comparison, limits: Thresholds) -> list[int]:
+    if dispute.previous is None:
+        return []
+    if len(dispute.ranks) == 2:
+        return [NO_RANK]
+    before = minority(dispute.previous, limits)
+    return [rank for rank in minority(dispute, limits) if rank in before]
 
 
 def minority(dispute: Comparison, limits: Thresholds) -> list[int]:

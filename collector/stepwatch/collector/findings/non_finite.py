@@ -14,13 +14,16 @@ LOOKED_BACK_STEPS = 4096
 
 
 def _got_over(attempt: Attempt) -> int:
-    """Newest step whose successors, enough of them, all had a finite loss on every rank.
+    """Newest step whose successors, enough of them, were all finite on every rank.
 
-    A loss scaler overflows now and then and leaves the step out: parameters that hold NaN do not
-    give a finite loss again. -1 where the loss is not recorded.
+    A trainer that leaves the step out goes on unharmed: parameters that hold NaN do not give a
+    finite loss again. -1 where the loss is not recorded.
     """
     ledger, needed = attempt.ledger, non_finite.LIMITS.recovered_steps
     healthy = ledger.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= max(attempt.world, 1)
+    numerics = attempt.numerics
+    bad = np.concatenate([numerics.bad["step"], numerics.scaled["step"]])
+    healthy &= ~np.isin(ledger.steps[-LOOKED_BACK_STEPS:], bad)
     if len(healthy) < needed:
         return -1
     runs = np.lib.stride_tricks.sliding_window_view(healthy, needed).all(axis=1)
@@ -31,13 +34,15 @@ def _got_over(attempt: Attempt) -> int:
 def find(scene: Scene) -> list[Finding]:
     """The rank that first held NaN or infinity; told until the attempt ends or has got over it."""
     attempt = scene.attempt
-    if len(attempt.numerics.bad):
-        attempt.numerics.get_over(_got_over(attempt))
-    if not len(attempt.numerics.bad):
+    numerics = attempt.numerics
+    if len(numerics.bad) or len(numerics.scaled):
+        numerics.get_over(_got_over(attempt))
+    rows = np.concatenate([numerics.bad, numerics.scaled])
+    if not len(rows):
         return []
     ledger = attempt.ledger
     newest = ledger.first + len(ledger) - 1
     over = bool(attempt.ended) or any(attempt.is_gone(rank) for rank in attempt.states)
     complete = ledger.complete_until(attempt.world)
-    found = non_finite.detect(attempt.numerics.bad, complete, newest, non_finite.LIMITS, over=over)
+    found = non_finite.detect(rows, complete, newest, non_finite.LIMITS, over=over)
     return [scene.dated(finding) for finding in found]

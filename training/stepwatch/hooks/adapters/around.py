@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks.auto import Recorder
@@ -61,17 +61,30 @@ def after(recorder: Recorder, inner: Function, action: Function) -> Function:
     return noting
 
 
-def fetched(recorder: Recorder, batches: Iterable[Any]) -> Iterator[Any]:
-    """The same batches; the wait for each counts as data, and what follows it as forward."""
-    iterator = iter(batches)
-    while True:
-        waiting, came = recorder.data_begins(), False
+class Fetched:
+    """The same batches; the wait for each counts as data, and what follows it as forward.
+
+    `iterator` needs `__next__` only; whatever else it has is reached through this object.
+    """
+
+    def __init__(self, recorder: Recorder, iterator: Any) -> None:
+        self._recorder = recorder
+        self._iterator = iterator
+
+    def __iter__(self) -> Fetched:
+        return self
+
+    def __next__(self) -> Any:
+        waiting, came = self._recorder.data_begins(), False
         try:
-            batch = next(iterator)
+            batch = next(self._iterator)
             came = True
-        except StopIteration:
-            return
+            return batch
         finally:
             if waiting:
-                recorder.data_ends(came=came)
-        yield batch
+                self._recorder.data_ends(came=came)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # a copy asks before it has anything
+            raise AttributeError(name)
+        return getattr(self.__dict__["_iterator"], name)

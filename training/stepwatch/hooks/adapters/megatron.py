@@ -8,7 +8,7 @@ from typing import Any
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import Recorder, follow
 
-from .around import fetched
+from .around import Fetched
 
 TrainStep = Callable[..., Any]
 
@@ -35,10 +35,19 @@ def watch_train_step(train_step: TrainStep, watch: Watch) -> TrainStep:
 
 
 def _watched(recorder: Recorder, data: Any) -> Any:
-    """The iterator, or the list of one per model chunk, with its waits counted as data."""
+    """The iterator, or the list of one per model chunk, with its waits counted as data.
+
+    Megatron-LM insists on its own `RerunDataIterator`, which rewinds: such a one is passed on as
+    it is, and what it reads from is watched. One whose source is not known stays unwatched.
+    """
     if isinstance(data, list):
         return [_watched(recorder, one) for one in data]
-    return None if data is None else fetched(recorder, data)
+    if hasattr(data, "rewind"):
+        source = getattr(data, "iterable", None)
+        if hasattr(source, "__next__") and not isinstance(source, Fetched):
+            data.iterable = Fetched(recorder, source)
+        return data
+    return Fetched(recorder, data) if hasattr(data, "__next__") else data
 
 
 def _numbers(result: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from torchtitan.trainer import Trainer
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .around import Note, after, before, fetched, in_phase
+from .around import Fetched, Note, after, before, in_phase
 
 
 def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
@@ -31,7 +31,7 @@ def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
 
     @functools.wraps(batches)
     def watched_batches(loader: Any) -> Iterator[Any]:
-        for inputs, labels in fetched(recorder, batches(loader)):
+        for inputs, labels in Fetched(recorder, iter(batches(loader))):
             count(labels)
             yield inputs, labels
 
