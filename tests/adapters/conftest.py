@@ -24,7 +24,7 @@ from tests.hooks.conftest import LAUNCHER, rings, run, watch
 __all__ = ["rings", "run", "watch"]
 
 SCRIPTS = Path(__file__).parent / "scripts"
-SECONDS = 120
+SECONDS = 300
 RUN = [sys.executable, "-m", "stepwatch.cli", "run"]
 Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]

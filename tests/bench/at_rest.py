@@ -11,9 +11,10 @@ import numpy as np
 
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.hooks.digests import EVERY, LOOKS
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
-from stepwatch.signals.records import Kind, Op
+from stepwatch.signals.records import Kind, NumericsSource, Op
 
 from .result import Result
 
@@ -22,7 +23,7 @@ SECOND = 1_000_000_000
 
 
 def measure() -> Iterator[Result]:
-    """Everything a segment carries is counted: steps, collectives, live lines, host, cursors."""
+    """All that segments carry counts: steps, collectives, digests, live lines, host, cursors."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         raw = _spool_a_run(folder)
@@ -83,6 +84,9 @@ def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None
             spent // count,
             end - spent,
         )
+    if (step + 1) % EVERY < LOOKS:
+        digest, source = int(noise.integers(1 << 63)), NumericsSource.PARAMETERS
+        ring.write(Kind.NUMERICS, step, end, source, 0, digest, 7, 0, b"")
     phases = [jittered(share) for share in (0.002, 0.004, 0.27, 0.53, 0.02)]
     ring.write(
         Kind.STEP, step, end, SECOND, *phases, 0, 0, gather + scatter + reduce, jittered(0.05),

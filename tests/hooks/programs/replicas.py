@@ -93,6 +93,9 @@ def main() -> None:
     watch.close()
     Path(os.environ["OUT"], f"{rank}.json").write_text(json.dumps(losses))
     dist.destroy_process_group()
+    # torch 2.13 on Gloo: a Reducer that dies last, as the frame ends, joins threads that need the
+    # interpreter lock it holds.
+    os._exit(0)
 
 
 class Poison(torch.autograd.Function):
@@ -113,5 +116,3 @@ class Poison(torch.autograd.Function):
 
 if __name__ == "__main__":
     main()
-    # torch 2.13 on Gloo: a Reducer that dies last joins threads that need the lock it holds.
-    os._exit(0)
