@@ -26,8 +26,8 @@ demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an inci
 test: $(READY) tools lint  ## install what is missing, lint, and run every test
 	$(BIN)/python -m pytest $(ARGS)
 
-test-matrix: $(READY)  ## every combination of parallel strategies and crashes (long)
-	$(BIN)/python -m pytest -m matrix tests/distributed $(ARGS)
+test-matrix: $(READY)  ## every combination of parallel strategies, crashes and real faults (long)
+	$(BIN)/python -m pytest -m matrix $(ARGS)
 
 test-torch: .venv-torch-$(TORCH)/.ready  ## the hooks on another torch, in its own environment (TORCH=2.15.0)
 	.venv-torch-$(TORCH)/bin/python -m pytest tests/hooks $(ARGS)

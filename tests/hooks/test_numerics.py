@@ -24,6 +24,13 @@ BAD_RANK, BAD_STEP, FLIPPED_RANK, FLIPPED_STEP = 2, 12, 1, 9
 PROGRAM = Path(__file__).parent / "programs" / "replicas.py"
 OWN = ["own"] if has_group_hooks() else []
 """Reductions that a trainer issues itself are seen by process-group hooks only."""
+
+
+def in_matrix(way: str) -> Any:
+    """A way that `make test-matrix` runs; `make test` has one like it."""
+    return pytest.param(way, marks=pytest.mark.matrix)
+
+
 Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
 
 
@@ -69,7 +76,7 @@ def rows_of(tables: Tables, rank: int, source: NumericsSource) -> Any:
     return rows[rows["source"] == source]
 
 
-@pytest.mark.parametrize("way", ["ddp", "ddp-view", "fsdp2", "hsdp", *OWN])
+@pytest.mark.parametrize("way", ["ddp", in_matrix("ddp-view"), "fsdp2", in_matrix("hsdp"), *OWN])
 def test_the_rank_whose_gradient_is_not_finite_says_so_first(
     tmp_path: Path, rings: Path, way: str
 ) -> None:
@@ -93,7 +100,7 @@ def test_the_rank_whose_gradient_is_not_finite_says_so_first(
     assert losses["step"].min() == BAD_STEP + 1, "a NaN that was recorded is told apart"
 
 
-@pytest.mark.parametrize("way", ["ddp", "hsdp"])
+@pytest.mark.parametrize("way", ["ddp", in_matrix("hsdp")])
 def test_a_flipped_bit_shows_in_the_digest_of_its_replica(
     tmp_path: Path, rings: Path, way: str
 ) -> None:
@@ -114,7 +121,7 @@ def test_a_flipped_bit_shows_in_the_digest_of_its_replica(
             assert len(others) == 1 and held[FLIPPED_RANK] not in others
 
 
-@pytest.mark.parametrize("way", ["ddp", "hsdp"])
+@pytest.mark.parametrize("way", ["ddp", in_matrix("hsdp")])
 def test_a_healthy_run_has_equal_digests_and_its_losses_are_those_without_hooks(
     tmp_path: Path, rings: Path, way: str
 ) -> None:

@@ -24,6 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.close()
 
 
+@pytest.mark.matrix  # `make verdicts` runs them too
 @pytest.mark.parametrize("name", ["slow-data-everywhere", "skewed-shard", "checkpoint-stall"])
 def test_the_fault_is_named_and_nothing_else_is(site: Site, name: str) -> None:
     draw = Draw(name, 0)
@@ -35,6 +36,7 @@ def test_the_fault_is_named_and_nothing_else_is(site: Site, name: str) -> None:
     assert found.phase in (True, None), ran.outcome.verdicts
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["epochs", "checkpoints"])
 def test_epochs_and_saves_are_silent(site: Site, name: str) -> None:
     draw = Draw(name, 0)
