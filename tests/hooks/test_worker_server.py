@@ -106,7 +106,11 @@ print(watch.enabled, watch.guard.errors)
     assert run(text).stdout.split() == ["True", "0"]
 
 
-def test_the_users_own_flight_recorder_setting_stands(run: Run) -> None:
+def test_the_users_own_flight_recorder_setting_stands(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"):
+        monkeypatch.delenv(name, raising=False)  # a Watch of this process may have set it
     text = """
 import os
 from stepwatch.hooks import Watch

@@ -33,7 +33,7 @@ from . import context
 from .attach import attach_all
 from .checkpoints import CheckpointHandle, Fact
 from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
-from .digests import Digests
+from .digests import EVERY, LOOKS, Digests
 from .groups import GroupNumbers
 from .guard import Guard, guarded, logger
 from .ideal import schedule_bubble, schedule_name
@@ -49,8 +49,6 @@ HEARTBEAT_SECONDS = 0.5
 _HELD_STEPS = 8
 _MAX_STEP = _MAX_TOKENS = 0xFFFFFFFF
 _MAX_MICROBATCHES = 0xFFFF
-_SAMPLED = 3
-"""Every fourth step is looked at for what is sampled; digests are due in every eighth."""
 _MAX_BYTES = 1 << 60
 # Plain integers for the path of every step: operators of IntFlag cost a microsecond each.
 _STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
@@ -313,7 +311,7 @@ class Watch:
             numerics.note(number, NumericsSource.LOSS, loss)
         if norm_told and type(grad_norm) is float:
             numerics.note(number, NumericsSource.GRAD_NORM, grad_norm)
-        if number & _SAMPLED == _SAMPLED or numerics.pending:
+        if (number + 1) % EVERY < LOOKS or numerics.pending:
             self._sample(number)
         now, duration, totals = timeline.end_step()
         if timeline.collectives:
