@@ -17,16 +17,14 @@ import pytest
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.window import StepRing
-from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind
-from tests.hooks.conftest import LAUNCHER, rings, run, watch
+from tests.hooks.conftest import LAUNCHER, Tables, rings, run, tables_in, watch
 
-__all__ = ["rings", "run", "watch"]
+__all__ = ["Tables", "rings", "run", "tables_in", "watch"]
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SECONDS = 300
 RUN = [sys.executable, "-m", "stepwatch.cli", "run"]
-Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
 Launch = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -60,17 +58,6 @@ def launch(rings: Path) -> Launch:
         return subprocess.CompletedProcess(words, process.returncode, out, errors)
 
     return start
-
-
-def tables(root: Path) -> Tables:
-    """Records of each rank below `root`, all of whose hooks met no error."""
-    found = {}
-    for path in find_rings(root):
-        reader = RingReader(path)
-        assert reader.hook_errors == 0
-        found[reader.identity.rank] = reader.read().rows
-        reader.close()
-    return found
 
 
 def verdicts(seen: Tables) -> list[Finding]:

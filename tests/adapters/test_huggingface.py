@@ -8,7 +8,7 @@ import pytest
 
 from stepwatch.signals.records import Kind, Op
 
-from .conftest import RUN, Launch, losses, tables, torchrun, verdicts
+from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 
 pytest.importorskip("transformers", reason="transformers is not installed: make test-adapters")
 pytest.importorskip("accelerate", reason="accelerate is not installed: make test-adapters")
@@ -33,7 +33,7 @@ def test_an_unmodified_script_names_its_slow_rank(
     assert losses(watched, RANKS) == losses(plain, RANKS) == losses(adapted, RANKS)
 
     for job in ("hf", "adapted"):
-        seen = tables(rings / job)
+        seen = tables_in(rings / job)
         assert sorted(seen) == list(range(RANKS))
         for rank in seen:
             steps, calls = seen[rank][Kind.STEP], seen[rank][Kind.COLLECTIVE]
@@ -46,7 +46,7 @@ def test_an_unmodified_script_names_its_slow_rank(
         (finding,) = verdicts(seen)
         assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
         assert any(steps["eval_ns"] > 0), job
-    told = tables(rings / "adapted")[0][Kind.STEP]
+    told = tables_in(rings / "adapted")[0][Kind.STEP]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
     assert told["loss"].tolist() == pytest.approx(logged, rel=1e-6)
     assert (told["grad_norm"] > 0).all()

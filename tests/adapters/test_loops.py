@@ -9,7 +9,7 @@ import torch
 
 from stepwatch.signals.records import Kind, Op
 
-from .conftest import RUN, Launch, losses, tables, torchrun, verdicts
+from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 
 pytestmark = pytest.mark.usefixtures("rings")
 
@@ -39,7 +39,7 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
     assert len(losses(plain, 1)[0]) == BATCHES
 
     for job in ("adapted", "unasked"):
-        seen = tables(rings / job)
+        seen = tables_in(rings / job)
         assert sorted(seen) == list(range(RANKS))
         for rank in seen:
             steps, calls = seen[rank][Kind.STEP], seen[rank][Kind.COLLECTIVE]
@@ -50,7 +50,7 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
             assert set(reduced["step"].tolist()) == set(range(BATCHES // per_step))
         (finding,) = verdicts(seen)
         assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
-    told = tables(rings / "adapted")[0][Kind.STEP]["loss"]
+    told = tables_in(rings / "adapted")[0][Kind.STEP]["loss"]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
     assert told.tolist() == pytest.approx(logged[per_step - 1 :: per_step], rel=1e-6)
 
@@ -60,6 +60,6 @@ def test_torchtitan_is_followed_step_by_step(tmp_path: Path, rings: Path, launch
     pytest.importorskip("torchtitan", reason="torchtitan is not installed")
     ended = launch(*torchrun(1, "titan.py", str(tmp_path)))
     assert ended.returncode == 0, ended.stderr[-3000:]
-    steps = tables(rings / "adapted")[0][Kind.STEP]
+    steps = tables_in(rings / "adapted")[0][Kind.STEP]
     assert steps["step"].tolist() == list(range(1, 11))
     assert (steps["tokens"] > 0).all() and (steps["backward_ns"] > 0).all()

@@ -8,7 +8,7 @@ import pytest
 
 from stepwatch.signals.records import Kind, Op
 
-from .conftest import RUN, Launch, losses, tables, torchrun, verdicts
+from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 
 pytest.importorskip("torch", reason="the script trains with torch")
 pytestmark = pytest.mark.usefixtures("rings")
@@ -27,7 +27,7 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
         assert ended.returncode == 0, ended.stderr[-3000:]
     assert losses(watched, RANKS) == losses(plain, RANKS)
 
-    seen = tables(rings / "ddp")
+    seen = tables_in(rings / "ddp")
     assert sorted(seen) == list(range(RANKS))
     for rank in seen:
         steps = seen[rank][Kind.STEP]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import subprocess
 import sys
@@ -55,6 +56,39 @@ def rows_in(root: Path, kind: Kind) -> Rows:
     found = reader.read().rows
     reader.close()
     return found.get(kind, np.zeros(0, dtype=[(name, code) for name, code in BODIES[kind]]))
+
+
+Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
+
+
+def tables_in(root: Path) -> Tables:
+    """Records of each rank below `root`, all of whose hooks met no error."""
+    found = {}
+    for path in find_rings(root):
+        reader = RingReader(path)
+        assert reader.hook_errors == 0
+        found[reader.identity.rank] = reader.read().rows
+        reader.close()
+    return found
+
+
+def told_by_ranks(program: Path, world: int, out: Path, **environ: str) -> list[Any]:
+    """Run a program on `world` ranks; returns what each wrote as JSON to `RANK.json` in `OUT`."""
+    out.mkdir(exist_ok=True)
+    outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+    paths = os.pathsep.join(filter(None, sys.path))
+    environment = {**outer, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OUT": str(out), **environ}
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    ended = subprocess.run(
+        [*words, f"--nproc-per-node={world}", str(program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(world)]
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

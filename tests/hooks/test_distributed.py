@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,8 @@ import pytest
 
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
+
+from .conftest import tables_in, told_by_ranks
 
 torch = pytest.importorskip("torch", reason="FSDP2 and the pipeline are torch's")
 
@@ -91,52 +89,24 @@ dist.destroy_process_group()
 """
 
 
-def launch(folder: Path) -> list[dict[str, Any]]:
-    """Run the program on four ranks; returns what each rank wrote."""
-    out = folder / "out"
-    out.mkdir()
-    program = folder / "tiny.py"
-    program.write_text(PROGRAM)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "OMP_NUM_THREADS": "1",
-        "OUT": str(out),
-    }
-    for name in ("RANK", "WORLD_SIZE"):
-        environment.pop(name, None)
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    ended = subprocess.run(
-        [*words, f"--nproc-per-node={WORLD}", str(program)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-
-    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(WORLD)]
-
-
-def read(rings: Path) -> dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]:
-    tables = {}
+def check_rings(rings: Path) -> None:
+    """Every ring was closed, and tells its rank's stage."""
     for path in find_rings(rings):
         reader = RingReader(path)
-        tables[reader.identity.rank] = reader.read().rows
         assert reader.closed
         assert reader.identity.stage == reader.identity.rank // 2
-        assert reader.hook_errors == 0
         reader.close()
-    return tables
 
 
 def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
     tmp_path: Path, rings: Path
 ) -> None:
-    told = launch(tmp_path)
+    program = tmp_path / "tiny.py"
+    program.write_text(PROGRAM)
+    told = told_by_ranks(program, WORLD, tmp_path / "out")
     assert [rank["errors"] for rank in told] == [0] * WORLD
-    tables = read(rings)
+    check_rings(rings)
+    tables = tables_in(rings)
     assert sorted(tables) == list(range(WORLD))
     for rank, seen in tables.items():
         check_steps(seen[Kind.STEP], told[rank]["walls"])

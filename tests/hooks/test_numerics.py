@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +10,9 @@ import pytest
 
 from stepwatch.collector.detect import non_finite
 from stepwatch.hooks.process_groups import has_group_hooks
-from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, Op
+
+from .conftest import Tables, tables_in, told_by_ranks
 
 torch = pytest.importorskip("torch", reason="gradients are torch's")
 
@@ -31,43 +28,13 @@ def in_matrix(way: str) -> Any:
     return pytest.param(way, marks=pytest.mark.matrix)
 
 
-Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]
-
-
 def launch(
     folder: Path, rings: Path, world: int = WORLD, **environ: str
 ) -> tuple[Tables, list[list[str]]]:
     """Run the program on `world` ranks; returns their records and the losses each rank saw."""
-    for part in ("out", "rings"):
-        (folder / part).mkdir(exist_ok=True)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "OMP_NUM_THREADS": "1",
-        "OUT": str(folder / "out"),
-        "STEPS": str(STEPS),
-        **environ,
-    }
-    for name in ("RANK", "WORLD_SIZE"):
-        environment.pop(name, None)
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    ended = subprocess.run(
-        [*words, f"--nproc-per-node={world}", str(PROGRAM)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    told = [json.loads((folder / "out" / f"{rank}.json").read_text()) for rank in range(world)]
-    tables = {}
-    for path in find_rings(rings):
-        reader = RingReader(path)
-        assert reader.hook_errors == 0
-        tables[reader.identity.rank] = reader.read().rows
-        reader.close()
-    return tables, told
+    given = {"STEPS": str(STEPS), **environ}
+    told = told_by_ranks(PROGRAM, world, folder / "out", **given)
+    return tables_in(rings), told
 
 
 def rows_of(tables: Tables, rank: int, source: NumericsSource) -> Any:

@@ -82,20 +82,35 @@ def truth(
 
 
 Made = tuple[Plan, Truth | None]
+Maker = Callable[[Draw], Made]
 _TRAINER = ("--data-bytes", "1048576", "--length", "32")
 """The reference trainer with little to compute: its faults sleep."""
 ANY_RANK: frozenset[int] = frozenset()
 
 
-def slow_compute(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("slow-compute", seconds=draw.between(0.06, 0.2)))
-    return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.SLOW_COMPUTE)
+Options = Callable[[Draw], dict[str, object]]
 
 
-def slow_data(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("slow-data", seconds=draw.between(0.08, 0.3)))
-    kinds = (FindingKind.STRAGGLER, FindingKind.DATA_STALL)
-    return plan, truth(draw, kinds, "data", Cause.SLOW_DATA)
+def drawn(name: str, low: float, high: float) -> Options:
+    """An option of a fault whose value a seed draws between `low` and `high`."""
+    return lambda draw: {name: draw.between(low, high)}
+
+
+def struck(
+    fault: str,
+    kinds: FindingKind | tuple[FindingKind, ...],
+    phases: str,
+    cause: Cause,
+    options: Options = lambda draw: {},
+    ranks: frozenset[int] | None = None,
+) -> Maker:
+    """Makes runs of the loop with one fault at the drawn rank and step; `truth` tells the rest."""
+
+    def make(draw: Draw) -> Made:
+        plan = draw.plan(draw.fault(fault, **options(draw)))
+        return plan, truth(draw, kinds, phases, cause, ranks)
+
+    return make
 
 
 def slow_data_everywhere(draw: Draw) -> Made:
@@ -107,17 +122,6 @@ def slow_data_everywhere(draw: Draw) -> Made:
     )
 
 
-def intermittent(draw: Draw) -> Made:
-    every, seconds = 3 + draw.seed % 3, draw.between(0.2, 0.4)
-    plan = draw.plan(draw.fault("slow-compute", seconds=seconds, every=every))
-    return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.SLOW_COMPUTE)
-
-
-def slow_collective(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("slow-collective", seconds=draw.between(0.1, 0.3)))
-    return plan, truth(draw, FindingKind.SLOW_COLLECTIVE, "", Cause.SLOW_TRANSFER, ANY_RANK)
-
-
 def stage_imbalance(draw: Draw) -> Made:
     rank = draw.rank % 4
     stage = frozenset({2, 3} if rank >= 2 else {0, 1}) | {NO_RANK}
@@ -125,56 +129,6 @@ def stage_imbalance(draw: Draw) -> Made:
     plan = draw.plan(fault, workload="trainer", world=4, flags=_TRAINER)
     phases = "forward backward other"
     return plan, truth(draw, FindingKind.PIPELINE_BUBBLE, phases, Cause.STAGE_IMBALANCE, stage)
-
-
-def stop(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("stop"))
-    return plan, truth(draw, FindingKind.HANG, "", Cause.PROCESS_STOPPED)
-
-
-def gil_lock(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("gil-lock"))
-    return plan, truth(draw, FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED)
-
-
-def hang(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("hang"))
-    return plan, truth(draw, FindingKind.HANG, "forward", Cause.NOT_ARRIVED)
-
-
-def wrong_order(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("wrong-order"))
-    return plan, truth(draw, FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER)
-
-
-def wrong_shape(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("wrong-shape"))
-    return plan, truth(draw, FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE)
-
-
-def killed(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("kill"))
-    return plan, truth(draw, FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE)
-
-
-def nan_gradients(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("nan-gradients"))
-    return plan, truth(draw, FindingKind.NON_FINITE, "backward", Cause.NON_FINITE_GRADIENT)
-
-
-def flip_bit(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("flip-bit", bit=18 + draw.seed))
-    return plan, truth(draw, FindingKind.SILENT_CORRUPTION, "", Cause.REPLICA_MISMATCH)
-
-
-def skewed_shard(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("skewed-shard", ratio=draw.between(1.4, 2.2)))
-    return plan, truth(draw, FindingKind.DATA_SKEW, "", Cause.UNEVEN_SHARDS)
-
-
-def memory_growth(draw: Draw) -> Made:
-    plan = draw.plan(draw.fault("memory-growth", nbytes=(8 + 2 * draw.seed) << 20))
-    return plan, truth(draw, FindingKind.MEMORY_GROWTH, "", Cause.HOST_MEMORY)
 
 
 def checkpoint_stall(draw: Draw) -> Made:
@@ -217,25 +171,64 @@ def pipeline(draw: Draw) -> Made:
     return draw.plan(workload="trainer", world=4, steps=24, flags=_TRAINER), None
 
 
-Maker = Callable[[Draw], Made]
-
 FAULTY: dict[str, Maker] = {
-    "slow-compute": slow_compute,
-    "slow-data": slow_data,
+    "slow-compute": struck(
+        "slow-compute",
+        FindingKind.STRAGGLER,
+        "forward",
+        Cause.SLOW_COMPUTE,
+        drawn("seconds", 0.06, 0.2),
+    ),
+    "slow-data": struck(
+        "slow-data",
+        (FindingKind.STRAGGLER, FindingKind.DATA_STALL),
+        "data",
+        Cause.SLOW_DATA,
+        drawn("seconds", 0.08, 0.3),
+    ),
     "slow-data-everywhere": slow_data_everywhere,
-    "intermittent": intermittent,
-    "slow-collective": slow_collective,
+    "intermittent": struck(
+        "slow-compute",
+        FindingKind.STRAGGLER,
+        "forward",
+        Cause.SLOW_COMPUTE,
+        lambda draw: {"seconds": draw.between(0.2, 0.4), "every": 3 + draw.seed % 3},
+    ),
+    "slow-collective": struck(
+        "slow-collective",
+        FindingKind.SLOW_COLLECTIVE,
+        "",
+        Cause.SLOW_TRANSFER,
+        drawn("seconds", 0.1, 0.3),
+        ANY_RANK,
+    ),
     "stage-imbalance": stage_imbalance,
-    "stop": stop,
-    "gil-lock": gil_lock,
-    "hang": hang,
-    "wrong-order": wrong_order,
-    "wrong-shape": wrong_shape,
-    "kill": killed,
-    "nan-gradients": nan_gradients,
-    "flip-bit": flip_bit,
-    "skewed-shard": skewed_shard,
-    "memory-growth": memory_growth,
+    "stop": struck("stop", FindingKind.HANG, "", Cause.PROCESS_STOPPED),
+    "gil-lock": struck("gil-lock", FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED),
+    "hang": struck("hang", FindingKind.HANG, "forward", Cause.NOT_ARRIVED),
+    "wrong-order": struck("wrong-order", FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER),
+    "wrong-shape": struck("wrong-shape", FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE),
+    "kill": struck("kill", FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE),
+    "nan-gradients": struck(
+        "nan-gradients", FindingKind.NON_FINITE, "backward", Cause.NON_FINITE_GRADIENT
+    ),
+    "flip-bit": struck(
+        "flip-bit",
+        FindingKind.SILENT_CORRUPTION,
+        "",
+        Cause.REPLICA_MISMATCH,
+        lambda draw: {"bit": 18 + draw.seed},
+    ),
+    "skewed-shard": struck(
+        "skewed-shard", FindingKind.DATA_SKEW, "", Cause.UNEVEN_SHARDS, drawn("ratio", 1.4, 2.2)
+    ),
+    "memory-growth": struck(
+        "memory-growth",
+        FindingKind.MEMORY_GROWTH,
+        "",
+        Cause.HOST_MEMORY,
+        lambda draw: {"nbytes": (8 + 2 * draw.seed) << 20},
+    ),
     "checkpoint-stall": checkpoint_stall,
 }
 """Faults by name."""

@@ -18,6 +18,32 @@ Table = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Places = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
+class Subjects:
+    """Numbers subjects (nodes, ranks) in the order they first come, at most `limit` of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._at: dict[Any, int] = {}
+
+    def __contains__(self, subject: object) -> bool:
+        return subject in self._at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def known(self, subjects: Sequence[Any]) -> Places:
+        """Number of each subject (subjects,), -1 if it has none."""
+        return np.array([self._at.get(subject, -1) for subject in subjects], dtype=np.int64)
+
+    def numbered(self, subjects: Sequence[Any]) -> Places:
+        """The same, once those that have none were given one as far as there is room."""
+        for subject in subjects:
+            if len(self._at) >= self._limit:
+                break
+            self._at.setdefault(subject, len(self._at))
+        return self.known(subjects)
+
+
 class Readings:
     """A bounded number of subjects (nodes, ranks), each with the same fields; NaN is unknown.
 
@@ -28,14 +54,13 @@ class Readings:
 
     def __init__(self, fields: tuple[str, ...], limit: int) -> None:
         self.fields = fields
-        self._limit = limit
-        self._at: dict[Any, int] = {}
+        self._subjects = Subjects(limit)
         self._count = np.zeros(0, dtype=np.int64)
         self._times = np.full((0, NEWEST + EARLIER), np.nan)
         self._values = np.full((0, NEWEST + EARLIER, len(fields)), np.nan, dtype=np.float32)
 
     def __contains__(self, subject: object) -> bool:
-        return subject in self._at
+        return subject in self._subjects
 
     def add(self, subject: int | str, time_s: float, values: Values) -> None:
         """Take one reading of `subject` at `time_s` (monotonic on its node), shape (fields,)."""
@@ -43,7 +68,8 @@ class Readings:
 
     def add_all(self, subjects: Sequence[Any], times: Values, values: Table) -> None:
         """Take one reading of each subject, `values` of shape (subjects, fields)."""
-        at = np.array([self._row(subject) for subject in subjects], dtype=np.int64)
+        at = self._subjects.numbered(subjects)
+        self._make_room()
         taken = at >= 0
         at, times, values = at[taken], times[taken], values[taken]
         count = self._count[at]
@@ -55,7 +81,7 @@ class Readings:
 
     def over(self, subjects: list[Any], seconds: float) -> tuple[Table, Table]:
         """Means (subjects, fields) over the newest `seconds` of each, and over what came before."""
-        at = np.array([self._at.get(subject, -1) for subject in subjects], dtype=np.int64)
+        at = self._subjects.known(subjects)
         known = at >= 0
         now = np.full((len(at), len(self.fields)), np.nan)
         before = now.copy()
@@ -71,25 +97,21 @@ class Readings:
         with np.errstate(over="ignore"):
             self._values[at, slots] = values
 
-    def _row(self, subject: Any) -> int:
-        """Where a subject's readings stand, -1 if there is no more room."""
-        at = self._at.get(subject)
-        if at is None:
-            if len(self._at) >= self._limit:
-                return -1
-            at = self._at[subject] = len(self._at)
-            self._make_room()
-        return at
-
     def _make_room(self) -> None:
-        if len(self._at) <= len(self._count):
-            return
-        more = max(8, len(self._count))
-        self._count = np.concatenate([self._count, np.zeros(more, dtype=np.int64)])
-        times = np.full((more, *self._times.shape[1:]), np.nan)
-        self._times = np.concatenate([self._times, times])
-        values = np.full((more, *self._values.shape[1:]), np.nan, dtype=np.float32)
-        self._values = np.concatenate([self._values, values])
+        count = len(self._subjects)
+        self._count = _with_room(self._count, count, 0)
+        self._times = _with_room(self._times, count, np.nan)
+        self._values = _with_room(self._values, count, np.nan)
+
+
+def _with_room(
+    held: np.ndarray[Any, np.dtype[Any]], count: int, empty: float
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """`held` with at least `count` rows; it doubles, so that few additions copy it."""
+    if count <= len(held):
+        return held
+    more = max(8, len(held), count - len(held))
+    return np.concatenate([held, np.full((more, *held.shape[1:]), empty, dtype=held.dtype)])
 
 
 def _means(
@@ -112,8 +134,7 @@ class Rates:
     """
 
     def __init__(self, fields: int, limit: int) -> None:
-        self._limit = limit
-        self._at: dict[Any, int] = {}
+        self._subjects = Subjects(limit)
         self._times = np.full(0, np.nan)
         self._counters = np.full((0, fields), np.nan)
 
@@ -125,7 +146,9 @@ class Rates:
     def of_all(self, subjects: Sequence[Any], times: Values, counters: Table) -> Table:
         """The same for many subjects, `counters` of shape (subjects, fields)."""
         counters = np.where((counters >= 0) & (counters < _MOST), counters, np.nan)
-        at = np.array([self._row(subject) for subject in subjects], dtype=np.int64)
+        at = self._subjects.numbered(subjects)
+        self._times = _with_room(self._times, len(self._subjects), np.nan)
+        self._counters = _with_room(self._counters, len(self._subjects), np.nan)
         taken = at >= 0
         rates = np.full_like(counters, np.nan)
         seconds = times[taken] - self._times[at[taken]]
@@ -137,16 +160,3 @@ class Rates:
         self._times[at[taken]] = times[taken]
         self._counters[at[taken]] = counters[taken]
         return rates
-
-    def _row(self, subject: Any) -> int:
-        at = self._at.get(subject)
-        if at is None:
-            if len(self._at) >= self._limit:
-                return -1
-            at = self._at[subject] = len(self._at)
-            if at >= len(self._times):
-                more = max(8, at)
-                self._times = np.concatenate([self._times, np.full(more, np.nan)])
-                fresh = np.full((more, self._counters.shape[1]), np.nan)
-                self._counters = np.concatenate([self._counters, fresh])
-        return at
