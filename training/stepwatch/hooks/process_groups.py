@@ -2,7 +2,8 @@
 
 The post hook fires when the operation is enqueued. The end comes from the work's future, whose
 callback runs on another thread; it only marks the live line and appends to a queue that the
-training thread empties. A work without a future tells no end at all (Gloo's reduce-scatter does not
+training thread empties. The callback may come after the thread that waited for the future went on:
+at the end of a step, futures are asked too, lest a call count in the next step. A work without a future tells no end at all (Gloo's reduce-scatter does not
 even say when asked): such an operation is counted, and its time stays with the phase around it,
 unless the hooks time the call itself, as they do for FSDP2 on the CPU.
 """
@@ -93,6 +94,7 @@ class GroupHooks:
         self._watch = watch
         self._hooked: weakref.WeakSet[Any] = weakref.WeakSet()
         self._started: dict[tuple[int, int], Call] = {}
+        self._flying: dict[int, tuple[Call, Any]] = {}
         self._ended: deque[tuple[Call, int]] = deque()
         self._endless: list[Call] = []
 
@@ -125,6 +127,9 @@ class GroupHooks:
             timeline.step_outside(call.entered)
             timeline.depart(call.group, call.op, call.nbytes, call.arrived_ns, call.arrived_ns)
         self._endless.clear()
+        for call, future in list(self._flying.values()):
+            if future.done():
+                self._finished(timeline, call)
         while self._ended:
             call, ended_ns = self._ended.popleft()
             timeline.depart(call.group, call.op, call.nbytes, call.arrived_ns, ended_ns)
@@ -158,10 +163,13 @@ class GroupHooks:
         except RuntimeError:  # this backend's work has none
             self._endless.append(call)
             return
+        self._flying[call.entered] = call, future
         future.add_done_callback(lambda _: self._finished(timeline, call))
 
     @guarded()
     def _finished(self, timeline: Timeline, call: Call) -> None:
+        if self._flying.pop(call.entered, None) is None:  # seen by the other thread
+            return
         self._ended.append((call, time.monotonic_ns()))
         if self._watch.timeline is timeline:
             timeline.step_outside(call.entered)
