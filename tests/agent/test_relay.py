@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.agent.app import Agent
+from stepwatch.agent.probes import Rows
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.records import Kind
 
@@ -123,6 +124,52 @@ def test_a_rejected_segment_is_counted_and_blocks_nothing(
     rank.ring.close()
 
 
+def wait_until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class LateProbe:
+    """A probe that takes its time when the agent is ending: the sender has long nothing to do."""
+
+    name, kind = "late", Kind.NIC
+
+    def __init__(self, agent: Agent) -> None:
+        self._ending = agent._stopping
+
+    def supported(self) -> bool:
+        if self._ending.is_set():
+            time.sleep(0.5)
+        return False
+
+    def read(self) -> Rows:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_is_read_last_is_sent_before_the_agent_ends(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url, poll_seconds=0.05, pack_seconds=0.05)
+        agent.nic = LateProbe(agent)
+        running = threading.Thread(target=agent.run)
+        running.start()
+        rank.steps(5)
+        wait_until(lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
+        agent.stop()
+        rank.steps(5)
+        running.join(30)
+        assert not running.is_alive()
+    assert stored_steps(tmp_path / "store.db") == once(1, 10)
+    rank.ring.close()
+
+
 def test_a_collector_that_is_down_gets_everything_when_it_is_up(
     tmp_path: Path, make_agent: MakeAgent
 ) -> None:
@@ -134,15 +181,13 @@ def test_a_collector_that_is_down_gets_everything_when_it_is_up(
     for _ in range(10):
         rank.steps(10)
         time.sleep(0.06)
-    assert agent.relay.failures > 0
-    assert len(agent.spool) > 1
+    wait_until(lambda: agent.relay.failures > 0 and len(agent.spool) > 1)
     with collector(tmp_path / "store.db", port):
-        deadline = time.monotonic() + 20
-        while len(agent.spool) > 1 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: len(agent.spool) <= 1)
         rank.steps(5)  # the last ones are read by the agent's own ending
         agent.stop()
-        running.join(10)
+        running.join(30)
+        wait_until(lambda: len(agent.spool) == 0)
     assert not running.is_alive()
     assert stored_steps(tmp_path / "store.db") == once(1, 105)
     rank.ring.close()

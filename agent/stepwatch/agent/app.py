@@ -75,6 +75,7 @@ class Agent:
         self.port = self._listen(options.port)
         self._stopping = threading.Event()
         self._more = threading.Event()
+        self._read_last = threading.Event()
 
     def run(self) -> None:
         """Work until stopped; then read and send once more, for at most a few seconds."""
@@ -87,8 +88,11 @@ class Agent:
             count += 1
             if count % rounds_per_pack == 0:
                 self.pack()
-        self.look()
-        self.pack()
+        try:
+            self.look()
+            self.pack()
+        finally:
+            self._read_last.set()
         self._close_tracer()
         sender.join(timeout=3.0)
         if not sender.is_alive():
@@ -182,6 +186,7 @@ class Agent:
             self._more.wait(1.0)
             self._more.clear()
             self.relay.drain(self._stopping.wait)
+        self._read_last.wait()  # or the last segment would stay until an agent runs here again
         self.relay.drain(lambda _: True)
 
     def _listen(self, port: int | None) -> int | None:
