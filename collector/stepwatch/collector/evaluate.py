@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stepwatch.collector import sli
 from stepwatch.collector.detect.finding import Finding
@@ -24,6 +24,8 @@ FROZEN_AFTER_SECONDS = 3.0
 """A node's silence after which incidents about ranks stay as they are: agents send every second."""
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is judged a little longer: the last segments may still be on their way."""
+CLOCK_SET_SECONDS = 1.0
+"""A wall clock that runs so far from the monotonic one between two evaluations was set."""
 
 
 @dataclass
@@ -35,6 +37,8 @@ class Verdicts:
     incidents: dict[str, Incident] = field(default_factory=dict)
     slices: dict[str, dict[int, sli.Slice]] = field(default_factory=dict)
     still_seconds: float = math.nan
+    clocks: tuple[float, float] | None = None
+    """Wall and monotonic seconds of the newest evaluation."""
     settled_at: float = 0.0
     """`received_s` of the attempt when the job was judged for the last time; 0 while it runs."""
 
@@ -82,6 +86,7 @@ class Evaluator:
         ended = has_ended(attempt, now)
         self._paces.keep(job)
         scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS, self._paces, wall_s=now)
+        _follow_clock(verdicts, now, scene.now_s)
         failed = [] if abandoned else find_ended(scene)
         verdicts.findings = failed or ([] if ended else find(scene))
         verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
@@ -125,6 +130,22 @@ class Evaluator:
             )
             for part in sli.changed(verdicts.slices.get(name, {}), slices)
         ]
+
+
+def _follow_clock(verdicts: Verdicts, wall_s: float, monotonic_s: float) -> None:
+    """Where the wall clock was set, open incidents were seen as long ago as before.
+
+    Without it an hour that never passed would cost device-seconds, or keep an incident open.
+    """
+    before, verdicts.clocks = verdicts.clocks, (wall_s, monotonic_s)
+    if before is None:
+        return
+    jump = (wall_s - before[0]) - (monotonic_s - before[1])
+    if abs(jump) < CLOCK_SET_SECONDS:
+        return
+    for incident in verdicts.open_incidents():
+        seen_at = incident.last_seen_at + jump
+        verdicts.incidents[incident.id] = replace(incident, last_seen_at=seen_at)
 
 
 def _moment(scene: Scene, *, frozen: bool, ended: bool) -> Moment:

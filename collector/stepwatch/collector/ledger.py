@@ -14,6 +14,8 @@ MAX_STEPS = 1 << 20
 """Steps kept per attempt; a hostile step number cannot make the ledger grow beyond them."""
 WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
 """Steps left out at the start of an attempt, steps of its own median, and the fewest of those."""
+NEWEST_STEPS = 8
+"""Steps whose latest end is that of the newest."""
 
 ROW = np.dtype(
     [
@@ -87,6 +89,14 @@ class Ledger:
         longest = self.rows["longest"][WARMUP_STEPS : WARMUP_STEPS + BASELINE_STEPS]
         known = longest[longest > 0]
         return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+
+    def newest_end_ns(self) -> int:
+        """Wall time in nanoseconds at which the newest steps ended; 0 before the first.
+
+        Of a few steps, as ranks are heard one after the other; not of all, so that a clock that was
+        set back is believed.
+        """
+        return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
 
     def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
         """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt.

@@ -259,8 +259,7 @@ class Attempt:
         self.ledger.add(fresh, offset)
         self.past.add(fresh, self.ledger.first, self.ring.world, self.calls)
         self.beginning.add(fresh)
-        newest = (int(fresh["time_ns"].max()) + offset) / NANOSECONDS
-        self.newest_s = max(self.newest_s, newest)
+        self.newest_s = self.ledger.newest_end_ns() / NANOSECONDS
         for name, sums in self.rank_seconds.items():
             np.add.at(sums, fresh["rank"], fresh[f"{name}_ns"] / NANOSECONDS)
 
