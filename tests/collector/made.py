@@ -114,6 +114,7 @@ def checkpoint_rows(event: int, ranks: Iterable[int], step: int, text: bytes = b
     ranks = list(ranks)
     rows = np.zeros(len(ranks), dtype=DTYPES[Kind.CHECKPOINT])
     rows["rank"], rows["event"], rows["step"], rows["text"] = ranks, event, step, text
+    rows["time_ns"] = 3 * NANOSECONDS
     rows["stall_ns"], rows["durable_ns"], rows["bytes"] = NANOSECONDS // 2, 2 * NANOSECONDS, 1000
     return rows
 

@@ -18,6 +18,7 @@ from stepwatch.collector.live import Attempt, Heard, LiveJob
 from stepwatch.collector.memory import Memory
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows, Segment
 
@@ -175,6 +176,76 @@ def test_a_bad_checkpoint_is_never_made_good_by_another_rank() -> None:
     for event in (CheckpointEvent.VERIFIED, CheckpointEvent.FAILED, CheckpointEvent.VERIFIED):
         hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(event, [0], 9)})
     assert attempt.checkpoints[9].verified is False
+
+
+MONTH_NS, LARGEST = 31 * 86_400 * NANOSECONDS, 2**64 - 1
+
+
+def saved(attempt: Attempt, event: CheckpointEvent, at: float, **values: int) -> None:
+    """Both ranks say it of step 9 at run time `at`, rank 1 with `values`."""
+    rows = checkpoint_rows(event, range(2), 9)
+    rows["time_ns"], rows["stall_ns"] = round(at * NANOSECONDS), 0
+    for name, value in values.items():
+        rows[name][1] = value
+    hear(attempt, {Kind.CHECKPOINT: rows})
+
+
+@pytest.mark.parametrize("stall_ns", [LARGEST, 2**63, MONTH_NS, 601 * NANOSECONDS])
+def test_a_stall_longer_than_the_attempt_is_unknown(stall_ns: int) -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    up_before = 40 * 86_400.0  # the node was up for longer than the stall that is told
+    start = lifecycle_rows(LifecycleEvent.START, range(2), 2, at=up_before)
+    hear(attempt, {Kind.LIFECYCLE: start})
+    now = up_before + 600.0
+    saved(attempt, CheckpointEvent.BEGIN, now - 5.0)
+    assert attempt.saves.newest[9].in_progress
+    saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=stall_ns)
+    save = attempt.saves.newest[9]
+    assert math.isnan(save.stall[1]) and save.began_ns.tolist()[1] == 0
+    assert attempt.checkpoints[9].stall_seconds is None
+    saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=600 * NANOSECONDS)
+    assert attempt.checkpoints[9].stall_seconds == 600.0
+    assert save.stall[1] == 600.0
+
+
+def test_a_stall_longer_than_the_machine_was_up_is_unknown_without_a_start() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=101 * NANOSECONDS)
+    assert attempt.checkpoints[9].stall_seconds is None
+    saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=99 * NANOSECONDS)
+    assert attempt.checkpoints[9].stall_seconds == 99.0
+
+
+def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    huge = {"durable_ns": LARGEST, "bytes": LARGEST}
+    saved(attempt, CheckpointEvent.WRITTEN, 100.0, **huge)
+    held = attempt.checkpoints[9]
+    assert (held.durable_seconds, held.size_bytes) == (2.0, 1000), "what the other rank told"
+    attempt.checkpoints.clear()
+    rows = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 9)
+    for name, value in huge.items():
+        rows[name] = value
+    hear(attempt, {Kind.CHECKPOINT: rows})
+    assert (attempt.checkpoints[9].durable_seconds, attempt.checkpoints[9].size_bytes) == (
+        None,
+        None,
+    )
+
+
+def test_an_impossible_stall_raises_no_incident(service: Service) -> None:
+    for item in run_segments(12):
+        service.receive(body([item]))
+    rows = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 9)
+    rows["stall_ns"] = LARGEST
+    service.receive(body([segment(99, {Kind.CHECKPOINT: rows})]))
+    service.evaluate()
+    found = service.job(JOB)
+    assert found is not None
+    assert [item.kind for item in found[1].open_incidents()] == []
 
 
 def test_gaps_that_run_backwards_lose_nothing() -> None:

@@ -6,8 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.plausible import UNKNOWN
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import CheckpointEvent
+from stepwatch.signals.wire import Rows
+
+MAX_CHECKPOINTS = 10_000
+"""Checkpoints held of one attempt; the first to be spoken of are forgotten first."""
 
 
 class Checkpoint(NamedTuple):
@@ -21,17 +26,27 @@ class Checkpoint(NamedTuple):
     reason: str = ""
 
 
+def take(known: dict[int, Checkpoint], rows: Rows) -> None:
+    """Fold CHECKPOINT rows, as `plausible.checkpoints` left them, into `known` by step."""
+    for row in rows:
+        step = int(row["step"])
+        if step not in known and len(known) >= MAX_CHECKPOINTS:
+            known.pop(next(iter(known)))
+        known[step] = merged(known.get(step, Checkpoint(step)), row)
+
+
 def merged(known: Checkpoint, row: np.void) -> Checkpoint:
     """Fold one record in; the checkpoint is as slow as its slowest rank, as good as its worst."""
     event, text = int(row["event"]), bytes(row["text"]).decode("utf-8", "replace")
-    stall, durable = int(row["stall_ns"]) / NANOSECONDS, int(row["durable_ns"]) / NANOSECONDS
-    if stall:
-        known = known._replace(stall_seconds=max(known.stall_seconds or 0.0, stall))
+    stall, durable, size = int(row["stall_ns"]), int(row["durable_ns"]), int(row["bytes"])
+    if stall not in (0, UNKNOWN):
+        known = known._replace(stall_seconds=max(known.stall_seconds or 0.0, stall / NANOSECONDS))
     if event == CheckpointEvent.WRITTEN:
-        known = known._replace(
-            durable_seconds=max(known.durable_seconds or 0.0, durable),
-            size_bytes=max(known.size_bytes or 0, int(row["bytes"])),
-        )
+        if durable != UNKNOWN:
+            longest = max(known.durable_seconds or 0.0, durable / NANOSECONDS)
+            known = known._replace(durable_seconds=longest)
+        if size != UNKNOWN:
+            known = known._replace(size_bytes=max(known.size_bytes or 0, size))
     elif event == CheckpointEvent.VERIFIED and known.verified is None:
         known = known._replace(verified=True)
     elif event in (CheckpointEvent.FAILED, CheckpointEvent.REJECTED):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector import plausible
+from stepwatch.collector import checkpoints, plausible
 from stepwatch.collector.beginning import Beginning
 from stepwatch.collector.calls import Calls
 from stepwatch.collector.causes.facts import NodeFacts
-from stepwatch.collector.checkpoints import Checkpoint, merged
+from stepwatch.collector.checkpoints import Checkpoint
 from stepwatch.collector.diagnoses import Diagnoses
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.memory import Memory
@@ -100,6 +100,8 @@ class Attempt:
         self.states: dict[int, RankView] = {}
         self.offsets: dict[str, int] = {}
         """Wall minus monotonic nanoseconds of each node."""
+        self.began_ns: dict[str, int] = {}
+        """When the first rank of each node began, monotonic there."""
         self.hosts: dict[str, np.void] = {}
         self.facts = NodeFacts()
         self.checkpoints: dict[int, Checkpoint] = {}
@@ -120,10 +122,10 @@ class Attempt:
         if segment.key.node in self.offsets or len(self.offsets) < MAX_NODES:
             self.offsets[segment.key.node] = offset
         self._take_states(tables.get(Kind.RANK_STATE), segment.key.node, heard.monotonic_s)
-        self._take_lifecycle(tables.get(Kind.LIFECYCLE), offset)
+        self._take_lifecycle(tables.get(Kind.LIFECYCLE), offset, segment.key.node)
         self._take_calls(tables.get(Kind.COLLECTIVE), tables.get(Kind.GROUP))
         self._take_steps(tables.get(Kind.STEP), offset)
-        self._take_checkpoints(tables.get(Kind.CHECKPOINT), offset)
+        self._take_checkpoints(tables.get(Kind.CHECKPOINT), offset, segment.key.node)
         states = tables.get(Kind.RANK_STATE)
         if states is not None:
             self.saves.look(states)
@@ -219,7 +221,7 @@ class Attempt:
             else:
                 self.refused_records += 1
 
-    def _take_lifecycle(self, rows: Rows | None, offset: int) -> None:
+    def _take_lifecycle(self, rows: Rows | None, offset: int, node: str) -> None:
         for row in rows if rows is not None else ():
             try:
                 event = LifecycleEvent(int(row["event"]))
@@ -229,6 +231,9 @@ class Attempt:
             if event is LifecycleEvent.START:
                 self._set_world(int(row["value"]))
                 self.began_s = min(self.began_s or at, at)
+                if node in self.offsets:
+                    began = int(row["time_ns"])
+                    self.began_ns[node] = min(self.began_ns.get(node, began), began)
             elif event is LifecycleEvent.RESUME and row["value"] >= 0:
                 self.resumed_from = int(row["value"])
             elif event is LifecycleEvent.SCHEDULE:
@@ -278,15 +283,11 @@ class Attempt:
         if memory is not None:
             self.refused_records += self.memory.add_device(memory)
 
-    def _take_checkpoints(self, rows: Rows | None, offset: int) -> None:
+    def _take_checkpoints(self, rows: Rows | None, offset: int, node: str) -> None:
         if rows is not None:
-            self.saves.add(rows, self.world, offset)
-        for row in rows if rows is not None else ():
-            step = int(row["step"])
-            if step not in self.checkpoints and len(self.checkpoints) >= MAX_EVENTS:
-                self.checkpoints.pop(next(iter(self.checkpoints)))
-            known = self.checkpoints.get(step, Checkpoint(step))
-            self.checkpoints[step] = merged(known, row)
+            told = plausible.checkpoints(rows, self.began_ns.get(node, 0))
+            self.saves.add(told, self.world, offset)
+            checkpoints.take(self.checkpoints, told)
 
 
 def _schedule(row: np.void) -> Schedule:

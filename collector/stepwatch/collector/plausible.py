@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.signals.clock import MAX_DURATION_NS
 from stepwatch.signals.records import OP_NAMES
 from stepwatch.signals.wire import Rows
 
-MAX_DURATION_NS = 30 * 86_400 * 1_000_000_000
-"""No step, wait or phase lasts a month; beyond it a counter ran below zero."""
 MAX_STEP_BYTES = 1 << 60
-"""No rank passes an exabyte to its collectives in one step."""
+"""No rank passes an exabyte to its collectives in one step, or to a checkpoint."""
+UNKNOWN = (1 << 64) - 1
+"""Stands for an unsigned number that is not known."""
 _WALL_END_NS = 1 << 63
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -39,3 +40,16 @@ def collectives(rows: Rows, world: int) -> Mask:
     """Rows of COLLECTIVE whose rank and operation exist and whose times and sizes are possible."""
     possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["op"] < len(OP_NAMES))
     return possible & (rows["exposed_ns"] <= MAX_DURATION_NS) & (rows["bytes"] <= MAX_STEP_BYTES)
+
+
+def checkpoints(rows: Rows, began_ns: int) -> Rows:
+    """CHECKPOINT rows in which times and sizes that cannot be true are `UNKNOWN`.
+
+    No save lasts longer than its rank runs: since `began_ns`, monotonic on its node, 0 if unknown.
+    """
+    told = rows.copy()
+    age = rows["time_ns"] - np.minimum(np.uint64(began_ns), rows["time_ns"])
+    for name in ("stall_ns", "durable_ns"):
+        told[name][rows[name] > np.minimum(age, np.uint64(MAX_DURATION_NS))] = UNKNOWN
+    told["bytes"][rows["bytes"] > MAX_STEP_BYTES] = UNKNOWN
+    return told

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.plausible import UNKNOWN
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import CheckpointEvent, Phase
 from stepwatch.signals.wire import Rows
@@ -19,7 +20,8 @@ Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 class Save(NamedTuple):
     """One save; arrays (ranks,). `began_ns` is monotonic on the rank's node, 0 while unknown.
 
-    `stall` is how long the loop stood still in seconds, NaN while it does; `own` how long the rank
+    `stall` is how long the loop stood still in seconds, NaN while it does and where that is not
+    known, `began_ns` then being 0; `own` how long the rank
     itself was seen at work in it, without waiting for others at its end; `failed` marks ranks that
     said so.
     """
@@ -46,7 +48,10 @@ class Saves:
         self._ended_step = -1
 
     def add(self, rows: Rows, world: int, to_wall_ns: int) -> None:
-        """Take CHECKPOINT rows; what is not about a save of a known rank is left out."""
+        """Take CHECKPOINT rows, as `plausible.checkpoints` left them.
+
+        What is not about a save of a known rank is left out.
+        """
         about = np.isin(rows["event"], (CheckpointEvent.BEGIN, CheckpointEvent.FAILED))
         rows = rows[about & (rows["rank"] >= 0) & (rows["rank"] < world)]
         for step in np.unique(rows["step"])[-MAX_SAVES:].tolist():
@@ -80,7 +85,9 @@ class Saves:
         begins = rows[(rows["event"] == CheckpointEvent.BEGIN) & (rows["stall_ns"] == 0)]
         save.began_ns[begins["rank"]] = begins["time_ns"]
         ends = rows[rows["stall_ns"] > 0]
-        save.stall[ends["rank"]] = ends["stall_ns"] / NANOSECONDS
+        known = ends["stall_ns"] != UNKNOWN
+        save.stall[ends["rank"]] = np.where(known, ends["stall_ns"] / NANOSECONDS, np.nan)
+        save.began_ns[ends["rank"][~known]] = 0
         if len(ends):
             ended = (int(ends["time_ns"].max()) + to_wall_ns) / NANOSECONDS
             # Of one save the last rank counts; of two the later save, however a clock was set.

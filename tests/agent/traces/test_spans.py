@@ -255,6 +255,18 @@ def test_a_checkpoint_of_which_the_beginning_was_not_seen_has_no_parent_to_miss(
     ]
 
 
+@pytest.mark.parametrize("impossible", [2**64 - 1, 31 * 86_400 * NANOSECONDS, 103 * NANOSECONDS])
+def test_impossible_times_of_a_save_are_replaced_by_when_it_was_seen(impossible: int) -> None:
+    ended = {**STALLED, "stall_ns": impossible}
+    written = {**WRITTEN, "at": 102, "durable_ns": impossible}
+    spans = traced(saved(BEGIN, ended, written))
+    check_tree(spans)
+    assert [(span.name, seconds(span)) for span in spans] == [
+        ("checkpoint", 2.0),
+        ("checkpoint.durable", 2.0),
+    ]
+
+
 TRACED_KINDS = (Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT, Kind.LIFECYCLE, Kind.NUMERICS)
 TABLES = st.fixed_dictionaries(
     {kind: arrays.arrays(DTYPES[kind], st.integers(0, 3)) for kind in TRACED_KINDS}

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import NamedTuple, Protocol
 
+MAX_DURATION_NS = 30 * 86_400 * 1_000_000_000
+"""Nothing that a record measures lasts a month; beyond it a counter ran below zero."""
 NANOSECONDS = 1_000_000_000
 
 

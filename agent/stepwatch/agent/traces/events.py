@@ -13,6 +13,7 @@ import numpy as np
 
 from stepwatch.agent.probes import Rows
 from stepwatch.signals import traces
+from stepwatch.signals.clock import MAX_DURATION_NS
 from stepwatch.signals.records import CheckpointEvent, LifecycleEvent
 
 from .spans import Source, Span, Value, as_int64
@@ -95,19 +96,20 @@ class Checkpoints:
                 earlier = known.earlier + 1 if known else 0
                 _remember(self._begun, key, Save(earlier, moment))
             else:
-                durable = int(row["durable_ns"])
+                durable = _possible(row, "durable_ns") or 0
                 yield from _save_spans(source, row, known or Save(0, moment - durable, told=False))
 
 
 def _save_spans(source: Source, row: np.void, save: Save) -> Iterator[Span]:
     step, rank = int(row["step"]), int(row["rank"])
-    event, end, stall = int(row["event"]), int(row["time_ns"]), int(row["stall_ns"])
+    event, end, stall = int(row["event"]), int(row["time_ns"]), _possible(row, "stall_ns")
     attributes: dict[str, Value] = {}
-    if stall:
-        name, moments = CHECKPOINT, (end - stall, end)
+    if stall != 0:
+        name, moments = CHECKPOINT, (save.began_ns if stall is None else end - stall, end)
     elif event == CheckpointEvent.WRITTEN:
-        durable = save.began_ns + int(row["durable_ns"])
-        name, moments = "checkpoint.durable", (save.began_ns, durable)
+        durable = _possible(row, "durable_ns")
+        until = end if durable is None else save.began_ns + durable
+        name, moments = "checkpoint.durable", (save.began_ns, until)
         attributes[traces.CHECKPOINT_BYTES] = as_int64(row["bytes"])
     elif event in _CHECKPOINT_ENDS:
         name, moments = _CHECKPOINT_ENDS[CheckpointEvent(event)], (end, end)
@@ -125,6 +127,12 @@ def _save_spans(source: Source, row: np.void, save: Save) -> Iterator[Span]:
         index=save.earlier,
         error=_text(row) or "failed" if failed else "",
     )
+
+
+def _possible(row: np.void, name: str) -> int | None:
+    """A duration in nanoseconds; None where it is longer than the machine was up."""
+    found = int(row[name])
+    return found if found <= min(MAX_DURATION_NS, int(row["time_ns"])) else None
 
 
 def _resume(source: Source, row: np.void, step: int, parent_id: int) -> Span:
