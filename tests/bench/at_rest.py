@@ -11,19 +11,22 @@ import numpy as np
 
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.hooks import Watch
 from stepwatch.hooks.digests import EVERY, LOOKS
+from stepwatch.hooks.guard import Guard
+from stepwatch.hooks.microbatches import MicrobatchSamples, Work
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
-from stepwatch.signals.records import Kind, NumericsSource, Op
+from stepwatch.signals.records import Kind, NumericsSource, Op, Phase
 
 from .result import Result
 
-RANKS, STEPS = 8, 300
+RANKS, STEPS, MICROBATCHES = 8, 300, 8
 SECOND = 1_000_000_000
 
 
 def measure() -> Iterator[Result]:
-    """All that segments carry counts: steps, collectives, digests, live lines, host, cursors."""
+    """All that segments carry counts: steps, collectives, digests, microbatches, states, host."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         raw = _spool_a_run(folder)
@@ -44,12 +47,14 @@ def measure() -> Iterator[Result]:
 def _spool_a_run(folder: Path) -> list[bytes]:
     """One segment a second, as a node of 8 ranks at one step a second makes them."""
     rings = [_ring(folder, rank) for rank in range(RANKS)]
+    samples = [_samples(ring) for ring in rings]
     agent = Agent(
         AgentOptions(folder / "rings", folder / "spool", "http://127.0.0.1:9", "node-0", port=None)
     )
     noise = np.random.default_rng(0)
     for step in range(1, STEPS + 1):
-        for ring in rings:
+        for ring, sample in zip(rings, samples, strict=True):
+            _write_microbatches(sample, step, noise)
             _write_step(ring, step, noise)
         agent.tail.discover()
         agent.pack()
@@ -59,6 +64,28 @@ def _spool_a_run(folder: Path) -> list[bytes]:
 def _ring(folder: Path, rank: int) -> RingWriter:
     identity = Identity("bench", 0, rank, RANKS, "node-0", os.getpid(), rank + 1, capacity=64)
     return RingWriter(folder / "rings" / "bench" / "0" / str(rank), identity)
+
+
+def _samples(ring: RingWriter) -> MicrobatchSamples:
+    watch = Watch(None, Guard())
+    watch.ring = ring
+    return watch.microbatches
+
+
+def _write_microbatches(samples: MicrobatchSamples, step: int, noise: np.random.Generator) -> None:
+    """One forward and one backward after the other, as in the middle of 1F1B."""
+    if step >= samples.due:
+        samples.call_begins(step, training=True)
+    if not samples.taking:
+        return
+    began = at = step * SECOND + int(noise.integers(SECOND // 100))
+    for number in range(2 * MICROBATCHES):
+        phase = Phase.BACKWARD if number % 2 else Phase.FORWARD
+        spent = int(0.03 * phase * SECOND * noise.normal(1.0, 0.02))
+        work = Work(3, int(phase), 0)
+        samples.chunk_ends(work, number // 2, at, at + spent, int(0.1 * spent * noise.random()))
+        at += spent + int(noise.integers(SECOND // 100))
+    samples.call_ends(began, at)
 
 
 def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None:

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stepwatch.hooks.microbatches import EARLY
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import Kind, LifecycleEvent, Op
+from stepwatch.signals.records import Kind, LifecycleEvent, Op, Phase
 
 from .conftest import tables_in, told_by_ranks
 
 torch = pytest.importorskip("torch", reason="FSDP2 and the pipeline are torch's")
 
-WORLD, STEPS, MICROBATCHES, SLOW_RANK, SLOW_SECONDS = 4, 5, 4, 3, 0.02
+WORLD, STEPS, MICROBATCHES, SLOW_RANK, SLOW_SECONDS = 4, EARLY + 2, 4, 3, 0.02
 PROGRAM = f"""
 import json, os, time
 import torch
@@ -112,6 +113,7 @@ def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
         check_steps(seen[Kind.STEP], told[rank]["walls"])
         check_collectives(seen, hooked=told[rank]["hooks"])
         check_schedule(seen[Kind.LIFECYCLE])
+        check_microbatches(seen, stage=rank // 2)
     slow = [int(tables[rank][Kind.STEP]["forward_ns"][1:].sum()) for rank in range(WORLD)]
     others = [slow[rank] for rank in range(WORLD) if rank != SLOW_RANK]
     assert slow[SLOW_RANK] >= (STEPS - 1) * MICROBATCHES * SLOW_SECONDS * 1e9
@@ -123,6 +125,34 @@ def check_schedule(events: np.ndarray[Any, np.dtype[np.void]]) -> None:
     """Two stages and four microbatches cannot do without a bubble of a fifth."""
     [told] = events[events["event"] == LifecycleEvent.SCHEDULE]
     assert (told["value"], told["text"]) == (200_000, b"Schedule1F1B, 2 stages, 4 microbatches")
+
+
+def check_microbatches(seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]], stage: int) -> None:
+    """One step is sampled: every chunk, in the order of 1F1B, with the time of the step."""
+    rows = seen[Kind.MICROBATCH]
+    assert rows["step"].tolist() == [EARLY] * (2 * MICROBATCHES + 1)
+    assert rows["index"].tolist() == list(range(2 * MICROBATCHES + 1))
+    chunks, call = rows[:-1], rows[-1]
+    assert (call["phase"], call["blocked_ns"]) == (Phase.OTHER, 0)
+    assert set(chunks["stage"].tolist()) == {stage} and not rows["weight_only"].any()
+    numbers = list(range(MICROBATCHES))
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        assert chunks["microbatch"][chunks["phase"] == phase].tolist() == numbers
+    # The last stage goes back after each forward, the first one when there is a gradient.
+    assert chunks["phase"].tolist()[:2] == [
+        Phase.FORWARD,
+        Phase.BACKWARD if stage else Phase.FORWARD,
+    ]
+    borders = np.column_stack([chunks["began_ns"], chunks["time_ns"]]).ravel()
+    assert (np.diff(borders.astype(np.int64)) >= 0).all()
+    assert call["began_ns"] <= borders[0] and borders[-1] <= call["time_ns"]
+    spent = chunks["time_ns"] - chunks["began_ns"]
+    assert (chunks["blocked_ns"] <= spent).all()
+    (step,) = seen[Kind.STEP][seen[Kind.STEP]["step"] == EARLY]
+    for name, phase in (("forward_ns", Phase.FORWARD), ("backward_ns", Phase.BACKWARD)):
+        own = (spent - chunks["blocked_ns"])[chunks["phase"] == phase].sum()
+        # Less where a collective was re-booked after its chunk had ended.
+        assert step[name] <= own
 
 
 def check_steps(steps: np.ndarray[Any, np.dtype[np.void]], walls: list[int]) -> None:

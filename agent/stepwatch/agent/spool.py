@@ -38,9 +38,9 @@ from stepwatch.signals.wire import Rows, Segment, SegmentKey
 logger = logging.getLogger(__name__)
 
 DEFAULT_LIMIT_BYTES = 256 << 20
-_EXPENDABLE = (Kind.STEP, Kind.COLLECTIVE, Kind.RANK_STATE, Kind.HOST, Kind.NIC)
-_IN_RINGS = (Kind.STEP, Kind.COLLECTIVE)
+_IN_RINGS = (Kind.STEP, Kind.COLLECTIVE, Kind.MICROBATCH)
 """Expendable kinds that come from rings: what is dropped of them leaves a gap."""
+_EXPENDABLE = (*_IN_RINGS, Kind.RANK_STATE, Kind.HOST, Kind.NIC)
 _MAX_REMEMBERED_RINGS = 65_536
 BATCH_BYTES = 16 << 20
 """Most bytes that `oldest` hands out at once, far below what a collector takes in one request."""

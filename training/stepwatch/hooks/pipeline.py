@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch.signals.records import Phase
 
-from .timeline import PIPELINE_WAIT
+from .microbatches import Work
+from .timeline import COLLECTIVE, PIPELINE_WAIT
 
 if TYPE_CHECKING:
     from .watch import Watch
 
+_WEIGHT_ONLY = "backward_weight_one_chunk"
 _STAGE_WORK = {
     "forward_one_chunk": Phase.FORWARD,
     "backward_one_chunk": Phase.BACKWARD,
-    "backward_weight_one_chunk": Phase.BACKWARD,
+    _WEIGHT_ONLY: Phase.BACKWARD,
 }
 
 
@@ -33,14 +35,15 @@ def watch_schedule(watch: Watch, schedule: Any) -> None:
         for name, phase in _STAGE_WORK.items():
             method = getattr(stage, name, None)
             if method is not None and not hasattr(method, "stepwatch_wrapped"):
-                setattr(stage, name, _timed_chunk(watch, method, phase))
+                work = Work(int(stage.stage_index), int(phase), int(name == _WEIGHT_ONLY))
+                setattr(stage, name, _timed_chunk(watch, method, work))
     if not hasattr(schedule.step, "stepwatch_wrapped"):
-        schedule.step = _timed_schedule(watch, schedule.step)
+        schedule.step = _timed_schedule(watch, schedule)
 
 
-def _timed_chunk(watch: Watch, method: Callable[..., Any], phase: Phase) -> Callable[..., Any]:
-    counts = phase is Phase.FORWARD
-    bucket = int(phase)
+def _timed_chunk(watch: Watch, method: Callable[..., Any], work: Work) -> Callable[..., Any]:
+    counts = work.phase == Phase.FORWARD
+    bucket, samples = work.phase, watch.microbatches
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -49,29 +52,42 @@ def _timed_chunk(watch: Watch, method: Callable[..., Any], phase: Phase) -> Call
             return method(*args, **kwargs)
         chunk = args[0] if args and isinstance(args[0], int) else timeline.microbatches
         timeline.microbatches += counts
-        timeline.enter_microbatch(bucket, chunk)
+        taking = samples.taking
+        blocked = timeline.totals[COLLECTIVE] if taking else 0
+        began = timeline.enter_microbatch(bucket, chunk)
         try:
             return method(*args, **kwargs)
         finally:
             if watch.timeline is not None:  # closed meanwhile, by a signal handler say
-                timeline.leave()
+                ended = timeline.leave()
+                if taking:
+                    blocked = timeline.totals[COLLECTIVE] - blocked
+                    samples.chunk_ends(work, chunk, began, ended, blocked)
 
     call.stepwatch_wrapped = True  # type: ignore[attr-defined]
     return call
 
 
-def _timed_schedule(watch: Watch, method: Callable[..., Any]) -> Callable[..., Any]:
+def _timed_schedule(watch: Watch, schedule: Any) -> Callable[..., Any]:
+    method, samples = schedule.step, watch.microbatches
+
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
         timeline = watch.timeline
         if timeline is None:
             return method(*args, **kwargs)
-        timeline.enter(PIPELINE_WAIT)
+        if timeline.step >= samples.due:
+            # torch's `eval` goes through `step`; other evaluations have a phase around them.
+            training = timeline.bucket != Phase.EVAL and getattr(schedule, "_has_backward", True)
+            samples.call_begins(timeline.step, training=training)
+        began = timeline.enter(PIPELINE_WAIT)
         try:
             return method(*args, **kwargs)
         finally:
             if watch.timeline is not None:
-                timeline.leave()
+                ended = timeline.leave()
+                if samples.taking:
+                    samples.call_ends(began, ended)
 
     call.stepwatch_wrapped = True  # type: ignore[attr-defined]
     return call

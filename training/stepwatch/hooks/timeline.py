@@ -103,10 +103,11 @@ class Timeline:
         words[_LIVE_WORD] = self.step | _LIVE_BITS[outer]
         return now
 
-    def enter_microbatch(self, bucket: int, microbatch: int) -> None:
+    def enter_microbatch(self, bucket: int, microbatch: int) -> int:
         """Like `enter`, and show the microbatch in the live line."""
-        self.enter(bucket)
+        now = self.enter(bucket)
         self._words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
+        return now
 
     def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
         """A collective of `nbytes` begins: show it in the collective line; returns the moment."""

@@ -38,6 +38,7 @@ from .groups import GroupNumbers
 from .guard import Guard, guarded, logger
 from .ideal import schedule_bubble, schedule_name
 from .memory import DeviceMemory
+from .microbatches import MicrobatchSamples
 from .numerics import Numerics
 from .scalars import Scalar, is_ready, read, scalar
 from .timeline import OPS_BY_NAME, Timeline
@@ -72,6 +73,7 @@ class Watch:
         self.numerics = Numerics(self)
         self.digests = Digests(self)
         self.memory = DeviceMemory(self)
+        self.microbatches = MicrobatchSamples(self)
         self.settle: Callable[[], None] | None = None
         """Books collectives that have ended; called on the training thread around each step."""
         self._began = False

@@ -52,6 +52,7 @@ class Kind(IntEnum):
     FLIGHT = 13
     DEVICE = 14
     NIC = 15
+    MICROBATCH = 16
 
 
 class StepFlag(IntFlag):
@@ -223,6 +224,18 @@ BODIES: dict[Kind, list[tuple[str, str]]] = {
         ("limit_bytes", "<u8"),
     ],
     Kind.LIFECYCLE: [("event", "<u2"), ("value", "<i8"), ("text", "S56")],
+    # In sampled steps: one chunk of a pipeline stage's work, from `began_ns` to `time_ns`. `index`
+    # counts the rank's rows of the step. A row of phase OTHER is the schedule's call around the
+    # chunks since the row of the call before: it comes last, so what has it has lost no row.
+    Kind.MICROBATCH: [
+        ("index", "<u2"),
+        ("stage", "<u2"),  # as the schedule counts its stages
+        ("microbatch", "<u2"),
+        ("phase", "<u2"),
+        ("weight_only", "<u2"),  # 1: the part of a backward that no other stage waits for
+        ("began_ns", "<u8"),
+        ("blocked_ns", "<u8"),  # in collectives inside the chunk
+    ],
     # What a group number of a COLLECTIVE record stands for.
     Kind.GROUP: [("group", "<u4"), ("size", "<u4"), ("index", "<u4"), ("text", "S48")],
     # The agent's view of one rank: its live line and its process.
@@ -349,6 +362,7 @@ RING_KINDS = frozenset(
         Kind.GROUP,
         Kind.NUMERICS,
         Kind.MEMORY,
+        Kind.MICROBATCH,
     }
 )
 """Kinds that ranks write; the agent writes the others."""

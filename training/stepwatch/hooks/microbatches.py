@@ -1,0 +1,93 @@
+"""Samples of a pipeline step: one record per chunk of work of this rank's stages.
+
+Which steps are sampled depends on the step and on how many chunks it has, so that all ranks of a
+pipeline sample the same ones. Periods are powers of two: where ranks have unequal numbers of
+chunks, the steps of the longer period are steps of the shorter one, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepwatch.signals.records import Kind, Phase
+
+from .guard import guarded
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+EARLY = 8
+"""The first sample is this many steps after the first step, which compiles and allocates."""
+LEAST_PERIOD = 64
+STEPS_PER_ROW = 16
+"""Least steps for each record of a sample: 10 to 25 B a record at rest make 1 or 2 B a step."""
+MOST_ROWS = 1024
+"""A quarter of the ring. A step with more is not sampled whole, and told as unknown."""
+_MICROBATCH = int(Kind.MICROBATCH)
+_MOST_NUMBER = 0xFFFF
+
+
+class Work(NamedTuple):
+    """What a stage's method does: plain integers, as a record takes them."""
+
+    stage: int
+    phase: int
+    weight_only: int
+
+
+_CALL = Work(0, int(Phase.OTHER), 0)
+
+
+class MicrobatchSamples:
+    """Decides which steps are sampled and writes their MICROBATCH records."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.guard = watch.guard
+        self._watch = watch
+        self.due = -1
+        """Step of the next sample, or of the one being taken; below 0 before the first step."""
+        self.taking = False
+        """Whether what runs now is written down."""
+        self._rows = 0
+        self._rows_before_call = 0
+
+    @guarded()
+    def call_begins(self, step: int, *, training: bool) -> None:
+        """The schedule is called in `step`, which is due or past it."""
+        if step > self.due:
+            self.due = self._following(step)
+            self._rows = 0
+        self._rows_before_call = self._rows
+        self.taking = training and step == self.due
+
+    def _following(self, step: int) -> int:
+        """The first step from `step` on that is to be sampled."""
+        if self.due < 0:
+            return step + EARLY
+        period = max(LEAST_PERIOD, 1 << (STEPS_PER_ROW * self._rows - 1).bit_length())
+        return step + (EARLY - step) % period
+
+    @guarded()
+    def chunk_ends(
+        self, work: Work, microbatch: int, began_ns: int, ended_ns: int, blocked_ns: int
+    ) -> None:
+        """A chunk of `work` has ended; `blocked_ns` of it were spent in collectives."""
+        # Collectives that began before the chunk may have been booked inside it.
+        blocked_ns = min(blocked_ns, ended_ns - began_ns)
+        self._write(work, microbatch & _MOST_NUMBER, began_ns, ended_ns, blocked_ns)
+
+    @guarded()
+    def call_ends(self, began_ns: int, ended_ns: int) -> None:
+        """The call of the schedule that is written down has ended."""
+        self.taking = False
+        if self._rows > self._rows_before_call:
+            self._write(_CALL, 0, began_ns, ended_ns, 0)
+
+    def _write(
+        self, work: Work, microbatch: int, began_ns: int, ended_ns: int, blocked_ns: int
+    ) -> None:
+        index, ring = self._rows, self._watch.ring
+        self._rows += 1
+        if index < MOST_ROWS and ring is not None:
+            body = (index, work.stage, microbatch, work.phase, work.weight_only)
+            ring.write(_MICROBATCH, self.due, ended_ns, *body, began_ns, blocked_ns)
