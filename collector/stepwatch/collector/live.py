@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -19,10 +18,11 @@ from stepwatch.collector.memory import Memory
 from stepwatch.collector.numerics import Numerics
 from stepwatch.collector.past import Past
 from stepwatch.collector.pipeline import Schedule
+from stepwatch.collector.ranks import Ranks, RankView
 from stepwatch.collector.saves import Saves
 from stepwatch.collector.window import StepRing, Window
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows, Segment
 
 MAX_WORLD = 131_072
@@ -34,9 +34,6 @@ MAX_CELLS = 1 << 25
 """Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their ledger only."""
-USAGE_READINGS = 8
-"""Readings kept per rank; agents take one a second."""
-_USAGE_FIELDS = ("time_ns", "cpu_seconds", "run_queue_seconds")
 
 
 class Lifecycle(NamedTuple):
@@ -57,22 +54,6 @@ class Heard(NamedTuple):
 
     wall_s: float
     monotonic_s: float
-
-
-class RankView(NamedTuple):
-    """Newest state of one rank, the node it is on, and the collector's monotonic time then."""
-
-    node: str
-    heard_s: float
-    row: np.void
-
-
-class Usage(NamedTuple):
-    """One reading of a rank's cumulated CPU and run-queue seconds, at a monotonic moment in ns."""
-
-    time_ns: float
-    cpu_seconds: float
-    run_queue_seconds: float
 
 
 class Attempt:
@@ -96,8 +77,7 @@ class Attempt:
         self.diagnoses = Diagnoses()
         self.numerics = Numerics()
         self.memory = Memory()
-        self.stage = np.full(0, -1, dtype=np.int16)
-        self.states: dict[int, RankView] = {}
+        self.ranks = Ranks()
         self.offsets: dict[str, int] = {}
         """Wall minus monotonic nanoseconds of each node."""
         self.began_ns: dict[str, int] = {}
@@ -111,7 +91,6 @@ class Attempt:
         self.schedule: Schedule | None = None
         self.resumed_from: int | None = None
         self.lost_records = 0
-        self.usage: dict[int, deque[Usage]] = {}
         self.rank_seconds: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
 
     def apply(self, segment: Segment, heard: Heard) -> None:
@@ -142,7 +121,12 @@ class Attempt:
 
     def window(self, count: int) -> Window:
         """The newest `count` steps."""
-        return self.ring.window(count, self.stage)
+        return self.ring.window(count, self.ranks.stage)
+
+    @property
+    def states(self) -> dict[int, RankView]:
+        """Newest state of each rank that was heard."""
+        return self.ranks.views
 
     @property
     def finished(self) -> bool:
@@ -155,13 +139,16 @@ class Attempt:
         """Whether a rank said that it failed, or died without a word."""
         if LifecycleEvent.FAILURE in self.ended.values():
             return True
-        return any(self.is_gone(rank) for rank in self.states)
+        return bool(self.gone)
+
+    @property
+    def gone(self) -> set[int]:
+        """Ranks whose process vanished before they finished."""
+        return self.ranks.gone - self.ended.keys()
 
     def is_gone(self, rank: int) -> bool:
         """Whether the process of `rank` vanished before it finished."""
-        view = self.states.get(rank)
-        gone = view is not None and view.row["process_state"] == ProcessState.GONE
-        return gone and rank not in self.ended
+        return rank in self.ranks.gone and rank not in self.ended
 
     def release(self) -> None:
         """Give the window back; steps that still arrive are refused, the ledger stays."""
@@ -180,8 +167,9 @@ class Attempt:
         Ranks that others trained with but that were never heard stand under `unknown`.
         """
         heard: dict[str, float] = {}
+        over = self.ranks.gone | self.ended.keys()
         for rank, view in self.states.items():
-            if rank not in self.ended and not self.is_gone(rank):
+            if rank not in over:
                 heard[view.node] = max(heard.get(view.node, 0.0), view.heard_s)
         known = set(self.states) | set(self.ended)
         if self.first_step_heard_s is not None and self.states and len(known) < self.world:
@@ -196,9 +184,7 @@ class Attempt:
         known, self.world = self.world, world
         self.ring = self.ring.grown(world)
         self.memory.resize(world)
-        stage = np.full(world, -1, dtype=np.int16)
-        stage[:known] = self.stage
-        self.stage = stage
+        self.ranks.resize(world)
         for name in (*_SUMMED, "duration"):
             sums = np.zeros(world)
             sums[:known] = self.rank_seconds.get(name, sums[:0])
@@ -210,16 +196,8 @@ class Attempt:
         possible = rows["world"][rows["world"] <= MAX_WORLD]
         self._set_world(int(possible.max(initial=0)))
         self.memory.add_states(rows)
-        for row in rows:
-            self.job_class = bytes(row["job_class"]).decode("utf-8", "replace")
-            rank = int(row["rank"])
-            if 0 <= rank < self.world:
-                self.states[rank] = RankView(node, heard_s, row)
-                usage = self.usage.setdefault(rank, deque(maxlen=USAGE_READINGS))
-                usage.append(Usage(*(float(row[name]) for name in _USAGE_FIELDS)))
-                self.stage[rank] = row["stage"]
-            else:
-                self.refused_records += 1
+        self.job_class = bytes(rows["job_class"][-1]).decode("utf-8", "replace")
+        self.refused_records += self.ranks.add(rows, node, heard_s)
 
     def _take_lifecycle(self, rows: Rows | None, offset: int, node: str) -> None:
         for row in rows if rows is not None else ():

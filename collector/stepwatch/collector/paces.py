@@ -39,7 +39,7 @@ class Paces:
         if not attempt.job_class or not speed > 0:
             return
         self.forget(job.name)
-        stages = int(attempt.stage.max(initial=-1)) + 1
+        stages = int(attempt.ranks.stage.max(initial=-1)) + 1
         tokens = int(np.median(past.tokens))
         shape = Shape(attempt.job_class, attempt.world, stages, tokens)
         self._shape[job.name] = shape

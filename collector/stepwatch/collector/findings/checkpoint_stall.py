@@ -30,7 +30,7 @@ def _found(scene: Scene) -> list[Finding]:
     attempt = scene.attempt
     saves = list(attempt.saves.newest.values())
     begun = [save for save in saves if (save.began_ns > 0).any() or not np.isnan(save.stall).all()]
-    if not begun or any(attempt.is_gone(rank) for rank in attempt.states):
+    if not begun or attempt.gone:
         return []
     newest = begun[-1]
     return checkpoint_stall.detect(
@@ -39,7 +39,7 @@ def _found(scene: Scene) -> list[Finding]:
 
 
 def _saving(attempt: Attempt, save: Save) -> checkpoint_stall.Saving:
-    elapsed = max((_elapsed(attempt, save, rank) for rank in attempt.states), default=0.0)
+    elapsed = _elapsed(attempt, save)
     lasts = elapsed > 0
     if not lasts and not np.isnan(save.stall).all():
         elapsed = float(np.nanmax(save.stall))
@@ -55,13 +55,16 @@ def _saving(attempt: Attempt, save: Save) -> checkpoint_stall.Saving:
     )
 
 
-def _elapsed(attempt: Attempt, save: Save, rank: int) -> float:
-    """Seconds for which the rank has stood in this save when its agent last looked; 0 if not."""
-    row = attempt.states[rank].row
-    inside = rank < len(save.stall) and np.isnan(save.stall[rank]) and save.began_ns[rank] > 0
-    if not inside or row["phase"] != Phase.CHECKPOINT:
-        return 0.0
-    return max(0.0, (int(row["time_ns"]) - int(save.began_ns[rank])) / NANOSECONDS)
+def _elapsed(attempt: Attempt, save: Save) -> float:
+    """Longest time in seconds that a rank has stood in this save when its agent last looked.
+
+    0 where none stands in it.
+    """
+    rows = attempt.ranks.rows[: len(save.stall)]
+    stall, began = save.stall[: len(rows)], save.began_ns[: len(rows)]
+    inside = np.isnan(stall) & (began > 0) & (rows["phase"] == Phase.CHECKPOINT)
+    passed = rows["time_ns"].astype(np.int64)[inside] - began[inside]
+    return int(passed.max(initial=0)) / NANOSECONDS
 
 
 def _run(attempt: Attempt, newest: Save) -> checkpoint_stall.Run:

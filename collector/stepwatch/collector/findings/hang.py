@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.live import Attempt
@@ -16,6 +18,8 @@ from .scene import Scene
 def find(scene: Scene) -> list[Finding]:
     """A job in which no rank moves, and the rank that did not arrive."""
     ledger = scene.attempt.ledger
+    if not moved_age(scene) >= hang.LIMITS.least_seconds:  # no phase allows less
+        return []
     situations = rank_situations(scene.attempt, scene.now_s)
     if _is_finishing(scene.attempt, situations):
         return []
@@ -53,23 +57,23 @@ def asked(attempt: Attempt) -> hang.Asked:
 def still_seconds(scene: Scene) -> float:
     """Seconds since any rank moved, NaN while no rank is known."""
     silent = min(scene.silences.values(), default=0.0)
-    situations = rank_situations(scene.attempt, scene.now_s)
-    return min((item.moved_age for item in situations), default=math.nan) + max(silent, 0.0)
+    return moved_age(scene) + max(silent, 0.0)
+
+
+def moved_age(scene: Scene) -> float:
+    """Seconds since any rank that has not finished moved when its agent looked; NaN if none is."""
+    ages = scene.attempt.ranks.moved_ages(scene.now_s)
+    ages[[rank for rank in scene.attempt.ended if rank < len(ages)]] = np.nan
+    return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
 
 
 def rank_situations(attempt: Attempt, now_s: float) -> list[hang.RankSituation]:
-    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
-
-    An agent speaks of a dead rank once and no more: such a rank stands still from then on.
-    """
-    situations = []
+    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`."""
+    situations, ages = [], attempt.ranks.moved_ages(now_s)
     for rank, view in attempt.states.items():
         row = view.row
         if rank in attempt.ended:
             continue
-        now = int(row["time_ns"])
-        moved = max(int(row["since_ns"]), int(row["collective_since_ns"]))
-        since = now_s - view.heard_s if attempt.is_gone(rank) else 0.0
         situations.append(
             hang.RankSituation(
                 rank,
@@ -79,8 +83,8 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[hang.RankSituation]:
                 bool(row["waiting"]),
                 bool(row["in_collective"]),
                 int(row["collective_op"]),
-                (now - moved) / NANOSECONDS + since if moved else since,
-                _age(now, int(row["heartbeat_ns"])),
+                float(ages[rank]),
+                _age(int(row["time_ns"]), int(row["heartbeat_ns"])),
                 _process_state(int(row["process_state"])),
                 int(row["collective_group"]),
             )

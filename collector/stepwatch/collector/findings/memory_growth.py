@@ -47,12 +47,10 @@ def _host_room(
     attempt: Attempt, ranks: int
 ) -> tuple[memory_growth.Column, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Memory that each rank's node has left, and a number for the node."""
-    nodes = [attempt.states[rank].node if rank in attempt.states else "" for rank in range(ranks)]
-    _, share = np.unique(nodes, return_inverse=True)
     available = [
         float(attempt.hosts[node]["memory_available_bytes"]) if node in attempt.hosts else 0.0
-        for node in nodes
+        for node in attempt.ranks.nodes
     ]
-    room = np.array(available, dtype=np.float64)
+    room = np.array([*available, 0.0])[attempt.ranks.node_at[:ranks]]
     room[room <= 0] = np.nan
-    return room, share.astype(np.int64)
+    return room, attempt.ranks.node_at[:ranks] % (len(available) + 1)

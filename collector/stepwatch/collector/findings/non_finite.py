@@ -42,7 +42,7 @@ def find(scene: Scene) -> list[Finding]:
         return []
     ledger = attempt.ledger
     newest = ledger.first + len(ledger) - 1
-    over = bool(attempt.ended) or any(attempt.is_gone(rank) for rank in attempt.states)
+    over = bool(attempt.ended) or bool(attempt.gone)
     complete = ledger.complete_until(attempt.world)
     found = non_finite.detect(rows, complete, newest, non_finite.LIMITS, over=over)
     return [scene.dated(finding) for finding in found]

@@ -6,7 +6,8 @@ import math
 
 from stepwatch.collector.detect import rank_failed
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt, RankView
+from stepwatch.collector.live import Attempt
+from stepwatch.collector.ranks import RankView
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES, LifecycleEvent
 

@@ -24,7 +24,7 @@ def find(scene: Scene) -> list[Finding]:
 def rank_facts(attempt: Attempt) -> straggler.RankFacts:
     """CPU and run-queue shares of each rank over the newest readings."""
     cpu, queue = np.full(attempt.world, np.nan), np.full(attempt.world, np.nan)
-    for rank, readings in attempt.usage.items():
+    for rank, readings in attempt.ranks.usage.items():
         first, last = readings[0], readings[-1]
         seconds = (last.time_ns - first.time_ns) / NANOSECONDS
         if seconds > 0:

@@ -1,0 +1,93 @@
+"""What the agents said last of each rank of one attempt: its lines, its process, its node."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DTYPES, Kind, ProcessState
+from stepwatch.signals.wire import Rows
+
+USAGE_READINGS = 8
+"""Readings kept per rank; agents take one a second."""
+_USAGE_FIELDS = ("rank", "time_ns", "cpu_seconds", "run_queue_seconds")
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class RankView(NamedTuple):
+    """Newest state of one rank, the node it is on, and the collector's monotonic time then."""
+
+    node: str
+    heard_s: float
+    row: np.void
+
+
+class Usage(NamedTuple):
+    """One reading of a rank's cumulated CPU and run-queue seconds, at a monotonic moment in ns."""
+
+    time_ns: float
+    cpu_seconds: float
+    run_queue_seconds: float
+
+
+class Ranks:
+    """Newest RANK_STATE row of each rank.
+
+    `views` holds those that were heard, `gone` those whose process vanished. Arrays (world,):
+    `rows`, zeros where nothing was heard; `heard_s`, NaN there; `node_at`, the index of the rank's
+    node in `nodes`, -1 there; `stage`, -1 while unknown.
+    """
+
+    def __init__(self) -> None:
+        self.views: dict[int, RankView] = {}
+        self.usage: dict[int, deque[Usage]] = {}
+        self.gone: set[int] = set()
+        self.nodes: dict[str, int] = {}
+        self.rows: Rows = np.zeros(0, dtype=DTYPES[Kind.RANK_STATE])
+        self.heard_s: Vector = np.zeros(0)
+        self.node_at = np.zeros(0, dtype=np.int64)
+        self.stage = np.zeros(0, dtype=np.int16)
+
+    def resize(self, world: int) -> None:
+        """Make room for `world` ranks; what is known stays."""
+        more = world - len(self.rows)
+        self.rows = np.concatenate([self.rows, np.zeros(more, dtype=self.rows.dtype)])
+        self.heard_s = np.append(self.heard_s, np.full(more, np.nan))
+        self.node_at = np.append(self.node_at, np.full(more, -1))
+        self.stage = np.append(self.stage, np.full(more, -1, dtype=np.int16))
+
+    def add(self, rows: Rows, node: str, heard_s: float) -> int:
+        """Take RANK_STATE rows of `node`; returns how many were of ranks that do not exist."""
+        known = rows[(rows["rank"] >= 0) & (rows["rank"] < len(self.rows))]
+        if len(known) and len(self.nodes) < len(self.rows):
+            self.nodes.setdefault(node, len(self.nodes))
+        for row, rank, *used in zip(
+            known, *(known[n].tolist() for n in _USAGE_FIELDS), strict=True
+        ):
+            self.views[rank] = RankView(node, heard_s, row)
+            self.usage.setdefault(rank, deque(maxlen=USAGE_READINGS)).append(Usage(*used))
+        rank = known["rank"]
+        self.rows[rank], self.stage[rank] = known, known["stage"]
+        self.heard_s[rank], self.node_at[rank] = heard_s, self.nodes.get(node, -1)
+        gone = self.rows["process_state"][rank] == ProcessState.GONE
+        self.gone.difference_update(rank[~gone].tolist())
+        self.gone.update(rank[gone].tolist())
+        return len(rows) - len(known)
+
+    def moved_ages(self, now_s: float) -> Vector:
+        """Seconds since the live or collective line of each rank changed, NaN where not heard.
+
+        Shape (world,). They end when its agent looked last, but those of a rank that is gone: an
+        agent speaks of it once and no more, and it stands still until `now_s` (monotonic).
+        """
+        rows = self.rows
+        moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
+        ages = np.where(moved > 0, (rows["time_ns"].astype(np.int64) - moved) / NANOSECONDS, 0.0)
+        ages[np.isnan(self.heard_s)] = np.nan
+        gone = list(self.gone)
+        ages[gone] += now_s - self.heard_s[gone]
+        return np.asarray(ages)
