@@ -25,7 +25,7 @@ class Optimizer:
 def recorder(watch: Watch) -> Recorder:
     """A recorder whose clock moves only while somebody works."""
     assert watch.ring is not None
-    watch.timeline = Timeline(watch.ring, lambda: _now)
+    watch.timeline = Timeline(watch.ring, lambda: _now, watch.guard.misuse)
     return Recorder(watch)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwatch.hooks.guard import Guard
 from stepwatch.hooks.timeline import BUCKETS, COLLECTIVE, PIPELINE_WAIT, Timeline
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.records import Kind, Op, Phase
@@ -72,7 +73,7 @@ def test_self_times_are_exact_and_add_up(
     ring: RingWriter, steps: list[list[Tree]], gap: int
 ) -> None:
     hands = Hands()
-    timeline = Timeline(ring, hands)
+    timeline = Timeline(ring, hands, Guard().misuse)
     timeline.begin()
     for trees in steps:
         began, own, moved = hands.now, [0] * BUCKETS, [0]
@@ -90,7 +91,7 @@ def test_self_times_are_exact_and_add_up(
 
 def test_a_phase_open_across_the_boundary_is_split_there(ring: RingWriter) -> None:
     hands = Hands()
-    timeline = Timeline(ring, hands)
+    timeline = Timeline(ring, hands, Guard().misuse)
     timeline.begin()
     timeline.enter(Phase.DATA)
     hands.now += 5
@@ -107,7 +108,7 @@ def test_time_rebooked_to_collectives_never_exceeds_its_bucket(
     ring: RingWriter, inside: bool
 ) -> None:
     hands = Hands()
-    timeline = Timeline(ring, hands)
+    timeline = Timeline(ring, hands, Guard().misuse)
     timeline.begin()
     timeline.enter(Phase.BACKWARD)
     hands.now += 10
@@ -124,20 +125,34 @@ def test_time_rebooked_to_collectives_never_exceeds_its_bucket(
 
 
 def test_leaving_what_was_not_entered_changes_nothing(ring: RingWriter) -> None:
-    hands = Hands()
-    timeline = Timeline(ring, hands)
+    hands, guard = Hands(), Guard()
+    timeline = Timeline(ring, hands, guard.misuse)
     timeline.begin()
     hands.now += 5
-    with pytest.raises(IndexError):
-        timeline.leave()
+    timeline.leave()
+    assert guard.errors == 1
     assert timeline.end_step()[1:] == (5, [5, *[0] * (BUCKETS - 1)])
+
+
+def test_a_ring_closed_in_mid_phase_ends_what_is_shown_and_nothing_else(tmp_path: Path) -> None:
+    ring = RingWriter(tmp_path / "0", Identity("job", 0, 0, 1, "n", 1, 1))
+    hands, guard = Hands(), Guard()
+    timeline = Timeline(ring, hands, guard.misuse)
+    timeline.begin()
+    with timeline.buckets[Phase.FORWARD]:
+        ring.close()  # as a signal handler does, between any two instructions
+        hands.now += 3
+        with timeline.buckets[Phase.BACKWARD]:
+            hands.now += 4
+    assert guard.errors == 0
+    assert timeline.end_step()[2][Phase.FORWARD : Phase.BACKWARD + 1] == [3, 4]
 
 
 def test_the_live_line_shows_phase_microbatch_and_wait(tmp_path: Path) -> None:
     ring = RingWriter(tmp_path / "0", Identity("job", 0, 0, 1, "n", 1, 1))
     reader = RingReader(tmp_path / "0")
     hands = Hands()
-    timeline = Timeline(ring, hands)
+    timeline = Timeline(ring, hands, Guard().misuse)
     timeline.begin()
     timeline.step = 2**32 - 1
     timeline.enter(PIPELINE_WAIT)
@@ -156,7 +171,7 @@ def test_the_collective_line_says_inside_until_the_newest_has_ended(tmp_path: Pa
     ring = RingWriter(tmp_path / "0", Identity("job", 0, 0, 1, "n", 1, 1))
     reader = RingReader(tmp_path / "0")
     hands = Hands()
-    timeline = Timeline(ring, hands)
+    timeline = Timeline(ring, hands, Guard().misuse)
 
     def line() -> tuple[int, bool]:
         return reader.collective().entered, reader.collective().inside
@@ -178,7 +193,7 @@ def test_the_collective_line_says_inside_until_the_newest_has_ended(tmp_path: Pa
 def test_collectives_become_one_record_for_each_group_and_op(tmp_path: Path) -> None:
     ring = RingWriter(tmp_path / "0", Identity("job", 0, 0, 1, "n", 1, 1))
     hands = Hands()
-    timeline = Timeline(ring, hands)
+    timeline = Timeline(ring, hands, Guard().misuse)
     timeline.begin()
 
     def collective(group: int, op: Op, nbytes: int, spent: int) -> None:

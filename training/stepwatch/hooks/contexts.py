@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, Phase, StepFlag
+from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, StepFlag
 
 from .scalars import Scalar
 
@@ -15,40 +16,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PhaseContext = AbstractContextManager[None]
+"""Counts time to one phase while entered; entered again each time, and at any depth."""
+
 _FAST_RANGE = 1e38
 """Floats within it are float32 numbers without a further look."""
 
 
 def _share(_index: int) -> str:
     return "share of the gradient norm"
-
-
-class PhaseContext:
-    """One phase; entered again each time, and at any depth."""
-
-    __slots__ = ("_phase", "_watch")
-
-    def __init__(self, watch: Watch, phase: Phase) -> None:
-        self._watch = watch
-        self._phase = int(phase)
-
-    def __enter__(self) -> None:
-        timeline = self._watch.timeline
-        if timeline is not None:
-            timeline.enter(self._phase)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        timeline = self._watch.timeline
-        if timeline is not None:
-            try:
-                timeline.leave()
-            except IndexError:
-                self._watch.guard.misuse("a phase was left twice: use `with step.phase(name):`")
 
 
 class StepContext:

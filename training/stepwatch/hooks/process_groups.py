@@ -3,9 +3,11 @@
 The post hook fires when the operation is enqueued. The end comes from the work's future, whose
 callback runs on another thread; it only marks the live line and appends to a queue that the
 training thread empties. The callback may come after the thread that waited for the future went on:
-at the end of a step, futures are asked too, lest a call count in the next step. A work without a future tells no end at all (Gloo's reduce-scatter does not
-even say when asked): such an operation is counted, and its time stays with the phase around it,
-unless the hooks time the call itself, as they do for FSDP2 on the CPU.
+at the end of a step, futures are asked too, lest a call count in the next step.
+
+A work without a future tells no end at all (Gloo's reduce-scatter does not even say when asked):
+such an operation is counted, and its time stays with the phase around it, unless the hooks time the
+call itself, as they do for FSDP2 on the CPU.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import TracebackType
 
 from stepwatch.signals.blackbox import LiveLine, RingWriter
 from stepwatch.signals.blackbox.layout import COLLECTIVE_AT, LIVE_AT, pack_live
@@ -29,6 +30,7 @@ _LIVE_BITS = (
 )
 _MICROBATCH_SHIFT = 32
 _INSIDE = 1 << 56
+_DETACHED_WORDS = max(_LIVE_WORD, _COLLECTIVE + 2) + 1
 
 
 class CollectiveTotals:
@@ -44,21 +46,81 @@ class CollectiveTotals:
         self.first_arrival_ns = first_arrival_ns
 
 
+class Bucket:
+    """Counts time to one bucket while it is entered: again each time, and at any depth.
+
+    It raises nothing: to leave more often than one entered is counted as misuse, and once the
+    timeline is detached it shows nothing.
+    """
+
+    __slots__ = ("_bits", "_clock", "_index", "_timeline")
+
+    def __init__(self, timeline: Timeline, index: int, clock: Callable[[], int]) -> None:
+        self._timeline = timeline
+        self._index = index
+        self._bits = _LIVE_BITS[index]
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        timeline = self._timeline
+        now = self._clock()
+        outer = timeline.bucket
+        timeline.totals[outer] += now - timeline.since
+        timeline.since = now
+        timeline.stack.append(outer)
+        timeline.bucket = self._index
+        words = timeline.words
+        try:
+            words[_LIVE] = now
+            words[_LIVE_WORD] = timeline.step | self._bits
+        except ValueError:  # a signal handler closed the ring in between
+            timeline.detach()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        timeline = self._timeline
+        now = self._clock()
+        try:
+            outer = timeline.stack.pop()
+            timeline.totals[timeline.bucket] += now - timeline.since
+            timeline.since = now
+            timeline.bucket = outer
+            words = timeline.words
+            words[_LIVE] = now
+            words[_LIVE_WORD] = timeline.step | _LIVE_BITS[outer]
+        except IndexError:
+            timeline.misuse("a phase was left twice: use `with step.phase(name):`")
+        except ValueError:
+            timeline.detach()
+
+
 class Timeline:
     """Accounts for the time of one rank and keeps its live line up to date.
 
-    `clock` returns monotonic nanoseconds. Called from one thread at a time: the training thread,
-    or the autograd thread while the training thread is inside `backward`.
+    `clock` returns monotonic nanoseconds; `misuse` is told what the trainer does wrong. Called from
+    one thread at a time: the training thread, or the autograd thread while the training thread is
+    inside `backward`.
     """
 
-    def __init__(self, ring: RingWriter, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, ring: RingWriter, clock: Callable[[], int], misuse: Callable[[str], None]
+    ) -> None:
         self._ring = ring
-        self._words = ring.words
+        self.words: memoryview | list[int] = ring.words
+        """The ring's words, or a list that no one reads once the timeline is detached."""
         self._clock = clock
-        self._stack: list[int] = []
-        self._bucket = int(Phase.OTHER)
-        self._since = clock()
-        self._began = self._since
+        self.misuse = misuse
+        self.bucket = int(Phase.OTHER)
+        """The bucket that time is counted to now."""
+        self.since = clock()
+        """Moment up to which time is counted, in monotonic ns."""
+        self.stack: list[int] = []
+        """The buckets that were entered and not left, without the running one."""
+        self._began = self.since
         self._line = threading.RLock()  # a signal handler may run a collective inside `arrive`
         self.entered = 0
         """Collectives begun so far."""
@@ -68,51 +130,38 @@ class Timeline:
         self.step = 0
         self.microbatches = 0
         self.flags = int(StepFlag.FIRST)
+        self.buckets = tuple(Bucket(self, index, clock) for index in range(BUCKETS))
+        """A context manager for each bucket."""
 
     def begin(self) -> None:
         """Start counting the first step now; what came before was start-up, not a step."""
-        self._since = self._began = self._clock()
+        self.since = self._began = self._clock()
         self.totals = [0] * BUCKETS
 
+    def detach(self) -> None:
+        """Show nothing more: the ring is closed, or it is that of a parent process."""
+        self.words = [0] * _DETACHED_WORDS
+
     def enter(self, bucket: int) -> int:
-        """Count time to `bucket` from now on; returns the moment."""
-        now = self._clock()
-        outer = self._bucket
-        self.totals[outer] += now - self._since
-        self._since = now
-        self._stack.append(outer)
-        self._bucket = bucket
-        words = self._words
-        words[_LIVE] = now
-        words[_LIVE_WORD] = self.step | _LIVE_BITS[bucket]
-        return now
+        """Count time to `bucket` from now on; returns the moment in ns."""
+        self.buckets[bucket].__enter__()
+        return self.since
 
     def leave(self) -> int:
-        """Go back to the bucket that `enter` left; returns the moment.
-
-        Raises:
-            IndexError: there is none.
-        """
-        now = self._clock()
-        outer = self._stack.pop()
-        self.totals[self._bucket] += now - self._since
-        self._since = now
-        self._bucket = outer
-        words = self._words
-        words[_LIVE] = now
-        words[_LIVE_WORD] = self.step | _LIVE_BITS[outer]
-        return now
+        """Go back to the bucket that the last `enter` left; returns the moment in ns."""
+        self.buckets[0].__exit__(None, None, None)
+        return self.since
 
     def enter_microbatch(self, bucket: int, microbatch: int) -> int:
-        """Like `enter`, and show the microbatch in the live line."""
+        """Like `enter`, and show the microbatch in the live line; returns the moment in ns."""
         now = self.enter(bucket)
-        self._words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
+        self.words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
         return now
 
     def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
         """A collective of `nbytes` begins: show it in the collective line; returns the moment."""
         now = self._clock()
-        words = self._words
+        words = self.words
         with self._line:
             self.entered += 1
             words[_COLLECTIVE] = now
@@ -130,7 +179,7 @@ class Timeline:
         """
         with self._line:
             if self.entered == entered:
-                self._words[_COLLECTIVE + 1] &= _INSIDE - 1
+                self.words[_COLLECTIVE + 1] &= _INSIDE - 1
 
     def depart(self, group: int, op: int, nbytes: int, arrived_ns: int, now: int) -> None:
         """The collective that arrived at `arrived_ns` has ended at `now`."""
@@ -147,19 +196,19 @@ class Timeline:
     def enter_collective(self, group: int, op: int, nbytes: int = 0) -> int:
         """A blocking collective begins: stop the current bucket's clock."""
         now = self.arrive(group, op, nbytes)
-        self.totals[self._bucket] += now - self._since
-        self._since = now
-        self._stack.append(self._bucket)
-        self._bucket = COLLECTIVE
+        self.totals[self.bucket] += now - self.since
+        self.since = now
+        self.stack.append(self.bucket)
+        self.bucket = COLLECTIVE
         return now
 
     def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
         """A blocking collective has ended: go back to the bucket it interrupted."""
         now = self._clock()
-        self.totals[COLLECTIVE] += now - self._since
-        self._since = now
-        self._bucket = self._stack.pop()
-        self._words[_COLLECTIVE + 1] &= _INSIDE - 1
+        self.totals[COLLECTIVE] += now - self.since
+        self.since = now
+        self.bucket = self.stack.pop()
+        self.words[_COLLECTIVE + 1] &= _INSIDE - 1
         self.depart(group, op, nbytes, arrived_ns, now)
 
     def move_to_collective(self, bucket: int, spent_ns: int) -> None:
@@ -168,24 +217,19 @@ class Timeline:
         Never more than the bucket holds: a collective may have begun in the step before.
         """
         now = self._clock()
-        self.totals[self._bucket] += now - self._since
-        self._since = now
+        self.totals[self.bucket] += now - self.since
+        self.since = now
         spent_ns = min(spent_ns, self.totals[bucket])
         self.totals[bucket] -= spent_ns
         self.totals[COLLECTIVE] += spent_ns
-
-    @property
-    def bucket(self) -> int:
-        """The bucket that time is counted to now."""
-        return self._bucket
 
     def end_step(self) -> tuple[int, int, list[int]]:
         """Close the step: (end, duration, totals by bucket) in ns; the next step begins here."""
         now = self._clock()
         totals = self.totals
-        totals[self._bucket] += now - self._since
+        totals[self.bucket] += now - self.since
         duration = now - self._began
-        self._since = self._began = now
+        self.since = self._began = now
         self.totals = [0] * BUCKETS
         return now, duration, totals
 

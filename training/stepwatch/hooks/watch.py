@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import threading
@@ -68,7 +69,7 @@ class Watch:
         self.guard = guard
         self.ring = ring
         self.step_number = 0
-        self.timeline = Timeline(ring, time.monotonic_ns) if ring else None
+        self.timeline = Timeline(ring, time.monotonic_ns, guard.misuse) if ring else None
         self.groups = GroupNumbers(self)
         self.numerics = Numerics(self)
         self.digests = Digests(self)
@@ -82,7 +83,7 @@ class Watch:
         self._outcome: tuple[LifecycleEvent, str] | None = None
         self._facts: deque[Fact] = deque()
         self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
-        self._phases = {name: PhaseContext(self, phase) for name, phase in PHASE_BY_NAME.items()}
+        self._phases = self._phase_contexts()
         self._step = StepContext(self, self._phases)
         self._server = WorkerServer(self)
         if ring is not None:
@@ -240,6 +241,11 @@ class Watch:
         self._disable()
         self.ring.close()
 
+    def _phase_contexts(self) -> dict[str, PhaseContext]:
+        if self.timeline is None:
+            return dict.fromkeys(PHASE_BY_NAME, contextlib.nullcontext())
+        return {name: self.timeline.buckets[phase] for name, phase in PHASE_BY_NAME.items()}
+
     @guarded()
     def _explain(self, failure: BaseException) -> None:
         # An exception's own __str__ may fail; its name is told already.
@@ -247,6 +253,8 @@ class Watch:
 
     def _disable(self) -> None:
         # Also what a forked child does first: the ring it inherited is its parent's.
+        if self.timeline is not None:
+            self.timeline.detach()
         self.timeline = self.guard.publish = None
         self._closed = True
 
@@ -308,10 +316,10 @@ class Watch:
         number = self.step_number
         numerics = self.numerics
         # A finite number minus itself is 0: only others, and the first one, need a call.
-        told, norm_told = loss is not UNKNOWN_FLOAT, grad_norm is not UNKNOWN_FLOAT
+        told = loss is not UNKNOWN_FLOAT
         if told and type(loss) is float and (loss - loss or not numerics.knows_loss):
             numerics.note(number, NumericsSource.LOSS, loss)
-        if norm_told and type(grad_norm) is float:
+        if grad_norm is not UNKNOWN_FLOAT and type(grad_norm) is float:
             numerics.note(number, NumericsSource.GRAD_NORM, grad_norm)
         if (number + 1) % EVERY < LOOKS or numerics.pending:
             self._sample(number)
@@ -329,12 +337,15 @@ class Watch:
         self.step_number = timeline.step = number + 1
         if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
             tokens = min(max(int(tokens), 0), _MAX_TOKENS)
-        record = (number, now, duration, *totals, tokens, microbatches, flags)
         if self._held or not (type(loss) is float and type(grad_norm) is float):
+            record = (number, now, duration, *totals, tokens, microbatches, flags)
             self._held.append((record, loss, grad_norm))
             self._write_held(everything=False)
         elif self.ring is not None:
-            self.ring.write(_STEP, *record, loss, grad_norm)
+            self.ring.append(
+                _STEP,
+                (number, now, duration, *totals, tokens, microbatches, flags, loss, grad_norm),
+            )
         if self._facts:
             self._write_facts()
         if flags & _FIRST:

@@ -46,8 +46,12 @@ class RingWriter:
 
     def write(self, kind: int, step: int, time_ns: int, *body: int | float | bytes) -> None:
         """Append one record; `body` holds the fields of `records.BODIES[kind]` in order."""
+        self.append(kind, (step, time_ns, *body))
+
+    def append(self, kind: int, record: tuple[int | float | bytes, ...]) -> None:
+        """Append one record: step, moment in ns, then the fields of `records.BODIES[kind]`."""
         seq = self._seq + 1
-        slot = _PACK[kind](seq, kind, 0, step, time_ns, *body)
+        slot = _PACK[kind](seq, kind, 0, *record)
         at = _HEADER + self._seq % self._capacity * _SLOT
         self._map[at : at + _SLOT] = slot + zlib.crc32(slot).to_bytes(4, "little")
         self._seq = seq
