@@ -124,6 +124,17 @@ def entry(seq: int, group: str = "0", **changes: object) -> dict[str, object]:
             "state": "scheduled", **changes}  # fmt: skip
 
 
+def test_a_deep_stack_keeps_whole_frames_and_says_that_it_goes_on() -> None:
+    frames = [{"name": f"call_{n}", "short_filename": "loop.py", "line": n} for n in range(60)]
+    body = json.dumps([{"thread_name": "MainThread", "frames": frames}]).encode()
+    found = stack.parse(body).text.split(" < ")
+    assert found[-1] == "..." and len(" < ".join(found)) <= 512
+    assert found[:-1] == [f"call_{n} loop.py:{n}" for n in range(len(found) - 1)]
+    assert len(found) > 20
+    short = json.dumps([{"thread_name": "MainThread", "frames": frames[:2]}]).encode()
+    assert stack.parse(short).text == "call_0 loop.py:0 < call_1 loop.py:1"
+
+
 def test_the_newest_entries_of_each_group_are_kept_in_order() -> None:
     raw = [entry(seq, group) for seq in range(1, 41) for group in ("0", "5")]
     status = {"0": {"last_enqueued_collective": "40", "last_completed_collective": "39"}}

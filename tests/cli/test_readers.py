@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
+from stepwatch.cli.verbs.incidents import impact
+from stepwatch.cli.verbs.status import checkpoint_line
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
 from tests.collector.explained import store_explained
@@ -139,6 +141,29 @@ def test_incident_and_runbook(run: Run, served: Process) -> None:
     assert JOB in page.out and incident["id"] in page.out and "{" + "rank}" not in page.out
     assert json.loads(run(*words, "--json").out)["text"].strip() == page.out.strip()
     assert run("incidents", "--state", "resolved", *source) == Answer(OK, "no incidents\n", "")
+
+
+def test_the_fleet_says_what_is_wrong_and_the_budget_is_told_in_words(
+    run: Run, troubled: Path
+) -> None:
+    fleet = run("status", "--store", str(troubled)).out
+    assert f"\n{JOB}: straggler: rank 2 is slow in forward since step 40" in fleet
+    assert max(map(len, fleet.splitlines())) <= 80
+    job = run("status", JOB, "--store", str(troubled)).out
+    assert "step-time: ok, 100% good, target 95%; budget 100% left" in job
+    assert f"OPEN  straggler in job {JOB}, attempt 0" in job
+
+
+def test_what_is_not_known_is_not_told_as_nothing() -> None:
+    silent: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
+    assert impact(silent) == "unknown"
+    assert impact(silent | {"device_seconds_lost": 90.0}) == (
+        "unknown of throughput, 90.00 s of device time"
+    )
+    unverified = {"step": 20, "verified": None, "stall_seconds": 0.1}
+    assert checkpoint_line([unverified]) == (
+        "0 of 1 verified, no verified one yet, longest stall 100 ms"
+    )
 
 
 def test_runbooks_are_listed(run: Run) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from stepwatch.collector.quantities import quantity
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind, ProcessState
 from stepwatch.signals.wire import Segment
@@ -130,7 +131,7 @@ def test_the_newest_steps_are_taken_apart(collector: Process, visitor: Visitor) 
     page.goto(f"{collector.url}/jobs/{JOB}")
     lines = page.locator("#collectives tbody tr")
     expect(lines).to_have_count(2)
-    expect(lines.filter(has_text="ranks 2,3")).to_contain_text("rank 2 (100 % of the wait)")
+    expect(lines.filter(has_text="ranks 2,3")).to_contain_text("rank 2 (100% of the wait)")
     expect(lines.filter(has_text="ranks 0,1")).to_contain_text("nobody")
     widths = [float(str(bar.get_attribute("width"))) for bar in page.locator("#anatomy rect").all()]
     whole = page.locator("#anatomy svg").evaluate("picture => picture.viewBox.baseVal.width")
@@ -148,10 +149,11 @@ def test_the_fleet_leads_to_the_job(straggling: Process, visitor: Visitor) -> No
     page = visitor.page
     page.goto(straggling.url)
     line = page.locator("#jobs tbody tr")
+    expect(line).to_contain_text("straggler: rank 2 is slow in forward")
     expect(line).to_have_count(1)
     expect(line).to_contain_text("4")
     expect(line.locator(".s-open")).to_have_text(re.compile("[12]"), timeout=15_000)
-    line.locator("a").click()
+    line.locator("a").first.click()
     expect(page.locator("#heatmap rect.cell").first).to_be_visible()
     assert visitor.errors == []
 
@@ -241,3 +243,58 @@ def test_symptoms_stand_under_their_cause(tmp_path: Path, visitor: Visitor) -> N
         assert visitor.errors == []
     finally:
         process.end()
+
+
+def test_long_evidence_stays_on_a_narrow_screen_and_commands_break_between_words(
+    straggling: Process, browser: Browser
+) -> None:
+    visitor = Visitor(browser, 700)
+    page = judged(straggling, visitor)
+    stack = " < ".join(f"Stage.forward_one_chunk pipelining/stage.py:{line}" for line in range(12))
+    told = {"name": "Python line", "text": "models/llama/attention_kernels.py:1035 in forward"}
+    # In one go: two seconds later the page draws what the collector says again.
+    width, words, command = page.evaluate(
+        """async row => {
+            const view = await (await fetch("/v1/jobs/" + job)).json();
+            drawIncidents(view.incidents.map(each => ({ ...each, evidence: [row] })));
+            const command = document.querySelector(".incident .command");
+            return [document.documentElement.scrollWidth,
+                [...command.children].map(word => word.textContent), command.textContent];
+        }""",
+        {**told, "value": None, "unit": "", "against": stack},
+    )
+    assert width <= 700
+    assert " ".join(words) == command
+    assert words[:2] == ["stepwatch", "runbook"] and words[3] == "--incident"
+    visitor.page.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [
+        (0.0, "seconds"),
+        (0.000068, "seconds"),
+        (0.6871, "seconds"),
+        (0.9996, "seconds"),
+        (61.5, "seconds"),
+        (744.0, "seconds"),
+        (11_520.0, "seconds"),
+        (0.452, "seconds ago"),
+        (67_108_864.0, "bytes"),
+        (1.5e6, "bytes_per_second"),
+        (0.54, "ratio"),
+        (3.0, "ranks"),
+        (0.0213, "per second"),
+        (20_480.0, "tokens"),
+        (25.0, "step"),
+        (48_879.0, "digest"),
+        (-9.0, ""),
+        (None, "bytes"),
+    ],
+)
+def test_the_page_words_a_value_as_the_command_line_does(
+    straggling: Process, visitor: Visitor, value: float | None, unit: str
+) -> None:
+    visitor.page.goto(straggling.url)
+    said = visitor.page.evaluate("([value, unit]) => measure(value, unit)", [value, unit])
+    assert said == quantity(value, unit)

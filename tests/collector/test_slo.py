@@ -12,6 +12,7 @@ from stepwatch.collector.slo import (
     SHORT_WINDOW_SECONDS,
     Slo,
     SloState,
+    budget_words,
     default_slos,
     judge,
     parse_slo,
@@ -96,6 +97,25 @@ def test_burn_rate_is_of_the_newest_minute() -> None:
     assert found.burn_rate == 0
     worse = slices_of([(40.0, 40.0)] * 100 + [(38.0, 40.0)] * 10)
     assert judge(SLO, worse, end_of(worse)).burn_rate == 1, "exactly the budget's pace"
+
+
+@pytest.mark.parametrize(
+    ("remaining", "words"),
+    [
+        ("1", "100% left"),
+        ("0.999", "99% left"),
+        ("0.004", "less than 1% left"),
+        ("0", "all spent"),
+        ("-0.04", "all spent"),
+        ("-0.6", "spent 1.6x"),
+        ("-15.17", "spent 16x"),
+        (None, "unknown"),
+    ],
+)
+def test_a_budget_is_told_so_that_overspending_can_be_read(
+    remaining: str | None, words: str
+) -> None:
+    assert budget_words(None if remaining is None else Decimal(remaining)) == words
 
 
 def test_the_slos_that_come_along_are_read() -> None:

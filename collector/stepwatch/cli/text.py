@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-UNKNOWN = "unknown"
+from stepwatch.collector.quantities import UNKNOWN, percent, quantity, seconds
+
+__all__ = [
+    "UNKNOWN",
+    "number",
+    "percent",
+    "quantity",
+    "seconds",
+    "share",
+    "table",
+    "wrapped",
+]
+
 NARROW, WIDE = 80, 140
 """Columns that text is made for: of the narrowest terminal, and beyond which lines read badly."""
 
 
-def seconds(value: float | None) -> str:
-    """A duration: `4.1 ms`, `825 ms`, `1.06 s`, `12.4 min`."""
-    if value is None:
-        return UNKNOWN
-    if value < 1:
-        return f"{value * 1000:.3g} ms"
-    return f"{value:.2f} s" if value < 120 else f"{value / 60:.1f} min"
-
-
-def percent(value: float | None) -> str:
-    """A ratio in whole percent."""
-    return UNKNOWN if value is None else f"{value:.0%}"
-
-
-def quantity(value: float | None, unit: str) -> str:
-    """A value with its unit: seconds and ratios as people read them, others as they are."""
-    if unit == "seconds":
-        return seconds(value)
-    return percent(value) if unit == "ratio" else f"{number(value)} {unit}"
+def share(value: float | None) -> str:
+    """A ratio in percent with what decimals it takes: a target of 99.95% is not 100%."""
+    return UNKNOWN if value is None else f"{100 * value:.4g}%"
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -49,12 +45,12 @@ def table(
     return "\n".join(line(cells) for cells in (head, *rows))
 
 
-def wrapped(text: str, indent: str, width: int = NARROW - 2) -> str:
-    """Text broken at spaces to `width`, every line indented."""
+def wrapped(text: str, indent: str, width: int = NARROW - 2, hang: int = 0) -> str:
+    """Text broken at spaces to `width`, indented, all but the first line by `hang` more."""
     lines, current = [], indent
     for word in text.split():
         if len(current) + len(word) + 1 > width and current.strip():
             lines.append(current.rstrip())
-            current = indent
+            current = indent + " " * hang
         current += f"{word} "
     return "\n".join([*lines, current.rstrip()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from enum import Enum
 from importlib import resources
 from typing import Any, NamedTuple
@@ -84,6 +84,25 @@ def judge(slo: Slo, slices: list[Slice], now_s: float) -> Judgement:
         state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
     left = None if state is SloState.UNKNOWN else remaining
     return Judgement(slo.name, state, slo.target, ratio, left, burn, coverage)
+
+
+def budget_words(remaining: Decimal | None) -> str:
+    """A budget as people read it: `40% left`, `all spent`, `spent 16x`, `unknown`.
+
+    `remaining` is the unspent share of what the target allows; it is below 0 once more is spent.
+    """
+    if remaining is None:
+        return "unknown"
+    spent = 1 - remaining
+    if remaining <= 0:
+        return "all spent" if spent < Decimal("1.05") else f"spent {_times(spent)}"
+    if remaining < Decimal("0.01"):
+        return "less than 1% left"
+    return f"{remaining.quantize(Decimal('0.01'), ROUND_FLOOR):.0%} left"
+
+
+def _times(spent: Decimal) -> str:
+    return f"{spent:.1f}x" if spent < 10 else f"{spent:,.0f}x"
 
 
 def _window(

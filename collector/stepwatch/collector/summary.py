@@ -12,7 +12,7 @@ from stepwatch.collector.breakdown import breakdown
 from stepwatch.collector.detect import telemetry
 from stepwatch.collector.evaluate import Verdicts, has_ended
 from stepwatch.collector.live import Attempt, LiveJob
-from stepwatch.collector.slo import Judgement
+from stepwatch.collector.slo import Judgement, budget_words
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
 
@@ -44,8 +44,25 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "step": max(attempt.ledger.complete_until(attempt.world), 0) if attempt.world else None,
         "newest_record_at": attempt.received_s,
         "open_incidents": len(verdicts.open_incidents()),
+        "worst": _worst(verdicts),
         "slos": [_slo(judgement) for judgement in verdicts.judgements],
     }
+
+
+def _worst(verdicts: Verdicts) -> dict[str, str] | None:
+    """Of the open incidents the one that costs the most; None without any."""
+    found = max(
+        verdicts.open_incidents(),
+        key=lambda item: (_cost(item.throughput_lost_ratio), -item.opened_at, item.id),
+        default=None,
+    )
+    if found is None:
+        return None
+    return {"id": found.id, "kind": found.kind, "summary": found.summary}
+
+
+def _cost(ratio: float | None) -> float:
+    return -1.0 if ratio is None or math.isnan(ratio) else ratio
 
 
 def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
@@ -142,6 +159,7 @@ def _slo(judgement: Judgement) -> dict[str, Any]:
         "target": float(judgement.target),
         "ratio": None if judgement.ratio is None else float(round(judgement.ratio, 6)),
         "budget_remaining": None if remaining is None else float(round(remaining, 6)),
+        "budget": budget_words(remaining),
         "burn_rate": None if judgement.burn_rate is None else float(round(judgement.burn_rate, 4)),
         "coverage": None if judgement.coverage is None else float(round(judgement.coverage, 6)),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepwatch.cli import text
 from stepwatch.cli.demo.plan import Plan
 from stepwatch.cli.verbs.incidents import headline
 from stepwatch.cli.verbs.status import pace_lines, rank_table
@@ -82,5 +83,6 @@ def _waits(rank: dict[str, Any]) -> dict[str, Any]:
 
 
 def incident_note(incident: dict[str, Any], elapsed: float) -> str:
-    """The line that appears the moment an incident opens."""
-    return f"{elapsed:4.0f} s  INCIDENT {incident['kind']}: {incident['summary']}"
+    """What appears the moment an incident opens, within 80 columns."""
+    told = f"INCIDENT {incident['kind']}: {incident['summary']}"
+    return f"{elapsed:4.0f} s  {text.wrapped(told, '        ').lstrip()}"

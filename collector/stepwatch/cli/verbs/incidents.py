@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,19 +48,14 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
 
     `source` says where its values can be asked for, as options; None if they no longer can.
     """
-    who = "no rank stands out" if incident["rank"] < 0 else f"rank {incident['rank']}"
-    facts = (
-        f"{who} on {incident['node']}, phase {incident['phase']}, cause {incident['cause']}, "
-        f"since step {incident['since_step']}, detected after "
-        f"{text.seconds(incident['detected_after_seconds'])}"
-    )
     command = f"stepwatch runbook {incident['runbook']}"
     if source is not None:
         command = f"{command} --incident {incident['id']} {source}".rstrip()
     lines = [
-        f"incident {incident['id']}  {incident['kind']}  {incident['state'].upper()}",
+        f"incident {incident['id']}  {incident['state'].upper()}  {incident['kind']} in job "
+        f"{incident['job']}, attempt {incident['attempt']}",
         text.wrapped(incident["summary"], "  ", width),
-        text.wrapped(facts, "  ", width),
+        text.wrapped(", ".join(_facts(incident)), "  ", width),
     ]
     if incident.get("merged_into"):
         lines.append(f"  explained by incident {incident['merged_into']}")
@@ -70,6 +66,28 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
     return "\n".join([*lines, f"  runbook: {command}"])
 
 
+def _facts(incident: dict[str, Any]) -> Iterator[str]:
+    """Where, in what, why and since when; a phase is told where it means something."""
+    if incident["rank"] >= 0:
+        yield f"rank {incident['rank']} on {incident['node']}"
+    else:
+        yield "no rank stands out"
+        yield f"node {incident['node']}"
+    if incident["phase"] and (incident["rank"] >= 0 or incident["phase"] != "other"):
+        yield f"phase {incident['phase']}"
+    yield f"cause {incident['cause']}"
+    yield f"since step {incident['since_step']}"
+    yield f"detected after {text.seconds(incident['detected_after_seconds'])}"
+
+
+def impact(incident: dict[str, Any]) -> str:
+    """What it costs; nothing counted where the share is not known is not nothing lost."""
+    share, lost = incident["throughput_lost_ratio"], incident["device_seconds_lost"]
+    if share is None and not lost:
+        return text.UNKNOWN
+    return f"{text.percent(share)} of throughput, {text.seconds(lost)} of device time"
+
+
 def symptom_name(symptom: dict[str, Any]) -> str:
     """A symptom's kind, and its rank if it names one."""
     rank = f" on rank {symptom['rank']}" if symptom["rank"] >= 0 else ""
@@ -78,10 +96,6 @@ def symptom_name(symptom: dict[str, Any]) -> str:
 
 def closer(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
     """An incident with its impact, evidence, symptoms and timeline."""
-    impact = (
-        f"{text.percent(incident['throughput_lost_ratio'])} of throughput, "
-        f"{text.seconds(incident['device_seconds_lost'])} of device time"
-    )
     evidence = [
         [
             item["name"],
@@ -90,7 +104,7 @@ def closer(incident: dict[str, Any], source: str | None, width: int = text.NARRO
         ]
         for item in incident["evidence"]
     ]
-    lines = [headline(incident, source, width), f"  lost: {impact}", ""]
+    lines = [headline(incident, source, width), f"  lost: {impact(incident)}", ""]
     lines += [
         text.wrapped(f"{name}: {value} ({against})", "  ", width)
         for name, value, against in evidence

@@ -37,20 +37,26 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def fleet_text(jobs: list[dict[str, Any]]) -> str:
-    """One line per job."""
+    """One line per job, and below it what is wrong with those that have an open incident."""
     rows = [
         [
             job["job"],
             job["state"],
             str(job["attempt"]),
-            str(job["world_size"]),
+            str(job["world_size"] or text.UNKNOWN),
             _step(job),
             str(job["open_incidents"]),
             ", ".join(f"{slo['name']} {slo['state']}" for slo in job["slos"]) or text.UNKNOWN,
         ]
         for job in jobs
     ]
-    return text.table(["job", "state", "attempt", "ranks", "step", "open", "slo"], rows, "", left=2)
+    head = ["job", "state", "attempt", "ranks", "step", "incidents", "slo"]
+    wrong = [
+        text.wrapped(f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}", "", hang=2)
+        for job in jobs
+        if job["worst"] is not None
+    ]
+    return "\n\n".join([text.table(head, rows, "", left=2), *wrong])
 
 
 def job_text(job: dict[str, Any], source: str | None) -> str:
@@ -68,26 +74,32 @@ def job_text(job: dict[str, Any], source: str | None) -> str:
 def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of loss, speed, step time, checkpoints and SLOs."""
     quantiles = job["step_seconds"]
-    checkpoints = job["checkpoints"]
-    good = sum(item["verified"] is True for item in checkpoints)
-    stalls = [item["stall_seconds"] for item in checkpoints if item["stall_seconds"] is not None]
-    newest = max((item["step"] for item in checkpoints if item["verified"]), default=None)
     lines = [
         ("loss", f"{text.number(job['loss_first'])} -> {text.number(job['loss_last'])}"),
         ("tokens/s", text.number(job["tokens_per_second"], 0)),
         ("step time", "   ".join(f"{key} {text.seconds(quantiles[key])}" for key in quantiles)),
-        (
-            "checkpoints",
-            f"{good} of {len(checkpoints)} verified, newest at step {newest}, "
-            f"longest stall {text.seconds(max(stalls, default=None))}"
-            if checkpoints
-            else "none yet",
-        ),
+        ("checkpoints", checkpoint_line(job["checkpoints"])),
     ]
-    for slo in job["slos"]:
-        left = text.percent(slo["budget_remaining"])
-        lines.append(("SLO", f"{slo['name']}: {slo['state']}, budget left {left}"))
-    return lines
+    return [*lines, *(("SLO", slo_line(slo)) for slo in job["slos"])]
+
+
+def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
+    """How many verify, the newest that does, and the longest stall."""
+    if not checkpoints:
+        return "none yet"
+    good = [item["step"] for item in checkpoints if item["verified"] is True]
+    newest = f"newest at step {max(good)}" if good else "no verified one yet"
+    stalls = [item["stall_seconds"] for item in checkpoints if item["stall_seconds"] is not None]
+    return (
+        f"{len(good)} of {len(checkpoints)} verified, {newest}, "
+        f"longest stall {text.seconds(max(stalls, default=None))}"
+    )
+
+
+def slo_line(slo: dict[str, Any]) -> str:
+    """An SLO's state, what it was judged by, and its budget."""
+    good, target = text.share(slo["ratio"]), text.share(slo["target"])
+    return f"{slo['name']}: {slo['state']}, {good} good, target {target}; budget {slo['budget']}"
 
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ import numpy as np
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -156,7 +157,7 @@ def _finding(window: Window, members: Ranks, steps: Ranks, skew: Skew) -> Findin
     )
     evidence = (
         Evidence("tokens per step", mine, "tokens", f"peers {theirs:.0f}"),
-        Evidence("forward and backward", own_work, "seconds", f"peers {peer_work:.3f} s"),
+        Evidence("forward and backward", own_work, "seconds", f"peers {in_words(peer_work)}"),
     )
     return Finding(
         FindingKind.DATA_SKEW,

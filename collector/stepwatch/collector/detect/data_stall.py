@@ -14,6 +14,7 @@ import numpy as np
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run, usable_steps
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -127,12 +128,12 @@ def _finding(waits: Waits, stalled: Mask, began: int, past_ratio: float) -> Find
     first = int(waits.steps[began])
     count, ranks = int(stalled.sum()), waits.data.shape[1]
     summary = (
-        f"the job waits for data since step {first}: {data:.3f} s a step, {share:.0%} of it, "
+        f"the job waits for data since step {first}: {in_words(data)} a step, {share:.0%} of it, "
         f"on {count} of {ranks} ranks; in its first steps {past_share:.0%}"
     )
     evidence = (
         Evidence("data share of the step", share, "ratio", f"first steps {past_share:.1%}"),
-        Evidence("data time per step", data, "seconds", f"usual {usual:.3f} s"),
+        Evidence("data time per step", data, "seconds", f"usual {in_words(usual)}"),
         Evidence("ranks that wait for data", count, "ranks", f"of {ranks}"),
     )
     return Finding(

@@ -24,6 +24,8 @@ from stepwatch.collector.pipeline import (
     own_work,
     stage_work,
 )
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.quantities import times
 from stepwatch.collector.window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -180,11 +182,12 @@ def _imbalance(
     ratio = work / others if others > 0 else float("inf")
     summary = (
         f"stage {number} ({_ranks(members)}) limits the pipeline since step {first}: it works "
-        f"{work:.3f} s a step, most in {phase}, the other stages {others:.3f} s ({ratio:.1f}x, in "
-        f"the run's first steps {usual:.1f}x); the job lost {lost:.0%} of its throughput"
+        f"{in_words(work)} a step, most in {phase}, the other stages {in_words(others)} "
+        f"({times(ratio)}, in the run's first steps {usual:.1f}x); the job lost {lost:.0%} of its "
+        "throughput"
     )
     evidence = (
-        Evidence("work of the stage per step", work, "seconds", f"other stages {others:.3f} s"),
+        Evidence("work of the stage per step", work, "seconds", f"other stages {in_words(others)}"),
         Evidence("work over the other stages", ratio, "ratio", f"first steps {usual:.2f}"),
         _bubble_evidence(bubble_ratio(part), ideal),
     )

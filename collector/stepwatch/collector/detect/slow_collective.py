@@ -19,6 +19,9 @@ from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.past import PastCall
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.quantities import size as size_words
+from stepwatch.collector.quantities import times
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, Op
 
@@ -220,18 +223,20 @@ def _finding(
     ]
     who = f"; of its members only rank {rank} is in every slow group" if rank >= 0 else ""
     summary = (
-        f"{subject} transfers slowly since step {first}: {now:.3f} s a step, at the run's start "
-        f"{expected:.3f} s ({now / max(expected, 1e-9):.1f}x) for as many bytes{who}; "
+        f"{subject} transfers slowly since step {first}: {in_words(now)} a step, at the run's "
+        f"start {in_words(expected)} ({times(now / max(expected, 1e-9))}) for as many bytes{who}; "
         f"it takes {lost:.0%} of the step more"
     )
     evidence = (
-        Evidence("transfer per step", now, "seconds", f"first steps {before.transfer:.3f} s"),
-        Evidence("bytes per step and rank", size, "bytes", f"first steps {before.bytes:.0f}"),
+        Evidence("transfer per step", now, "seconds", f"first steps {in_words(before.transfer)}"),
+        Evidence(
+            "bytes per step and rank", size, "bytes", f"first steps {size_words(before.bytes)}"
+        ),
         Evidence(
             "bus bandwidth",
             float("nan") if speeds[0] is None else speeds[0],
-            "bytes_per_second",
-            "unknown" if speeds[1] is None else f"first steps {speeds[1]:.3g}",
+            "bytes per second",
+            "unknown" if speeds[1] is None else f"first steps {size_words(speeds[1])} per second",
         ),
         Evidence("operations that are slow", related, "count", f"of {len(moved.keys)} seen"),
     )

@@ -21,6 +21,8 @@ from stepwatch.collector.detect.peers import Floats, Peers, Vector, peer_seconds
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.pipeline import WORK
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.quantities import times
 from stepwatch.collector.window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -317,8 +319,8 @@ def _finding(trouble: Trouble, judged: Judged, facts: RankFacts, limits: Thresho
     lost = _lost(trouble, judged, usual)
     ratio = mine / theirs if theirs > 0 else float("inf")
     evidence = (
-        Evidence(f"own {phase} time per step", mine, "seconds", f"peers {theirs:.3f} s"),
-        Evidence("step time", step, "seconds", f"before {usual:.3f} s"),
+        Evidence(f"own {phase} time per step", mine, "seconds", f"peers {in_words(theirs)}"),
+        Evidence("step time", step, "seconds", f"before {in_words(usual)}"),
         _wait_evidence(rank, judged.collective(since)),
         Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _against(facts.cpu_ratio)),
         Evidence(
@@ -360,13 +362,13 @@ def _lost(trouble: Trouble, judged: Judged, usual: float) -> float:
 
 
 def _summary(trouble: Trouble, first: int, mine: float, theirs: float, lost: float) -> str:
-    times = f" ({mine / theirs:.1f}x)" if theirs > 0 else ""
+    ratio = f" ({times(mine / theirs)})" if theirs > 0 else ""
     how = ""
     if trouble.of:
         how = f" intermittently, in {len(trouble.shows)} of the last {trouble.of} steps"
     return (
-        f"rank {trouble.rank} is slow in {trouble.phase}{how} since step {first}: {mine:.3f} s a "
-        f"step, its peers {theirs:.3f} s{times}; the job lost {lost:.0%} of its throughput"
+        f"rank {trouble.rank} is slow in {trouble.phase}{how} since step {first}: {in_words(mine)} "
+        f"a step, its peers {in_words(theirs)}{ratio}; the job lost {lost:.0%} of its throughput"
     )
 
 
@@ -375,7 +377,7 @@ def _wait_evidence(rank: int, waits: np.ndarray[tuple[int, int], np.dtype[np.flo
         "wait in collectives per step",
         float(np.median(waits[:, rank])),
         "seconds",
-        f"all ranks, median {float(np.median(waits)):.3f} s; who arrives last waits least",
+        f"all ranks, median {in_words(float(np.median(waits)))}; who arrives last waits least",
     )
 
 

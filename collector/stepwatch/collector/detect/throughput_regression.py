@@ -15,6 +15,7 @@ import numpy as np
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds
 from stepwatch.signals.names import Cause, FindingKind
 
 
@@ -135,15 +136,17 @@ def _own_past(
     since = first_of_run(slow, gap=5)
     first, times = int(course.steps[since]), float(np.median(slowdown[since:]))
     now = float(np.median(course.seconds[since:]))
-    summary = f"all ranks are slower since step {first}: {now:.3f} s a step, {times:.2f}x the past"
-    evidence = [Evidence("step time", now, "seconds", f"first steps {now / times:.3f} s")]
+    summary = (
+        f"all ranks are slower since step {first}: {seconds(now)} a step, {times:.2f}x the past"
+    )
+    evidence = [Evidence("step time", now, "seconds", f"first steps {seconds(now / times)}")]
     speed = course.part(slice(since, None)).tokens_per_second()
     if not math.isnan(speed):
         against = f"first steps {speed * times:.0f}"
         evidence.append(Evidence("tokens per second", speed, "tokens/s", against))
     if shift is not None:
         summary += f", most of it in {shift.phase}"
-        against = f"first steps {shift.past:.3f} s"
+        against = f"first steps {seconds(shift.past)}"
         evidence.append(Evidence(f"{shift.phase} per step", shift.now, "seconds", against))
     if not math.isnan(behind):
         summary += f"; at {behind:.0%} of its class"

@@ -37,17 +37,25 @@ function shape(name, attributes, ...children) {
 
 const UNKNOWN = "unknown";
 const known = (value) => value !== null && value !== undefined;
-const number = (value, digits) => known(value) ? value.toFixed(digits === undefined ? 2 : digits) : UNKNOWN;
-const percent = (value, digits) => known(value) ? (100 * value).toFixed(digits === undefined ? 1 : digits) + " %" : UNKNOWN;
+const grouped = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const number = (value, digits) => known(value) ? grouped(value, digits === undefined ? 2 : digits) : UNKNOWN;
+const percent = (value, digits) => known(value) ? (100 * value).toFixed(digits === undefined ? 1 : digits) + "%" : UNKNOWN;
+// As quantities.py of the collector has it, for the command line.
 function seconds(value) {
   if (!known(value)) return UNKNOWN;
-  if (value < 1) return (1000 * value).toFixed(value < 0.01 ? 2 : 0) + " ms";
-  return value < 120 ? value.toFixed(2) + " s" : (value / 60).toFixed(1) + " min";
+  if (value < 0.9995) return value ? Number((1000 * value).toPrecision(3)) + " ms" : "0 s";
+  if (value < 7200) return value < 120 ? value.toFixed(2) + " s" : (value / 60).toFixed(1) + " min";
+  return (value / 3600).toFixed(1) + " h";
 }
 function measure(value, unit) {
   if (!known(value)) return UNKNOWN;
-  if (unit === "ratio") return percent(value, 0);
-  return unit === "seconds" ? seconds(value) : number(value, Number.isInteger(value) ? 0 : 3) + " " + unit;
+  const [name, ...rest] = unit.replaceAll("_", " ").split(" ");
+  const worded = { seconds, bytes, ratio: (share) => percent(share, 0) }[name];
+  if (worded) return [worded(value), ...rest].join(" ");
+  if (unit === "step") return "step " + value;
+  if (unit === "digest") return value.toString(16);
+  const plain = Number.isInteger(value) || Math.abs(value) >= 1000 ? grouped(value, 0) : String(Number(value.toPrecision(3)));
+  return (plain + " " + unit).trimEnd();
 }
 function bytes(value) {
   if (!known(value)) return UNKNOWN;

@@ -6,7 +6,9 @@ function sloCell(slos) {
   return cell;
 }
 
-const openCell = (count) => element("span", { className: count ? "state s-open" : "", textContent: String(count) });
+const openCell = (job) => element("span", {},
+  element("span", { className: job.open_incidents ? "state s-open" : "", textContent: String(job.open_incidents) }),
+  ...job.worst ? [" ", element("a", { href: "/jobs/" + encodeURIComponent(job.job), textContent: job.worst.kind }), ": " + job.worst.summary] : []);
 
 keepFresh(async () => {
   const { jobs } = await getJson("/v1/jobs");
@@ -14,5 +16,5 @@ keepFresh(async () => {
   document.querySelector("#jobs tbody").replaceChildren(...jobs.map((job) => row(
     element("a", { href: "/jobs/" + encodeURIComponent(job.job), textContent: job.job }),
     state(job.state), String(job.attempt), String(job.world_size || UNKNOWN),
-    known(job.step) ? String(job.step) : UNKNOWN, openCell(job.open_incidents), sloCell(job.slos))));
+    known(job.step) ? String(job.step) : UNKNOWN, openCell(job), sloCell(job.slos))));
 }, 2000);

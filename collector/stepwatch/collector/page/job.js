@@ -26,11 +26,16 @@ function drawFacts(view) {
       element("span", { textContent: name }))));
 }
 
+// A measured value stays on one line; what is told in words may be long.
+const evidenceRow = (item) => element("tr", {}, element("td", { textContent: item.name }),
+  element("td", item.text ? { textContent: item.text }
+    : { textContent: measure(item.value, item.unit), className: "measure" }),
+  element("td", { textContent: item.against }));
+
 function evidenceTable(rows) {
   return element("table", {}, element("thead", {}, element("tr", {},
     ...["Evidence", "Value", "Held against"].map((text) => element("th", { textContent: text })))),
-    element("tbody", {}, ...rows.map((item) => row(
-      item.name, item.text || measure(item.value, item.unit), item.against))));
+    element("tbody", {}, ...rows.map(evidenceRow)));
 }
 
 function symptomList(incident) {
@@ -46,16 +51,22 @@ function mergedInto(incident) {
     href: "#incident-" + incident.merged_into, textContent: "incident " + incident.merged_into }), ".");
 }
 
+// Broken between words only: an option cut at its hyphens reads as another one.
+const commandOf = (text) => element("code", { className: "command" },
+  ...text.split(" ").flatMap((word, index) => [index ? " " : "", element("span", { textContent: word })]));
+
 function drawIncident(incident) {
   const fields = [
     ["state", state(incident.state)], ["kind", incident.kind],
     ["rank", incident.rank < 0 ? "none stands out" : String(incident.rank)], ["node", incident.node],
-    ["phase", incident.phase], ["cause", incident.cause], ["since step", String(incident.since_step)],
+    ["phase", incident.phase === "other" && incident.rank < 0 ? "" : incident.phase], ["cause", incident.cause], ["since step", String(incident.since_step)],
     ["detected after", seconds(incident.detected_after_seconds)],
     ["throughput lost", percent(incident.throughput_lost_ratio, 0)],
-    ["device time lost", seconds(incident.device_seconds_lost)],
+    // Nothing counted where the share is not known is not nothing lost.
+    ["device time lost", known(incident.throughput_lost_ratio) || incident.device_seconds_lost
+      ? seconds(incident.device_seconds_lost) : UNKNOWN],
     ["began", clock(incident.began_at)],
-  ];
+  ].filter(([, value]) => value !== "");
   const command = "stepwatch runbook " + incident.runbook + " --incident " + incident.id
     + " --collector " + location.origin;
   return element("article", { className: "incident " + incident.state, id: "incident-" + incident.id },
@@ -65,7 +76,7 @@ function drawIncident(incident) {
       element("dt", { textContent: name }), element("dd", {}, value)))),
     element("p", {}, "What to do: ", element("a", {
       href: "/runbooks/" + encodeURIComponent(incident.runbook) + "?incident=" + encodeURIComponent(incident.id),
-      textContent: "runbook " + incident.runbook }), ", or ", element("code", { className: "command", textContent: command })),
+      textContent: "runbook " + incident.runbook }), ", or ", commandOf(command)),
     symptomList(incident),
     evidenceTable(incident.evidence));
 }
@@ -167,7 +178,7 @@ function drawPhases(view) {
 
 function drawTables(view) {
   document.querySelector("#slos tbody").replaceChildren(...view.slos.map((slo) => row(
-    slo.name, state(slo.state), percent(slo.ratio), percent(slo.target), percent(slo.budget_remaining, 0), percent(slo.coverage))));
+    slo.name, state(slo.state), percent(slo.ratio), percent(slo.target), slo.budget, percent(slo.coverage))));
   const word = (value) => value === true ? "verified" : value === false ? "failed" : UNKNOWN;
   const verified = (item) => element("span", {}, state(word(item.verified)), item.reason ? " " + item.reason : "");
   document.querySelector("#checkpoints tbody").replaceChildren(...view.checkpoints.map((item) => row(

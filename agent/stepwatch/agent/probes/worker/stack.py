@@ -14,9 +14,13 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepwatch.signals.records import DTYPES, Kind
+
 SECONDS = 4.0
 MAX_BYTES = 4 << 20
 MAX_FRAMES = 64
+_ROOM = DTYPES[Kind.DIAGNOSIS]["stack"].itemsize
+_CALLED_FROM, _MORE = " < ", " < ..."
 MISSING = "py-spy is missing on this node: pip install 'stepwatch[agent]'"
 REFUSED = "may not read the process: give the agent CAP_SYS_PTRACE, or the rank's user"
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "stepwatch/hooks/", "<frozen")
@@ -83,8 +87,18 @@ def parse(body: bytes) -> Stack:
     frames = [frame for frame in chosen["frames"][:MAX_FRAMES] if isinstance(frame, dict)]
     own = [frame for frame in frames if not _is_library(frame)]
     at = next(iter(own or frames), {})
-    text = " < ".join(f"{_name(frame)} {_place(frame)}" for frame in frames)
-    return Stack(_name(at), _place(at) if at else "", text, bool(owners))
+    return Stack(_name(at), _place(at) if at else "", _chain(frames), bool(owners))
+
+
+def _chain(frames: list[dict[str, Any]]) -> str:
+    """Frames, the innermost first: as many as a record holds whole."""
+    chain = ""
+    for frame in frames:
+        longer = f"{chain}{_CALLED_FROM if chain else ''}{_name(frame)} {_place(frame)}"
+        if len(longer.encode()) > _ROOM - len(_MORE):
+            return chain + _MORE
+        chain = longer
+    return chain
 
 
 def _reason(told: str) -> str:

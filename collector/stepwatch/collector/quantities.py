@@ -1,0 +1,57 @@
+"""Quantities as people read them: in one unit each, rounded; unknown is a word, never a zero."""
+
+from __future__ import annotations
+
+import math
+
+UNKNOWN = "unknown"
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+_MOST_TIMES = 100.0
+"""Beyond it a ratio says only that what it is held against is next to nothing."""
+
+
+def seconds(value: float | None) -> str:
+    """A duration: `4.1 ms`, `825 ms`, `1.06 s`, `12.4 min`, `3.2 h`."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    if value < 0.9995:
+        return f"{value * 1000:.3g} ms" if value else "0 s"
+    if value < 7200:
+        return f"{value:.2f} s" if value < 120 else f"{value / 60:.1f} min"
+    return f"{value / 3600:.1f} h"
+
+
+def size(value: float | None) -> str:
+    """Bytes: `512 B`, `2.1 MB`."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    power = 0
+    while value >= 1000 and power < len(_SIZES) - 1:
+        value, power = value / 1000, power + 1
+    return f"{value:.1f} {_SIZES[power]}" if power else f"{value:.0f} B"
+
+
+def percent(value: float | None) -> str:
+    """A ratio in whole percent."""
+    return UNKNOWN if value is None or math.isnan(value) else f"{value:.0%}"
+
+
+def times(ratio: float) -> str:
+    """How many times as much: `2.1x`, `over 100x`."""
+    return f"{ratio:.1f}x" if ratio < _MOST_TIMES else f"over {_MOST_TIMES:.0f}x"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """The value of a row of evidence with its unit, as `detect.finding.Evidence` names units."""
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    name, _, rest = unit.replace("_", " ").partition(" ")
+    known = {"seconds": seconds, "bytes": size, "ratio": percent}.get(name)
+    if known is not None:
+        return f"{known(value)} {rest}".rstrip()
+    if unit == "step":
+        return f"step {value:.0f}"
+    if unit == "digest":
+        return f"{int(value):x}"
+    plain = f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
+    return f"{plain} {unit}".rstrip()
