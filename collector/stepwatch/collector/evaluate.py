@@ -167,9 +167,7 @@ def _of_failed_attempt(
 ) -> tuple[Attempt | None, list[Incident]]:
     """The attempt before the newest while that one makes no progress, None once the job is
     abandoned; and the incidents that say nothing about why it failed."""
-    attempts = [attempt for attempt, _ in job.ordered()]
-    waits = len(attempts) > 1 and not len(attempts[-1].ledger) and not abandoned
-    before = attempts[-2] if waits else None
+    before = None if abandoned else job.before
     others = [
         incident
         for incident in incidents

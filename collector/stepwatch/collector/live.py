@@ -17,10 +17,10 @@ from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.memory import Memory
 from stepwatch.collector.numerics import Numerics
 from stepwatch.collector.past import Past
-from stepwatch.collector.pipeline import Schedule
+from stepwatch.collector.pipeline import Schedule, schedule_of
 from stepwatch.collector.ranks import Ranks, RankView
 from stepwatch.collector.saves import Saves
-from stepwatch.collector.window import StepRing, Window
+from stepwatch.collector.window import COLUMNS, StepRing, Window
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows, Segment
@@ -59,8 +59,10 @@ class Heard(NamedTuple):
 class Attempt:
     """One attempt of a job."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, earlier: Attempt | None = None) -> None:
         self.number = number
+        self.earlier = earlier
+        """The run of the same number before it, until this one makes a step."""
         self.world = 0
         self.job_class = ""
         self.began_s = 0.0
@@ -119,6 +121,25 @@ class Attempt:
             self.hosts[segment.key.node] = hosts[-1]
         self.facts.take(tables, segment.key.node)
 
+    def begins_again(self, segment: Segment) -> bool:
+        """Whether a rank that had ended starts in `segment`: somebody launched the job once more.
+
+        Launchers count their own restarts; by hand, nobody counts.
+        """
+        rows = segment.tables.get(Kind.LIFECYCLE)
+        if rows is None:
+            return False
+        started = rows["rank"][rows["event"] == LifecycleEvent.START].tolist()
+        return not (self.ended.keys() | self.ranks.gone).isdisjoint(started)
+
+    def anew(self) -> Attempt:
+        """An attempt of the same number that knows nothing; what ended last stays beside it."""
+        ended = self if len(self.ledger) else self.earlier
+        self.earlier = None
+        fresh = Attempt(self.number, ended)
+        fresh.newest_s = self.newest_s
+        return fresh
+
     def window(self, count: int) -> Window:
         """The newest `count` steps."""
         return self.ring.window(count, self.ranks.stage)
@@ -154,12 +175,14 @@ class Attempt:
         """Give the window back; steps that still arrive are refused, the ledger stays."""
         self.ring, self.calls, self.past = StepRing(0), Calls(), Past()
         self.numerics, self.memory, self.diagnoses = Numerics(), Memory(), Diagnoses()
+        self.earlier = None
 
     @property
     def cells(self) -> int:
         """Window cells held, and what else `release` gives back, counted in cells."""
         held = self.ring, self.calls, self.past, self.numerics, self.memory
-        return sum(each.cells for each in held)
+        earlier = 0 if self.earlier is None else self.earlier.cells
+        return earlier + sum(each.cells for each in held)
 
     def silences(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was heard, at monotonic `now_s`, while ranks of it should run.
@@ -185,7 +208,7 @@ class Attempt:
         self.ring = self.ring.grown(world)
         self.memory.resize(world)
         self.ranks.resize(world)
-        for name in (*_SUMMED, "duration"):
+        for name in COLUMNS:
             sums = np.zeros(world)
             sums[:known] = self.rank_seconds.get(name, sums[:0])
             self.rank_seconds[name] = sums
@@ -215,7 +238,7 @@ class Attempt:
             elif event is LifecycleEvent.RESUME and row["value"] >= 0:
                 self.resumed_from = int(row["value"])
             elif event is LifecycleEvent.SCHEDULE:
-                self.schedule = _schedule(row)
+                self.schedule = schedule_of(row)
                 continue
             elif event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
                 self._end(int(row["rank"]), event)
@@ -242,7 +265,7 @@ class Attempt:
         self.ledger.add(fresh, offset)
         self.past.add(fresh, self.ledger.first, self.ring.world, self.calls)
         self.beginning.add(fresh)
-        self.newest_s = self.ledger.newest_end_ns() / NANOSECONDS
+        self.newest_s, self.earlier = self.ledger.newest_end_ns() / NANOSECONDS, None
         for name, sums in self.rank_seconds.items():
             np.add.at(sums, fresh["rank"], fresh[f"{name}_ns"] / NANOSECONDS)
 
@@ -268,25 +291,6 @@ class Attempt:
             checkpoints.take(self.checkpoints, told)
 
 
-def _schedule(row: np.void) -> Schedule:
-    ideal = int(row["value"]) / 1e6
-    name = bytes(row["text"]).decode("utf-8", "replace")
-    return Schedule(name, ideal if 0.0 <= ideal < 1.0 else None)
-
-
-_SUMMED = (
-    "other",
-    "data",
-    "forward",
-    "backward",
-    "optimizer",
-    "checkpoint",
-    "eval",
-    "collective",
-    "pipeline_wait",
-)
-
-
 class LiveJob:
     """All attempts of one job."""
 
@@ -302,6 +306,8 @@ class LiveJob:
             attempt = self.attempts[number] = Attempt(number)
             while len(self.attempts) > MAX_ATTEMPTS:
                 del self.attempts[min(self.attempts)]
+        elif attempt.begins_again(segment):
+            attempt = self.attempts[number] = attempt.anew()
         attempt.apply(segment, heard)
         if self.cells > MAX_JOB_CELLS:
             self._release_oldest()
@@ -331,6 +337,20 @@ class LiveJob:
     def current(self) -> Attempt:
         """The newest attempt."""
         return self.attempts[max(self.attempts)]
+
+    @property
+    def before(self) -> Attempt | None:
+        """What ran before the newest attempt while that one makes no progress, else None.
+
+        A run of the same number counts only until that one fails, too.
+        """
+        newest = self.current
+        if len(newest.ledger):
+            return None
+        if newest.earlier is not None:
+            return None if newest.failed else newest.earlier
+        numbers = sorted(self.attempts)[-2:-1]
+        return self.attempts[numbers[0]] if numbers else None
 
     def ordered(self) -> list[tuple[Attempt, int | None]]:
         """Attempts in order, each with the step a later one resumed at (None: nothing lost)."""

@@ -33,6 +33,13 @@ class Schedule(NamedTuple):
     ideal_bubble_ratio: float | None
 
 
+def schedule_of(row: np.void) -> Schedule:
+    """What a LIFECYCLE row of a schedule tells: its name, and its ideal bubble in millionths."""
+    ideal = int(row["value"]) / 1e6
+    name = bytes(row["text"]).decode("utf-8", "replace")
+    return Schedule(name, ideal if 0.0 <= ideal < 1.0 else None)
+
+
 class Stage(NamedTuple):
     """One stage: ratios of its ranks' step time.
 

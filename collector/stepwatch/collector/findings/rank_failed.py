@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from stepwatch.collector.detect import rank_failed
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.live import Attempt
@@ -36,9 +38,10 @@ def _is_preempted(attempt: Attempt) -> bool:
 def rank_ends(attempt: Attempt) -> list[rank_failed.RankEnd]:
     """Ranks of `attempt` that ended in any way."""
     told = {fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE}
+    seen = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
     ends = []
-    for rank, view in attempt.states.items():
-        failure = told.get(rank)
+    for rank in sorted({*told, *seen} & attempt.states.keys()):
+        failure, view = told.get(rank), attempt.states[rank]
         gone_at = _gone_at(attempt, view)
         if failure is None and math.isnan(gone_at):
             continue
