@@ -31,13 +31,21 @@ Moods = list[tuple[int, dict[str, str], bytes]]
 
 
 class Rank:
-    """A rank of this process that writes steps without training."""
+    """A rank of this process, unless `process` (id, start in ticks) is another, that writes steps without training."""
 
-    def __init__(self, root: Path, rank: int = 0, *, job: str = "job", capacity: int = 512) -> None:
+    def __init__(
+        self,
+        root: Path,
+        rank: int = 0,
+        *,
+        job: str = "job",
+        capacity: int = 512,
+        process: tuple[int, int] | None = None,
+    ) -> None:
+        pid, start = process or (os.getpid(), process_start_ticks())
         identity = Identity(
-            job, 0, rank, 4, "node-1", os.getpid(), 1000 + rank, capacity,
-            process_start=process_start_ticks(),
-        )  # fmt: skip
+            job, 0, rank, 4, "node-1", pid, 1000 + rank, capacity, process_start=start
+        )
         self.ring = RingWriter(root / job / "0" / str(rank), identity)
         self.step = 0
 

@@ -287,6 +287,29 @@ def test_why_there_is_no_stack_is_said_in_words(tmp_path: Path) -> None:
     assert "cannot run" in stack.dump(1, str(tmp_path / "missing")).note
 
 
+@needs_py_spy
+@pytest.mark.parametrize("other", ["none", "process", "user"])
+def test_the_stack_of_a_process_that_is_not_the_rings_is_not_told(
+    tmp_path: Path, other: str
+) -> None:
+    if other == "user" and os.geteuid() != 0:
+        pytest.skip("giving a ring to another user needs root")
+    probe = WorkerProbe(Hands(10_000 * NANOSECONDS), stack.find_py_spy())
+    with running(tmp_path, STOPPED) as child:
+        start = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        start += other == "process"
+        ring = Rank(tmp_path / "rings", process=(child.pid, start)).ring
+        if other == "user":
+            os.chown(ring.path, 65534, 65534)
+        ring.words[1024 // 8] = 1  # the live line, long ago
+        probe.look(("job", 0), [RingReader(ring.path)], None)
+        probe.wait(20)
+    (row,) = probe.take(("job", 0))[Kind.DIAGNOSIS]
+    told = bytes(row["function"]), bytes(row["stack"]).count(b"train.py") > 0, row["stack_read"]
+    assert told == ((b"wait_here", True, 1) if other == "none" else (b"", False, 0))
+    assert (stack.FOREIGN.encode() in bytes(row["note"])) == (other != "none")
+
+
 def stuck_ring(folder: Path) -> RingReader:
     rank = Rank(folder)
     rank.ring.words[1024 // 8] = 1  # the live line, long ago

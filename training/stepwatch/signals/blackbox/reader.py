@@ -69,6 +69,11 @@ class RingReader:
             raise ValueError(f"{status.st_size} bytes long instead of {needed}")
         return identity, status.st_ino, needed
 
+    @property
+    def owner(self) -> int:
+        """User id that the file belongs to."""
+        return os.fstat(self._file).st_uid
+
     def refresh_identity(self) -> Identity:
         """Read the identity again; the old one stands while the writer is replacing it."""
         with contextlib.suppress(ValueError):

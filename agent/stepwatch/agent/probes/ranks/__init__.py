@@ -66,6 +66,20 @@ def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> Pro
         return ProcessFacts(ProcessState.UNKNOWN)
 
 
+def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/proc")) -> bool:
+    """Whether `pid` is the process that a ring of user `owner` names, and no other that has its id.
+
+    A ring may name any process: one that ended, one of another pid namespace, one of another user.
+    """
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+        users = next(line.split()[1:3] for line in lines if line.startswith("Uid:"))
+    except (OSError, StopIteration):
+        return False
+    lives = process_facts(pid, start_ticks, proc).state is not ProcessState.GONE
+    return lives and set(users) == {str(owner)}
+
+
 def _own_bytes(folder: Path, resident: int) -> int:
     """Anonymous and shared memory in bytes; `resident` where that is not told."""
     try:

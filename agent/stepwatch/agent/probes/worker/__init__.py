@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.agent.probes import Rows
+from stepwatch.agent.probes.ranks import is_process_of
 from stepwatch.signals.blackbox import Identity, RingReader
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.records import DTYPES, GilState, Kind, text_bytes
@@ -31,9 +32,13 @@ AT_ONCE = 4
 
 
 class Suspect(NamedTuple):
-    """A rank to ask: who it is, where its server listens, and what its lines said."""
+    """A rank to ask: who it is, whose ring that is, where its server listens, what its lines said.
+
+    `owner` is a user id.
+    """
 
     identity: Identity
+    owner: int
     socket: Path
     step: int
     seq: int
@@ -136,7 +141,17 @@ class WorkerProbe:
             found = flight.parse(server.ask(suspect.socket, "fr_trace_json"))
         except (OSError, ValueError) as error:
             note = f"the worker server told nothing: {_told(error)}"
-        return Answer(suspect, found, stack.dump(suspect.identity.pid, self._py_spy), note)
+        return Answer(suspect, found, self._stack(suspect), note)
+
+    def _stack(self, suspect: Suspect) -> stack.Stack:
+        """The rank's stack; of a process that is another than the ring's nothing is told."""
+        pid, start = suspect.identity.pid, suspect.identity.process_start
+        if not is_process_of(suspect.owner, pid, start):
+            return stack.Stack(note=stack.FOREIGN)
+        found = stack.dump(pid, self._py_spy)
+        return (
+            found if is_process_of(suspect.owner, pid, start) else stack.Stack(note=stack.FOREIGN)
+        )
 
 
 _NEVER = 1 << 62
@@ -151,7 +166,8 @@ def _suspect(reader: RingReader, now: int) -> Suspect:
     # The name alone: the agent may see the directory under another path, and asks nobody else.
     name = Path(identity.worker_socket).name or f"{identity.rank}.sock"
     age = (now - reader.heartbeat_ns) / NANOSECONDS
-    return Suspect(identity, reader.path.with_name(name), reader.live().step, reader.head, age)
+    place = reader.path.with_name(name)
+    return Suspect(identity, reader.owner, place, reader.live().step, reader.head, age)
 
 
 def _tables(answers: list[Answer], now_ns: Callable[[], int]) -> Tables:

@@ -23,6 +23,7 @@ _ROOM = DTYPES[Kind.DIAGNOSIS]["stack"].itemsize
 _CALLED_FROM, _MORE = " < ", " < ..."
 MISSING = "py-spy is missing on this node: pip install 'stepwatch[agent]'"
 REFUSED = "may not read the process: give the agent CAP_SYS_PTRACE, or the rank's user"
+FOREIGN = "its process ended, or its id is another's here (pid namespace, user)"
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", "stepwatch/hooks/", "<frozen")
 
 
