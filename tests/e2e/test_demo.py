@@ -197,6 +197,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         (["--fault", "hang:rnak=1"], 2, "fault hang has no option 'rnak'; did you mean 'rank'?"),
         (["--fault", "hang:rank=9"], 2, "fault hang: rank 9; the demo has ranks 0-3"),
         (["--fault", "hang:step=500"], 2, "step 500 is never reached in 60 steps"),
+        (["--fault", "flip-bit:rank=1"], 2, "the demo's mesh has no replicas that could differ"),
         (["--steps", "3"], 2, "at least 10 steps"),
         (["--data", "/nowhere/text"], 1, "there is no /nowhere/text; pass --data"),
         (["--keep", "/proc/demo"], 1, "cannot write to --keep /proc/demo"),

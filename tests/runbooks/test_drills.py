@@ -10,15 +10,18 @@ from collections.abc import Iterator
 import pytest
 
 from stepwatch import runbooks
+from stepwatch.cli.demo.plan import DRILLED
 from stepwatch.cli.main import Parser, load_verb
 from stepwatch.collector.causes.explain import RULES
-from stepwatch.faults import parse_fault
+from stepwatch.faults import FAULTS, parse_fault
 from stepwatch.runbooks import placeholders
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
+from stepwatch.trainer.options import Options
+from stepwatch.trainer.refusals import refuse_faults
 
 VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
-WITHOUT_FAULT = {"TrainingTelemetryLost", "TrainingLossAnomaly"}
-"""Drilled by hand: no fault of the trainer brings them about; their pages say so."""
+WITHOUT_FAULT = {"TrainingTelemetryLost", "TrainingLossAnomaly", "TrainingDataSkew"}
+"""Drilled by hand: no fault of the demo's trainer brings them about; their pages say so."""
 
 
 def commands(name: str) -> Iterator[list[str]]:
@@ -44,6 +47,25 @@ def test_the_drill_has_a_fault_that_exists(name: str) -> None:
     drill = runbooks.load(name).markdown.split("## Last drill")[1]
     faults = [parse_fault(text) for text in re.findall(r"--fault ([^\s`)]+)", drill)]
     assert any(faults) or (name in WITHOUT_FAULT and "by hand" in drill.lower())
+
+
+@pytest.mark.parametrize("name", runbooks.names())
+def test_a_demo_that_is_a_drill_can_be_run_as_it_stands(name: str) -> None:
+    for verb, *words in commands(name):
+        if verb != "demo":
+            continue
+        parser = Parser(prog=verb, allow_abbrev=False)
+        load_verb(verb).add_arguments(parser)
+        texts = parser.parse_args(words).fault or []
+        assert {text.split(":")[0] for text in texts} <= {*DRILLED, "none"}
+        refuse_faults(Options(), [found for found in map(parse_fault, texts) if found])
+
+
+def test_a_drill_of_the_verdicts_is_a_case_that_exists() -> None:
+    pages = "".join(runbooks.load(name).markdown for name in runbooks.names())
+    cases = re.findall(r"make verdicts ARGS=\"--only ([\w-]+)", pages)
+    assert sorted(cases) == ["skewed-shard", "wrong-order"]
+    assert set(cases) <= set(FAULTS)
 
 
 def test_a_page_says_what_each_fact_of_a_node_means_for_it() -> None:

@@ -137,10 +137,11 @@ def refuse(options: Options) -> None:
         raise UsageError(complaints[0])
 
 
-_NOT_HERE: dict[type[Fault], str] = {
+NOT_HERE: dict[type[Fault], str] = {
     WrongOrder: "this trainer issues one collective of its own per step, and has none to swap",
     SkewedShard: "every sequence of this trainer has the same length",
 }
+"""Faults that no run of this trainer can suffer, and why."""
 
 
 def refuse_faults(options: Options, faults: Iterable[Fault]) -> None:
@@ -150,7 +151,7 @@ def refuse_faults(options: Options, faults: Iterable[Fault]) -> None:
         UsageError: it cannot; says why.
     """
     for fault in faults:
-        reason = _NOT_HERE.get(type(fault))
+        reason = NOT_HERE.get(type(fault))
         if isinstance(fault, StageImbalance) and options.parallel.mesh.pp == 1:
             reason = "it needs a pipeline; give --mesh a pp of at least 2"
         if isinstance(fault, NanGradients) and options.model.compile:

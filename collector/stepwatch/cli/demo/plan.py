@@ -8,18 +8,21 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwatch.faults import Fault, parse_fault
-from stepwatch.faults.specs import Hang, Kill, Stop, WrongShape
+from stepwatch.faults import FAULTS, Fault, parse_fault
+from stepwatch.faults.specs import FlipBit, Hang, Kill, Stop, WrongShape
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, DataError, UsageError
 from stepwatch.trainer.options import Options
-from stepwatch.trainer.refusals import refuse_faults
+from stepwatch.trainer.refusals import NOT_HERE, refuse_faults
 
 JOB = "demo"
 RANKS = 4
 STEPS = 60
 LEAST_STEPS = 10
 FAULT = "slow-compute:rank=2,step=20"
+DRILLED = tuple(name for name, kind in FAULTS.items() if kind not in (*NOT_HERE, FlipBit))
+"""Names of the faults that a demo can suffer and show."""
+
 _SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -69,6 +72,11 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     faults = tuple(fault for fault in map(parse_fault, texts) if fault is not None)
     refuse_faults(Options(), faults)
     for fault in faults:
+        if isinstance(fault, FlipBit):
+            raise UsageError(
+                "fault flip-bit: the demo's mesh has no replicas that could differ; "
+                "stepwatch train --mesh dp_replicate=4 has"
+            )
         if fault.rank >= RANKS:
             raise UsageError(f"fault {fault.name}: rank {fault.rank}; the demo has ranks 0-3")
         if fault.step >= arguments.steps:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from stepwatch.cli.demo.plan import FAULT, STEPS, make_plan
-from stepwatch.faults import FAULTS
+from stepwatch.cli.demo.plan import DRILLED, FAULT, STEPS, make_plan
 
 EXAMPLE = "stepwatch demo --fault slow-data:rank=1,step=15 --keep out"
 
@@ -18,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fault",
         action="append",
         metavar="NAME[:key=value,...]",
-        help=f"none, {', '.join(FAULTS)}; repeatable [{FAULT}]",
+        help=f"none, {', '.join(DRILLED)}; repeatable [{FAULT}]",
     )
     parser.add_argument("--data", type=Path, help="text files to train on [Python's own source]")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep store, logs, checkpoints")
