@@ -18,8 +18,9 @@ from stepwatch.cli.verbs.incidents import impact
 from stepwatch.cli.verbs.status import checkpoint_line
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.signals.records import Kind
 from tests.collector.explained import store_explained
-from tests.collector.made import JOB, HandClock, body, run_segments
+from tests.collector.made import JOB, HandClock, body, microbatch_rows, run_segments, segment
 from tests.collector.process import Process
 
 
@@ -95,6 +96,22 @@ def stranger() -> Iterator[str]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+def test_status_tells_the_idle_share_of_each_stage_in_the_sampled_step(
+    run: Run, tmp_path: Path
+) -> None:
+    store = Store.sqlite(tmp_path / "store.db")
+    service = Service(store, HandClock(30.0))
+    service.receive(body(run_segments(20)))
+    words = ("status", JOB, "--store", str(tmp_path / "store.db"))
+    assert "stages idle unknown: no step has been sampled yet" in run(*words).out
+    service.receive(body([segment(9, {Kind.MICROBATCH: microbatch_rows(8, range(4))})]))
+    told = (
+        "in step 8: stage 0 0%, stage 1 8%; longest 10 ms, stage 1 before forward of microbatch 0"
+    )
+    assert told in run(*words).out
+    store.close()
 
 
 @pytest.mark.parametrize("words", [["status"], ["status", JOB], ["incidents"]])

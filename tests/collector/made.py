@@ -98,6 +98,26 @@ def state_rows(
     return rows
 
 
+def microbatch_rows(step: int, ranks: Iterable[int], count: int = 4, began: float = 0.0) -> Rows:
+    """MICROBATCH rows of one call of GPipe, two ranks to a stage: all forwards, all backwards.
+
+    A forward takes 10 ms and a backward 20 ms; stage `s` is idle for 10 ms times `s` first.
+    """
+    made = []
+    for rank in ranks:
+        rows = np.zeros(2 * count + 1, dtype=DTYPES[Kind.MICROBATCH])
+        rows["rank"], rows["step"], rows["index"] = rank, step, np.arange(len(rows))
+        rows["stage"][:-1] = rank // 2
+        rows["microbatch"][:-1] = np.tile(np.arange(count), 2)
+        rows["phase"][:-1] = np.repeat([Phase.FORWARD, Phase.BACKWARD], count)
+        spent = np.repeat([10_000_000, 20_000_000], count)
+        ends = round(began * NANOSECONDS) + 10_000_000 * (rank // 2) + np.cumsum(spent)
+        rows["began_ns"][:-1], rows["time_ns"][:-1] = ends - spent, ends
+        rows["began_ns"][-1], rows["time_ns"][-1] = round(began * NANOSECONDS), ends[-1]
+        made.append(rows)
+    return np.concatenate(made)
+
+
 def lifecycle_rows(
     event: LifecycleEvent, ranks: Iterable[int], value: int = 0, at: float = 0.0
 ) -> Rows:

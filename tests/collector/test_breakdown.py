@@ -13,7 +13,16 @@ from stepwatch.signals.records import Kind, Op
 
 from .client import Client
 from .gathered import PAIRS, SINCE, SLOW, STEPS, call_rows, gathering_run, group_rows
-from .made import JOB, HandClock, body, run_segments, segment, state_rows, step_rows
+from .made import (
+    JOB,
+    HandClock,
+    body,
+    microbatch_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
 
 
 @pytest.fixture
@@ -53,6 +62,36 @@ def test_the_job_tells_anatomy_pipeline_and_what_if(judged: Client) -> None:
     assert saved["with perfect overlap"] == pytest.approx(0.04 * STEPS * 4 / 3600, rel=1e-3)
 
 
+def test_the_job_tells_microbatches_of_the_newest_sample(service: Service) -> None:
+    service.receive(body(run_segments(10)))
+    client = Client(make_api(service))
+    assert client.get(f"/v1/jobs/{JOB}").json()["microbatches"] is None, "no sample yet"
+    service.receive(body([segment(9, {Kind.MICROBATCH: microbatch_rows(8, range(4))})]))
+    told = client.get(f"/v1/jobs/{JOB}").json()["microbatches"]
+    assert (told["step"], told["ranks"], told["left_out"]) == (8, 4, 0)
+    first, last = told["stages"]
+    assert (first["stage"], first["ranks"], first["bubble_ratio"]) == (0, 2, 0.0)
+    assert last["idle_seconds"] == pytest.approx(0.01)
+    assert last["bubble_ratio"] == pytest.approx(1 / 13)
+    cell = last["microbatches"][0]
+    assert cell["forward_idle_before_seconds"] == pytest.approx(0.01)
+    assert cell["backward_busy_seconds"] == pytest.approx(0.02)
+    assert (last["rank"], len(last["chunks"])) == (2, 8)
+
+
+def test_microbatches_of_old_attempts_are_given_back() -> None:
+    attempt = Attempt(0)
+    tables = {
+        Kind.RANK_STATE: state_rows(range(4), 4, 1.0),
+        Kind.MICROBATCH: microbatch_rows(8, range(4)),
+    }
+    attempt.apply(segment(1, tables), Heard(0.0, 0.0))
+    assert attempt.microbatches.cells == 36
+    attempt.release()
+    attempt.apply(segment(2, tables), Heard(0.0, 0.0))
+    assert attempt.microbatches.cells == 0
+
+
 def test_the_straggler_is_waited_for(judged: Client) -> None:
     job = judged.get(f"/v1/jobs/{JOB}").json()
     (incident,) = [each for each in job["incidents"] if each["kind"] == "straggler"]
@@ -85,6 +124,7 @@ def test_before_the_first_step_all_is_unknown(service: Service) -> None:
     client = Client(make_api(service))
     job = client.get(f"/v1/jobs/{JOB}").json()
     assert (job["anatomy"], job["pipeline"], job["what_if"]) == (None, None, [])
+    assert job["microbatches"] is None
     assert client.get(f"/v1/jobs/{JOB}/collectives").json()["steps"] is None
 
 

@@ -1,4 +1,7 @@
-"""The newest steps of an attempt taken apart, as JSON: anatomy, stages, what-if, collectives."""
+"""The newest steps of an attempt taken apart, as JSON: anatomy, stages, what-if, collectives.
+
+Microbatches are told of the newest sampled step.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from stepwatch.collector.collectives import Collective, Waits, caused, summaries
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.live import Attempt
 from stepwatch.collector.pipeline import complete_steps, pipeline
+from stepwatch.collector.timetable import timetable
 from stepwatch.collector.whatif import what_if
 from stepwatch.collector.window import Window
 from stepwatch.signals.records import OP_NAMES
@@ -24,13 +28,14 @@ MAX_COLLECTIVES = 128
 
 
 def breakdown(attempt: Attempt) -> dict[str, Any]:
-    """Anatomy, pipeline and what-if of the newest steps; null or empty while unknown."""
+    """Anatomy, pipeline, microbatches and what-if of the newest steps; null or empty if unknown."""
     window = _window(attempt)
     found = _waits(attempt, window)
     complete = complete_steps(window)
     return {
         "anatomy": _anatomy(anatomy(window, exposed(window, found)), window),
         "pipeline": _pipeline(attempt, window),
+        "microbatches": _microbatches(attempt),
         "what_if": [item._asdict() for item in what_if(complete, exposed(complete, found))],
     }
 
@@ -45,6 +50,22 @@ def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
         "schedule": None if schedule is None else schedule.name,
         "ideal_bubble_ratio": None if schedule is None else schedule.ideal_bubble_ratio,
     }
+
+
+def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
+    sample = attempt.microbatches.sample()
+    found = None if sample is None else timetable(sample.rows)
+    if found is None:
+        return None
+    stages = [
+        {
+            **stage._asdict(),
+            "microbatches": [cell._asdict() for cell in stage.microbatches],
+            "chunks": [chunk._asdict() for chunk in stage.chunks],
+        }
+        for stage in found.stages
+    ]
+    return {**found._asdict(), "stages": stages}
 
 
 def collectives(attempt: Attempt) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from stepwatch.collector.checkpoints import Checkpoint
 from stepwatch.collector.diagnoses import Diagnoses
 from stepwatch.collector.ledger import Ledger
 from stepwatch.collector.memory import Memory
+from stepwatch.collector.microbatches import Microbatches
 from stepwatch.collector.numerics import Numerics
 from stepwatch.collector.past import Past
 from stepwatch.collector.pipeline import Schedule, schedule_of
@@ -79,6 +80,7 @@ class Attempt:
         self.diagnoses = Diagnoses()
         self.numerics = Numerics()
         self.memory = Memory()
+        self.microbatches = Microbatches()
         self.ranks = Ranks()
         self.offsets: dict[str, int] = {}
         """Wall minus monotonic nanoseconds of each node."""
@@ -107,13 +109,11 @@ class Attempt:
         self._take_calls(tables.get(Kind.COLLECTIVE), tables.get(Kind.GROUP))
         self._take_steps(tables.get(Kind.STEP), offset)
         self._take_checkpoints(tables.get(Kind.CHECKPOINT), offset, segment.key.node)
-        states = tables.get(Kind.RANK_STATE)
-        if states is not None:
+        if (states := tables.get(Kind.RANK_STATE)) is not None:
             self.saves.look(states)
         self.diagnoses.take(tables.get(Kind.DIAGNOSIS), tables.get(Kind.FLIGHT), self.world)
-        self._take_numbers(tables.get(Kind.NUMERICS), tables.get(Kind.MEMORY))
-        gaps = tables.get(Kind.GAP)
-        if gaps is not None:
+        self._take_numbers(tables)
+        if (gaps := tables.get(Kind.GAP)) is not None:
             self.lost_records += plausible.lost_records(gaps)
         hosts = tables.get(Kind.HOST)
         known = segment.key.node in self.hosts or len(self.hosts) < MAX_NODES
@@ -175,12 +175,12 @@ class Attempt:
         """Give the window back; steps that still arrive are refused, the ledger stays."""
         self.ring, self.calls, self.past = StepRing(0), Calls(), Past()
         self.numerics, self.memory, self.diagnoses = Numerics(), Memory(), Diagnoses()
-        self.earlier = None
+        self.earlier, self.microbatches = None, Microbatches()
 
     @property
     def cells(self) -> int:
         """Window cells held, and what else `release` gives back, counted in cells."""
-        held = self.ring, self.calls, self.past, self.numerics, self.memory
+        held = self.ring, self.calls, self.past, self.numerics, self.memory, self.microbatches
         earlier = 0 if self.earlier is None else self.earlier.cells
         return earlier + sum(each.cells for each in held)
 
@@ -276,13 +276,15 @@ class Attempt:
         if rows is not None:
             self.refused_records += self.calls.add(rows, self.ring.world)
 
-    def _take_numbers(self, numerics: Rows | None, memory: Rows | None) -> None:
+    def _take_numbers(self, tables: Mapping[Kind, Rows]) -> None:
         if self.ring.world != self.world:  # released
             return
-        if numerics is not None:
-            self.refused_records += self.numerics.add(numerics, self.world)
-        if memory is not None:
-            self.refused_records += self.memory.add_device(memory)
+        if (rows := tables.get(Kind.NUMERICS)) is not None:
+            self.refused_records += self.numerics.add(rows, self.world)
+        if (rows := tables.get(Kind.MEMORY)) is not None:
+            self.refused_records += self.memory.add_device(rows)
+        if (rows := tables.get(Kind.MICROBATCH)) is not None:
+            self.refused_records += self.microbatches.add(rows, self.world, self.ring.newest)
 
     def _take_checkpoints(self, rows: Rows | None, offset: int, node: str) -> None:
         if rows is not None:

@@ -53,3 +53,11 @@ def checkpoints(rows: Rows, began_ns: int) -> Rows:
         told[name][rows[name] > np.minimum(age, np.uint64(MAX_DURATION_NS))] = UNKNOWN
     told["bytes"][rows["bytes"] > MAX_STEP_BYTES] = UNKNOWN
     return told
+
+
+def microbatches(rows: Rows, world: int) -> Mask:
+    """Rows of MICROBATCH whose rank exists and whose times are signed 64-bit numbers."""
+    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world)
+    for name in ("time_ns", "began_ns", "blocked_ns"):
+        possible &= rows[name] < _WALL_END_NS
+    return possible

@@ -51,6 +51,11 @@ class StepRing:
         """(step, rank) cells held."""
         return self.depth * self.world
 
+    @property
+    def newest(self) -> int:
+        """The newest step that any rank reported; -1 before the first."""
+        return int(self._step.max()) if self._step.size else -1
+
     def grown(self, world: int) -> StepRing:
         """A ring for more ranks that knows what this one knows."""
         larger = StepRing(world)
@@ -85,7 +90,7 @@ class StepRing:
 
     def window(self, count: int, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Window:
         """The newest `count` steps that any rank reported."""
-        newest = int(self._step.max()) if self._step.size else -1
+        newest = self.newest
         steps = np.arange(max(0, newest - min(count, self.depth) + 1), newest + 1, dtype=np.int64)
         slots = steps % self.depth
         known = self._step[slots] == steps[:, None]

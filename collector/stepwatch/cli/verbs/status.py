@@ -12,6 +12,8 @@ from stepwatch.cli.verbs.incidents import headline
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
+_STAGES_SHOWN = 16
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -123,10 +125,32 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
                 f"{text.percent(ideal)}",
             )
         )
+    if stages is not None:
+        lines.append(("stages idle", _idle(job["microbatches"])))
     for item in job["what_if"]:
         faster = text.percent(item["faster_ratio"])
         lines.append(("what if", f"{item['scenario']}: {faster} faster"))
     return lines
+
+
+def _idle(sample: dict[str, Any] | None) -> str:
+    """Idle share of each stage in the newest sampled step, and what was waited for longest."""
+    if sample is None:
+        return f"{text.UNKNOWN}: no step has been sampled yet"
+    shares = ", ".join(
+        f"stage {stage['stage']} {text.percent(stage['bubble_ratio'])}"
+        for stage in sample["stages"][:_STAGES_SHOWN]
+    )
+    waits = [
+        (chunk["idle_before_seconds"], stage["stage"], chunk)
+        for stage in sample["stages"]
+        for chunk in stage["chunks"]
+    ]
+    seconds, number, chunk = max(waits, key=lambda wait: wait[0])
+    return (
+        f"in step {sample['step']}: {shares}; longest {text.seconds(seconds)}, stage {number} "
+        f"before {chunk['work']} of microbatch {chunk['microbatch']}"
+    )
 
 
 def _parts(ratios: dict[str, float | None]) -> str:
