@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.detect import non_finite
-from stepwatch.hooks.process_groups import has_group_hooks
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, Op
 
 from .conftest import Tables, tables_in, told_by_ranks
@@ -19,8 +18,6 @@ torch = pytest.importorskip("torch", reason="gradients are torch's")
 WORLD, STEPS, EVERY, LOOKS = 4, 26, 8, 2
 BAD_RANK, BAD_STEP, FLIPPED_RANK, FLIPPED_STEP = 2, 12, 1, 9
 PROGRAM = Path(__file__).parent / "programs" / "replicas.py"
-OWN = ["own"] if has_group_hooks() else []
-"""Reductions that a trainer issues itself are seen by process-group hooks only."""
 
 
 def in_matrix(way: str) -> Any:
@@ -43,7 +40,7 @@ def rows_of(tables: Tables, rank: int, source: NumericsSource) -> Any:
     return rows[rows["source"] == source]
 
 
-@pytest.mark.parametrize("way", ["ddp", in_matrix("ddp-view"), "fsdp2", in_matrix("hsdp"), *OWN])
+@pytest.mark.parametrize("way", ["ddp", in_matrix("ddp-view"), "fsdp2", in_matrix("hsdp"), "own"])
 def test_the_rank_whose_gradient_is_not_finite_says_so_first(
     tmp_path: Path, rings: Path, way: str
 ) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from .calls import calls
 from .ddp import watch_ddp
 from .fsdp2 import watch_fsdp2
 from .pipeline import watch_schedule
-from .process_groups import has_group_hooks, watch_process_groups
+from .process_groups import has_distributed, has_group_hooks, watch_process_groups
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -18,8 +19,9 @@ def attach_all(watch: Watch, model: Any, schedule: Any) -> None:
     """Attach the collectives and the pipeline.
 
     Process-group hooks (torch >= 2.14) see every collective; older releases have FSDP2's custom
-    communication classes. With hooks, those time only what a hook cannot see the end of. A
-    collective counts once: a hook leaves out what is timed around it.
+    communication classes and the functions that a trainer calls by name. With hooks, those classes
+    time only what a hook cannot see the end of. A collective counts once: a hook leaves out what is
+    timed around it.
     """
     hooked = has_group_hooks()
     if hooked:
@@ -32,6 +34,8 @@ def attach_all(watch: Watch, model: Any, schedule: Any) -> None:
             watch.digests.follow(root)
     if schedule is not None:
         watch_schedule(watch, schedule)
+    if has_distributed() and not hooked:
+        calls().follow(watch)
 
 
 def _modules(model: Any) -> Iterable[Any]:

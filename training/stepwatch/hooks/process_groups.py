@@ -42,9 +42,8 @@ _MATCHES = (
     ("send", Op.SEND),
     ("recv", Op.RECV),
 )
-
-
-_REDUCTIONS = (int(Op.ALL_REDUCE), int(Op.REDUCE_SCATTER))
+REDUCTIONS = (int(Op.ALL_REDUCE), int(Op.REDUCE_SCATTER))
+"""Operations that mix what ranks put in."""
 
 
 class Call(NamedTuple):
@@ -62,13 +61,22 @@ class Call(NamedTuple):
     blocking: bool
 
 
-def has_group_hooks() -> bool:
-    """Whether this torch offers `ProcessGroup.register_pre_hook`; False without torch."""
+def has_distributed() -> bool:
+    """Whether there is a torch, with collectives built in."""
     try:
         import torch.distributed as dist
     except ImportError:
         return False
-    return dist.is_available() and hasattr(dist.ProcessGroup, "register_pre_hook")
+    return dist.is_available()
+
+
+def has_group_hooks() -> bool:
+    """Whether this torch offers `ProcessGroup.register_pre_hook`; False without torch."""
+    if not has_distributed():
+        return False
+    import torch.distributed as dist
+
+    return hasattr(dist.ProcessGroup, "register_pre_hook")
 
 
 @functools.lru_cache(maxsize=64)
@@ -145,7 +153,7 @@ class GroupHooks:
             return
         op = int(op_of(arguments.name))
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
-        if op in _REDUCTIONS:
+        if op in REDUCTIONS:
             self._watch.numerics.look_at_reduction(arguments.input_tensors, Op(op).name.lower())
         arrived = timeline.arrive(number, op, nbytes)
         blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)

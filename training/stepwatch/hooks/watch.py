@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import os
 import sys
-import threading
 import time
 import weakref
 from collections import deque
@@ -37,6 +36,7 @@ from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
 from .digests import EVERY, LOOKS, Digests
 from .groups import GroupNumbers
 from .guard import Guard, guarded, logger
+from .heartbeat import Heartbeat
 from .ideal import schedule_bubble, schedule_name
 from .memory import DeviceMemory
 from .microbatches import MicrobatchSamples
@@ -47,7 +47,6 @@ from .worker_server import WorkerServer, enable_flight_recorder, socket_beside
 
 T = TypeVar("T")
 
-HEARTBEAT_SECONDS = 0.5
 _HELD_STEPS = 8
 _MAX_STEP = _MAX_TOKENS = 0xFFFFFFFF
 _MAX_MICROBATCHES = 0xFFFF
@@ -89,7 +88,7 @@ class Watch:
         if ring is not None:
             guard.publish = ring.set_hook_errors
             self._lifecycle(LifecycleEvent.START, ring.identity.world, ring.identity.node)
-            self._start_heartbeat()
+            Heartbeat(self).start()
 
     @classmethod
     def from_env(
@@ -288,13 +287,6 @@ class Watch:
         millionths = -1 if ideal is None else round(ideal * 1e6)
         self._lifecycle(LifecycleEvent.SCHEDULE, millionths, schedule_name(schedule))
 
-    @guarded()
-    def _start_heartbeat(self) -> None:
-        arguments = (weakref.ref(self),)
-        threading.Thread(
-            target=_beat, args=arguments, name="stepwatch-heartbeat", daemon=True
-        ).start()
-
     def _is_child(self) -> bool:
         return self.ring is not None and self.ring.identity.pid != os.getpid()
 
@@ -383,19 +375,6 @@ def _listening(identity: Identity, ring: Path) -> Identity:
     path = str(socket_beside(ring.absolute()))
     fits = len(os.fsencode(path)) <= WORKER_SOCKET_SIZE
     return identity._replace(worker_socket=path if fits else "")
-
-
-def _beat(reference: weakref.ref[Watch]) -> None:
-    while True:
-        alive = reference()
-        if alive is None or alive._closed or alive.ring is None:
-            return
-        try:
-            alive.ring.set_heartbeat(time.monotonic_ns())
-        except ValueError:  # closed between the check and the store
-            return
-        del alive
-        time.sleep(HEARTBEAT_SECONDS)
 
 
 def _finish_at_exit(reference: weakref.ref[Watch]) -> None:

@@ -6,9 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.hooks.calls import calls
 from stepwatch.hooks.guard import guarded
-
-from .collectives import Calls
 
 if TYPE_CHECKING:
     from .router import Router
@@ -114,7 +113,7 @@ class Patches:
 
         if not torch.distributed.is_available():
             return
-        Calls(self._router).install()
+        calls()
         parallel: Any = torch.nn.parallel.DistributedDataParallel
         router, inner = self._router, parallel.forward
         compiling = torch.compiler.is_compiling

@@ -7,8 +7,10 @@ import multiprocessing
 import os
 from collections.abc import Mapping
 
+from stepwatch.hooks.calls import calls
 from stepwatch.hooks.context import under_launcher
 from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.process_groups import has_distributed
 from stepwatch.hooks.watch import Watch
 
 from .recorder import Recorder
@@ -35,11 +37,6 @@ class Router:
         self._owner = ""
         os.register_at_fork(after_in_child=self.stop)
 
-    @property
-    def enabled(self) -> bool:
-        """Whether events are recorded."""
-        return self.recorder is not None and self.recorder.watch.timeline is not None
-
     def training(self) -> Recorder | None:
         """The recorder; the first sign of training makes it where nobody asked for one."""
         if self.recorder is None and self._owner:
@@ -55,6 +52,18 @@ class Router:
         self.recorder = None
         self._owner = ""
 
+    def lead_to(self, watch: Watch, *, boundaries: bool = True) -> Recorder:
+        """Record what this thread does into `watch` from now on."""
+        watch.attach()
+        self.recorder = Recorder(watch, boundaries=boundaries)
+        self._follow_calls(watch)
+        return self.recorder
+
+    @guarded()
+    def _follow_calls(self, watch: Watch) -> None:
+        if has_distributed():
+            calls().follow(watch, every_wait=True)
+
     @guarded()
     def _make(self) -> None:
         owner, self._owner = self._owner, ""
@@ -63,8 +72,7 @@ class Router:
         os.environ[owner] = str(os.getpid())
         watch = Watch.from_env()
         if watch.enabled:
-            watch.attach()
-            self.recorder = Recorder(watch)
+            self.lead_to(watch)
 
 
 def may_record(environ: Mapping[str, str]) -> bool:
@@ -96,10 +104,7 @@ def follow(watch: Watch, *, boundaries: bool = True) -> Recorder | None:
     """
     if not watch.enabled:
         return None
-    leads = router()
-    watch.attach()
-    leads.recorder = Recorder(watch, boundaries=boundaries)
-    return leads.recorder
+    return router().lead_to(watch, boundaries=boundaries)
 
 
 def begin_unasked(owner: str) -> None:

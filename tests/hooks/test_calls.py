@@ -1,0 +1,103 @@
+"""Collectives that a trainer with three lines issues itself, on whichever torch is installed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepwatch.hooks import Watch
+from stepwatch.hooks.process_groups import has_group_hooks
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.records import Kind, Op
+
+torch = pytest.importorskip("torch", reason="the collectives are torch's")
+dist: Any = torch.distributed
+
+
+@pytest.fixture
+def watch(tmp_path: Path, rings: Path) -> Iterator[Watch]:
+    """A Watch with nothing attached, in a process group of this process alone."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    made = Watch.from_env(job="own")
+    made.attach()
+    yield made
+    assert made.guard.errors == 0
+    made.close()
+    dist.destroy_process_group()
+
+
+def calls_in(rings: Path) -> Any:
+    """COLLECTIVE rows so far."""
+    reader = RingReader(next(iter(find_rings(rings))))
+    rows = reader.read().rows.get(Kind.COLLECTIVE, np.zeros(0, [("op", "<u2"), ("count", "<u4")]))
+    reader.close()
+    return rows
+
+
+def counted(rows: Any, op: Op) -> int:
+    return int(rows["count"][rows["op"] == op].sum())
+
+
+def test_each_call_counts_once_however_it_is_waited_for(watch: Watch, rings: Path) -> None:
+    tensor = torch.ones(8)
+    with watch.step():
+        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, async_op=True).wait()
+        with watch.collective("all_reduce", nbytes=32):
+            dist.all_reduce(tensor)
+        dist.broadcast(tensor, src=0, group=dist.group.WORLD)
+    rows = calls_in(rings)
+    assert (counted(rows, Op.ALL_REDUCE), counted(rows, Op.BROADCAST)) == (3, 1)
+    assert rows["bytes"][rows["op"] == Op.ALL_REDUCE].sum() == 3 * tensor.nbytes
+    assert watch.ring is not None and set(rows["group"].tolist()) == {watch.groups.number(None)}
+
+
+@pytest.mark.skipif(has_group_hooks(), reason="process-group hooks see every thread and save")
+def test_calls_of_other_threads_and_inside_a_save_are_no_collectives_of_the_step(
+    watch: Watch, rings: Path
+) -> None:
+    tensor = torch.ones(8)
+    with watch.step() as step:
+        other = threading.Thread(target=dist.all_reduce, args=(tensor,))
+        other.start()
+        other.join()
+        with step.phase("checkpoint"):
+            dist.barrier()
+        dist.all_reduce(tensor)
+    assert calls_in(rings)["count"].tolist() == [1]
+
+
+def test_what_torch_raises_reaches_the_trainer_and_the_next_call_counts(
+    watch: Watch, rings: Path
+) -> None:
+    with watch.step():
+        with pytest.raises(TypeError):
+            dist.all_reduce()
+        with pytest.raises(Exception, match="ensor"):
+            dist.all_reduce("no tensor")
+        dist.all_reduce(torch.ones(8))
+    assert counted(calls_in(rings), Op.ALL_REDUCE) >= 1
+
+
+def test_a_compiled_function_reduces_as_one_that_is_not_watched(watch: Watch) -> None:
+    def doubled(tensor: Any) -> Any:
+        out = tensor * 2
+        dist.all_reduce(out)
+        return out + 1
+
+    with watch.step():
+        found = torch.compile(doubled, backend="eager")(torch.ones(4))
+    assert found.tolist() == doubled(torch.ones(4)).tolist() == [3.0] * 4
+
+
+def test_a_watch_that_is_closed_counts_nothing_more(watch: Watch, rings: Path) -> None:
+    with watch.step():
+        dist.all_reduce(torch.ones(8))
+    watch.close()
+    dist.all_reduce(torch.ones(8))
+    assert counted(calls_in(rings), Op.ALL_REDUCE) == 1

@@ -1,0 +1,216 @@
+"""Collectives that a trainer calls by name, and waits for those it started.
+
+Only the names in `torch.distributed` are replaced, once per process: inside its own module torch
+compares functions by identity. Hence `isend` and `irecv` are left alone; their wait is seen when it
+comes. NCCL returns before the work is done: on CUDA the time spent here is that of the host.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepwatch.signals.records import Op, Phase
+
+from .guard import Guard, guarded
+from .process_groups import REDUCTIONS, has_group_hooks, op_of
+from .timeline import COLLECTIVE, Timeline
+
+if TYPE_CHECKING:
+    from .watch import Watch
+
+_INPUTS = {
+    "all_reduce": (0, "tensor"),
+    "all_reduce_coalesced": (0, "tensors"),
+    "all_gather": (1, "tensor"),
+    "all_gather_into_tensor": (1, "input_tensor"),
+    "all_gather_single": (1, "input_tensor"),
+    "reduce_scatter": (1, "input_list"),
+    "reduce_scatter_tensor": (1, "input"),
+    "reduce_scatter_single": (1, "input"),
+    "all_to_all": (1, "input_tensor_list"),
+    "all_to_all_single": (1, "input"),
+    "broadcast": (0, "tensor"),
+    "_broadcast_coalesced": (1, "tensors"),
+    "reduce": (0, "tensor"),
+    "gather": (0, "tensor"),
+    "scatter": (0, "tensor"),
+    "send": (0, "tensor"),
+    "recv": (0, "tensor"),
+    "barrier": (-1, ""),
+    "monitored_barrier": (-1, ""),
+    "all_gather_object": (-1, ""),
+    "gather_object": (-1, ""),
+    "scatter_object_list": (-1, ""),
+    "broadcast_object_list": (-1, ""),
+}
+"""Functions and where their input is: position and keyword; -1 where it has no size in advance."""
+
+
+class Started(NamedTuple):
+    """A collective as it was called: number of its group, operation, bytes of input."""
+
+    group: int
+    op: int
+    nbytes: int
+
+
+class Calls:
+    """Times calls and waits for the Watch that it follows."""
+
+    def __init__(self) -> None:
+        self.guard = Guard()
+        self._watch: weakref.ref[Watch] | None = None
+        self._thread = 0
+        self._every_wait = False
+        self._hooked = has_group_hooks()
+        self._started: weakref.WeakKeyDictionary[Any, Started] = weakref.WeakKeyDictionary()
+
+    def follow(self, watch: Watch, *, every_wait: bool = False) -> None:
+        """Record the calls of this thread into `watch` from now on.
+
+        `every_wait`: also waits for works that no call by name began. Without it, they are what the
+        hooks of a pipeline or of FSDP2 time.
+        """
+        known = self._watch() if self._watch is not None else None
+        self._every_wait = every_wait or (self._every_wait and known is watch)
+        self._watch = weakref.ref(watch)
+        self._thread = threading.get_ident()
+        self.guard = watch.guard
+
+    def install(self) -> None:
+        """Replace the functions that this torch has."""
+        import torch.distributed as dist
+        import torch.distributed._functional_collectives as functional
+
+        namespace: Any = dist
+        for name, place in _INPUTS.items():
+            if hasattr(namespace, name):
+                setattr(namespace, name, self._timed_call(getattr(namespace, name), name, place))
+        work: Any = dist.Work
+        work.wait = self._timed_wait(work.wait)
+        loose: Any = functional
+        loose.wait_tensor = self._timed_wait(loose.wait_tensor)
+
+    def _timed_call(
+        self, function: Callable[..., Any], name: str, place: tuple[int, str]
+    ) -> Callable[..., Any]:
+        import torch
+
+        op = int(op_of(name))
+        compiling = torch.compiler.is_compiling
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            watch = None if compiling() else self._following()
+            timeline = None if watch is None else watch.timeline
+            if watch is None or timeline is None or not self._counts(timeline):
+                return function(*args, **kwargs)
+            started = self._describe(watch, name, op, args, kwargs, place) or Started(0, op, 0)
+            if kwargs.get("async_op") is True:
+                work = function(*args, **kwargs)
+                self._remember(work, started)
+                return work
+            arrived = timeline.enter_collective(*started)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if watch.timeline is timeline:  # else closed meanwhile, by a signal handler say
+                    timeline.leave_collective(*started, arrived)
+
+        return call
+
+    def _timed_wait(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        import torch
+
+        compiling = torch.compiler.is_compiling
+
+        @functools.wraps(function)
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            watch = None if compiling() else self._following()
+            timeline = None if watch is None else watch.timeline
+            if watch is None or timeline is None or timeline.bucket == COLLECTIVE:
+                return function(work, *args, **kwargs)
+            started = self._recall(watch, work)
+            if started is None:
+                return function(work, *args, **kwargs)
+            arrived = 0
+            if self._hooked:  # the hooks count it
+                timeline.enter(COLLECTIVE)
+            else:
+                arrived = timeline.enter_collective(*started)
+            try:
+                return function(work, *args, **kwargs)
+            finally:
+                if watch.timeline is timeline and self._hooked:
+                    timeline.leave()
+                elif watch.timeline is timeline:
+                    timeline.leave_collective(*started, arrived)
+
+        return wait
+
+    @guarded()
+    def _following(self) -> Watch | None:
+        """The Watch, if this is the thread that it records."""
+        if self._watch is None or threading.get_ident() != self._thread:
+            return None
+        return self._watch()
+
+    def _counts(self, timeline: Timeline) -> bool:
+        """Whether a call counts by itself: not inside one that does, nor inside a whole save."""
+        if timeline.bucket == Phase.CHECKPOINT:
+            return self._every_wait
+        return timeline.bucket != COLLECTIVE
+
+    @guarded()
+    def _describe(
+        self,
+        watch: Watch,
+        name: str,
+        op: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        place: tuple[int, str],
+    ) -> Started:
+        position, keyword = place
+        value = args[position] if 0 <= position < len(args) else kwargs.get(keyword)
+        parts = value if isinstance(value, list | tuple) else (value,)
+        tensors = [part for part in parts if hasattr(part, "nbytes")]
+        group = next((one for one in (*args, kwargs.get("group")) if _is_group(one)), None)
+        if op in REDUCTIONS and not self._hooked:  # the hooks look as well
+            watch.numerics.look_at_reduction(tensors, name)
+        nbytes = sum(tensor.nbytes for tensor in tensors)
+        return Started(watch.groups.number(group), op, nbytes)
+
+    @guarded()
+    def _remember(self, work: Any, started: Started) -> None:
+        if work is not None:
+            self._started[work] = started
+
+    @guarded()
+    def _recall(self, watch: Watch, work: Any) -> Started | None:
+        known = self._started.pop(work, None) if self._started else None
+        if known is None and self._every_wait:
+            return Started(0 if self._hooked else watch.groups.number(None), int(Op.OTHER), 0)
+        return known
+
+
+def _is_group(value: Any) -> bool:
+    import torch.distributed as dist
+
+    return isinstance(value, dist.ProcessGroup)
+
+
+_calls: Calls | None = None
+
+
+def calls() -> Calls:
+    """The calls of this process; the first use replaces the functions of `torch.distributed`."""
+    global _calls
+    if _calls is None:
+        _calls = Calls()
+        _calls.install()
+    return _calls
