@@ -31,7 +31,7 @@ Moods = list[tuple[int, dict[str, str], bytes]]
 
 
 class Rank:
-    """A rank of this process, unless `process` (id, start in ticks) is another, that writes steps without training."""
+    """Writes steps without training; `process` (id, start in ticks) is this one unless given."""
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 
 from stepwatch.agent.app import Agent
+from stepwatch.agent.probes.ranks import HEARTBEAT_SECONDS
 from stepwatch.agent.tail import CLOSED_LOOKS, AttemptKey, Tail
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT
-from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 
 from .conftest import Rank, round_of, spooled
 
@@ -94,6 +97,20 @@ def test_a_rank_taken_for_dead_is_heard_again(tmp_path: Path, make_agent: MakeAg
     seen = [int(row["value"]) for part in spooled(agent) for row in part.get(Kind.LIFECYCLE, [])]
     assert seen == [0, 1, 2]
     ring.close()
+
+
+def test_a_rank_in_another_pid_namespace_is_unknown_and_not_gone_while_its_heart_beats(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    rank = Rank(tmp_path / "rings", process=(dead_pid(), 1))
+    agent = make_agent()
+    for seconds_ago in (0.0, 0.5, 0.0, 2 * HEARTBEAT_SECONDS, 2 * HEARTBEAT_SECONDS):
+        rank.ring.set_heartbeat(time.monotonic_ns() - round(seconds_ago * NANOSECONDS))
+        round_of(agent)
+    rows = np.concatenate([part[Kind.RANK_STATE] for part in spooled(agent)])
+    assert rows["process_state"].tolist() == [*[ProcessState.UNKNOWN] * 3, ProcessState.GONE]
+    assert np.isnan(rows["cpu_seconds"]).all() and np.isnan(rows["run_queue_seconds"]).all()
+    rank.ring.close()
 
 
 def test_a_restarted_rank_is_read_from_its_first_record(

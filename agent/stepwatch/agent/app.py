@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 from prometheus_client import CollectorRegistry, start_http_server
 
-from stepwatch.agent.deaths import Deaths
+from stepwatch.agent.deaths import Death, Deaths
 from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.probes import Probe, Rows
 from stepwatch.agent.probes.host import HostProbe
@@ -141,7 +141,8 @@ class Agent:
     def _pack_attempt(
         self, key: AttemptKey, tails: list[RingTail], node: Mapping[Kind, Rows | None]
     ) -> None:
-        ended = [tail for tail in tails if tail.ended()]
+        now = self.clock.monotonic_ns()
+        ended = [tail for tail in tails if tail.ended(now, self._death(tail))]
         positions = self.tail.positions(tails)
         tables = self.tail.read(tails)
         states = self._read(RanksProbe(self.clock, lambda: watched(tails, self.deaths)))
@@ -162,6 +163,9 @@ class Agent:
             self.tracer.take(key, clock, tables)
         for tail in ended:
             tail.settled = tail.next_seq > tail.reader.head
+
+    def _death(self, tail: RingTail) -> Death | None:
+        return self.deaths.of(tail.reader.identity.ring_id)
 
     def _rank_pids(self) -> set[int]:
         tails = (tail for each in self.tail.attempts().values() for tail in each)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.agent.deaths import Deaths
+from stepwatch.agent.deaths import Death, Deaths
 from stepwatch.agent.probes import Rows
-from stepwatch.agent.probes.ranks import WatchedRank, process_facts
+from stepwatch.agent.probes.ranks import WatchedRank, state_of
 from stepwatch.signals.blackbox import Identity, RingReader, find_rings
 from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
@@ -69,17 +69,16 @@ class RingTail:
         """The attempt it belongs to."""
         return AttemptKey(self.reader.identity.job, self.reader.identity.attempt)
 
-    def ended(self) -> bool:
+    def ended(self, now_ns: int, death: Death | None = None) -> bool:
         """Whether nothing more is to come: neither a record nor, soon, the exit code.
 
         Each call counts as one look at a ring that is closed while its process still lives.
         """
-        identity = self.reader.identity
         if self.reader.closed:
             self.closed_looks += 1
             if self.closed_looks > CLOSED_LOOKS:
                 return True
-        return process_facts(identity.pid, identity.process_start).state is ProcessState.GONE
+        return state_of(self.reader, now_ns, death)[0] is ProcessState.GONE
 
 
 @dataclass

@@ -25,6 +25,8 @@ _STATES = {
     "Z": ProcessState.ZOMBIE,
     "X": ProcessState.GONE,
 }
+HEARTBEAT_SECONDS = 3.0
+"""The hooks' side thread runs every second: a heartbeat this young is of a process that lives."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST = 0xFFFFFFFF
@@ -40,8 +42,8 @@ class ProcessFacts(NamedTuple):
     """
 
     state: ProcessState
-    cpu_seconds: float = 0.0
-    run_queue_seconds: float = 0.0
+    cpu_seconds: float = UNKNOWN_FLOAT
+    run_queue_seconds: float = UNKNOWN_FLOAT
     resident_bytes: int = 0
     major_faults: float = UNKNOWN_FLOAT
 
@@ -64,6 +66,21 @@ def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> Pro
         return ProcessFacts(ProcessState.GONE)
     except (OSError, ValueError, IndexError):
         return ProcessFacts(ProcessState.UNKNOWN)
+
+
+def state_of(
+    reader: RingReader, now_ns: int, death: Death | None = None, proc: Path = Path("/proc")
+) -> tuple[ProcessState, ProcessFacts]:
+    """State of the process behind a ring at monotonic `now_ns`, and what `/proc` tells of it.
+
+    A process that is not to be seen while its heart beats lives in another pid namespace: its state
+    is unknown, not gone.
+    """
+    identity = reader.identity
+    facts = process_facts(identity.pid, identity.process_start, proc)
+    beats = now_ns - reader.heartbeat_ns < HEARTBEAT_SECONDS * NANOSECONDS
+    hidden = facts.state is ProcessState.GONE and death is None and beats
+    return ProcessState.UNKNOWN if hidden else facts.state, facts
 
 
 def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/proc")) -> bool:
@@ -140,12 +157,13 @@ class RanksProbe:
     def _fill(self, row: np.void, watched: WatchedRank) -> None:
         reader = watched.reader
         identity, live, collective = reader.identity, reader.live(), reader.collective()
-        facts = process_facts(identity.pid, identity.process_start, self._proc)
+        now = self._clock.monotonic_ns()
+        state, facts = state_of(reader, now, watched.death, self._proc)
         death = watched.death or Death(0, UNKNOWN_EXIT)
         values: dict[str, float | bytes] = {
             "rank": identity.rank,
             "seq": reader.head,
-            "time_ns": self._clock.monotonic_ns(),
+            "time_ns": now,
             "step": live.step,
             "phase": live.phase,
             "waiting": live.waiting,
@@ -158,7 +176,7 @@ class RanksProbe:
             "collective_op": collective.op,
             "in_collective": collective.inside,
             "collective_bytes": collective.nbytes,
-            "process_state": facts.state,
+            "process_state": state,
             "cpu_seconds": facts.cpu_seconds,
             "run_queue_seconds": facts.run_queue_seconds,
             "resident_bytes": facts.resident_bytes,

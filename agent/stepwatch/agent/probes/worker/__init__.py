@@ -146,12 +146,11 @@ class WorkerProbe:
     def _stack(self, suspect: Suspect) -> stack.Stack:
         """The rank's stack; of a process that is another than the ring's nothing is told."""
         pid, start = suspect.identity.pid, suspect.identity.process_start
-        if not is_process_of(suspect.owner, pid, start):
-            return stack.Stack(note=stack.FOREIGN)
-        found = stack.dump(pid, self._py_spy)
-        return (
-            found if is_process_of(suspect.owner, pid, start) else stack.Stack(note=stack.FOREIGN)
-        )
+        if is_process_of(suspect.owner, pid, start):
+            found = stack.dump(pid, self._py_spy)
+            if is_process_of(suspect.owner, pid, start):
+                return found
+        return stack.Stack(note=stack.FOREIGN)
 
 
 _NEVER = 1 << 62
