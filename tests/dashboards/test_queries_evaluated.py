@@ -49,9 +49,14 @@ def series() -> dict[str, str]:
         found[f'stepwatch_slo_state{job},slo="goodput",state="healthy"}}'] = "0x40"
         found[f'stepwatch_slo_state{job},slo="goodput",state="frozen"}}'] = "1x40"
         found[f"stepwatch_job_step{job}}}"] = "30x40"
+        found[f'stepwatch_slo_budget_remaining_ratio{job},slo="step-time"}}'] = "-15x40"
         for bound, pace in (("1", 0), ("2", 15), ("+Inf", 15)):
             name = f'stepwatch_step_duration_seconds_bucket{job},le="{bound}"}}'
             found[name] = f"0+{pace}x40"
+    # Of steps 0 to 25 a checkpoint holds 20; of a job that is over, all.
+    for name, step, verified in (("saved", 25, 20), ("over", 59, 60)):
+        found[f'stepwatch_job_step{{job_name="{name}"}}'] = f"{step}x40"
+        found[f'stepwatch_checkpoint_verified_step{{job_name="{name}"}}'] = f"{verified}x40"
     found['stepwatch_job_info{job_name="llama",attempt="0",job_class="trial",world_size="4"}'] = (
         "1x20 stale"
     )
@@ -100,6 +105,9 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "
         (queries.step_quantile(0.5), {'{job_name="llama"}': 1.5}),
         # No checkpoint was verified: what a restart would cost is not known, and not zero.
         (queries.STEPS_AT_RISK, {}),
+        (queries.STEPS_AT_RISK.replace("$job", "saved"), {'{job_name="saved"}': 6}),
+        (queries.STEPS_AT_RISK.replace("$job", "over"), {'{job_name="over"}': 0}),
+        (queries.SLO_BUDGET_SPENT, {'{job_name="llama",slo="step-time"}': 16}),
         (queries.COVERAGE, {}),
         (queries.ATTEMPT_BEGAN, {'{job_name="llama",attempt="1"}': 1}),
     ],

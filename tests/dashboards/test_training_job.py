@@ -135,7 +135,27 @@ def test_stragglers_join_rank_and_slowdown(page: dict[str, Any]) -> None:
     assert merge["id"] == "merge"
     shown = organise["options"]["renameByName"]
     assert shown["Value #A"] == "rank"
-    assert shown["Value #B"] == "slowdown"
+    assert shown["Value #B"] == "times its peers"
+
+
+def test_ranks_and_steps_are_not_abbreviated(page: dict[str, Any]) -> None:
+    """Grafana's unit `short` shows step 12,345 as 12.3 K."""
+    units = {p["title"]: p["fieldConfig"]["defaults"]["unit"] for p in data_panels(page)
+             if "unit" in p["fieldConfig"]["defaults"]}  # fmt: skip
+    for title in ("Step", "Newest verified step", "Steps at risk", "Stragglers"):
+        assert units[title] == "none"
+
+
+def test_runbooks_open_with_the_values_of_the_chosen_job(page: dict[str, Any]) -> None:
+    links = [*page["links"], *(link for p in page["panels"] for link in p.get("links", []))]
+    assert len(links) > 20
+    assert all(link["url"].endswith("?job=${job:percentencode}") for link in links)
+
+
+def test_an_overspent_budget_is_above_a_line_at_all_of_it(page: dict[str, Any]) -> None:
+    (panel,) = (panel for panel in page["panels"] if panel["title"] == "Error budget spent")
+    assert panel["targets"][0]["expr"].startswith("1 - ")
+    assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"][-1]["value"] == 1
 
 
 def test_the_sdk_reads_it_back_unchanged(page: dict[str, Any]) -> None:

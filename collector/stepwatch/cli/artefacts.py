@@ -13,6 +13,7 @@ from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
 from stepwatch.alerts.spec import Severity
 from stepwatch.dashboards import finalise, training_job
 from stepwatch.dashboards.marks import Marks
+from stepwatch.dashboards.queries import CHOSEN_JOB
 from stepwatch.signals.errors import ConfigurationError
 
 DASHBOARDS = "dashboards"
@@ -76,7 +77,7 @@ def _dashboards(links: Links) -> list[Artefact]:
         coverage_ratio=thresholds.COVERAGE_RATIO,
         stalled_seconds=thresholds.STALLED_SECONDS,
         stale_seconds=thresholds.STALE_SECONDS,
-        runbooks={alert.name: links.runbook(alert.name) for alert in ALERTS},
+        runbooks={alert.name: links.runbook_of(alert.name, CHOSEN_JOB) for alert in ALERTS},
         paging=frozenset(alert.name for alert in ALERTS if alert.severity is Severity.PAGE),
     )
     text = finalise.text(training_job.build(marks))

@@ -54,6 +54,9 @@ from stepwatch.signals.names import (
 JOB_VARIABLE = "job"
 """Name of the dashboard variable that holds the job."""
 
+CHOSEN_JOB = f"${{{JOB_VARIABLE}:percentencode}}"
+"""What Grafana replaces by the chosen job in the address of a link."""
+
 LE = "le"
 """Label of a histogram's bucket, fixed by Prometheus."""
 
@@ -114,7 +117,7 @@ _ANY_NUMBER = f'{KIND}=~"{_NUMBERS}"'
 NUMBER_INCIDENTS = f"max by ({JOB}, {KIND}) ({of_job(INCIDENT_OPEN.name, _ANY_NUMBER)})"
 INCIDENT_COUNT = f"sum by ({JOB}) ({OPEN_INCIDENTS})"
 SLO_STATES = f"{_newest(SLO_STATE, 'max', SLO, STATE)} == 1"
-SLO_BUDGET = _newest(SLO_BUDGET_REMAINING, "min", SLO)
+SLO_BUDGET_SPENT = f"1 - {_newest(SLO_BUDGET_REMAINING, 'min', SLO)}"
 WITHOUT_PROGRESS = _newest(SECONDS_WITHOUT_PROGRESS, "max")
 COVERAGE = _newest(TELEMETRY_COVERAGE, "min")
 RECORD_AGE = f"time() - {_newest(LAST_RECORD, 'max')}"
@@ -131,7 +134,8 @@ COLLECTIVE_SHARE = _share_of_time(COLLECTIVE_EXPOSED_SECONDS)
 PIPELINE_SHARE = _share_of_time(PIPELINE_WAIT_SECONDS)
 
 VERIFIED_STEP = _newest(CHECKPOINT_VERIFIED_STEP, "max")
-STEPS_AT_RISK = f"{STEP} - {VERIFIED_STEP}"
+# Steps are counted from 0, and a checkpoint is named by the step that a restart begins with.
+STEPS_AT_RISK = f"clamp_min({STEP} + 1 - {VERIFIED_STEP}, 0)"
 CHECKPOINTS_ENDED = _newest(CHECKPOINTS, "max", OUTCOME)
 
 SEGMENTS = _rate(COLLECTOR_SEGMENTS, VERDICT)

@@ -125,10 +125,11 @@ def _states() -> Panel:
 
 def _budgets() -> Panel:
     about = About(
-        "Error budget left", "Unspent share of the budget; no data while unknown.", "percentunit"
+        "Error budget spent",
+        "Of the window's budget; beyond 100% the target is missed. No data while unknown.",
+        "percentunit",
     )
-    # An overspent budget is below zero and must show.
-    return lines(about, Line(queries.SLO_BUDGET, legend(SLO)), floor=None)
+    return lines(about, Line(queries.SLO_BUDGET_SPENT, legend(SLO)), mark=1)
 
 
 def _stragglers(marks: Marks) -> Panel:
@@ -136,7 +137,7 @@ def _stragglers(marks: Marks) -> Panel:
         "Stragglers",
         f"Rank per slot and its own time over its peers'; {marks.slowdown_ratio} fires the alert. "
         "Empty means that none was named: check coverage before you believe it.",
-        "short",
+        "none",
         24,
     )
     columns = {
@@ -144,7 +145,7 @@ def _stragglers(marks: Marks) -> Panel:
         "Value #A": "rank",
         PHASE: "phase",
         CAUSE: "cause",
-        "Value #B": "slowdown",
+        "Value #B": "times its peers",
     }
     table = rows(about, Line(queries.STRAGGLERS), Line(queries.SLOWDOWN), columns=columns)
     return table.links([runbook(marks, ALERT_STRAGGLER)])
@@ -156,7 +157,7 @@ def pace() -> Section:
     times = About("Step time", "Step time of the slowest rank, quantiles over steps.", "s", 12)
     bands = About("Step times", "Steps by duration; two bands are two kinds of step.", "s", 12)
     tokens = About("Tokens per second", "Tokens trained on, over all ranks.")
-    step = About("Step", "Newest step that every rank completed; flat means no progress.")
+    step = About("Step", "Newest step that every rank completed; flat means no progress.", "none")
     return Section(
         "Pace",
         [
@@ -213,8 +214,16 @@ def where_time_goes() -> Section:
 def checkpoints() -> Section:
     """What a restart would cost, and how checkpoints ended."""
     ended = About("Checkpoints by outcome", "Since the collector began to count.")
-    verified = About("Newest verified step", "A restart now would resume here.")
-    risk = About("Steps at risk", "Steps since the newest verified checkpoint; lost at a restart.")
+    verified = About(
+        "Newest verified step",
+        "A restart now would resume here. No data: none is verified.",
+        "none",
+    )
+    risk = About(
+        "Steps at risk",
+        "Steps since the newest verified checkpoint, lost at a restart. No data: none is verified.",
+        "none",
+    )
     return Section(
         "Checkpoints",
         [

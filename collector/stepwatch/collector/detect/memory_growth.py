@@ -12,6 +12,7 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds
 from stepwatch.signals.names import Cause, FindingKind
 
 MEBIBYTE = float(1 << 20)
@@ -134,7 +135,7 @@ def _finding(history: History, growth: Growth, left: Column, ranks: Ranks, rank:
     kind = "device" if history.cause is Cause.DEVICE_MEMORY else "host"
     who = f"rank {rank}" if rank != NO_RANK else f"{len(ranks)} of {len(growth.rate)} ranks"
     grows = "grows" if rank != NO_RANK else "grow"
-    end = "" if math.isnan(remaining) else f"; at this rate it is full in {remaining:.0f} s"
+    end = "" if math.isnan(remaining) else f"; at this rate it is full in {seconds(remaining)}"
     summary = f"{kind} memory: {who} {grows} by {rate / MEBIBYTE:.1f} MiB/s all the time{end}"
     others = np.delete(growth.rate, ranks)
     usual = float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan
