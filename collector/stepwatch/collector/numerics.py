@@ -14,7 +14,7 @@ MAX_BAD = 16_384
 MAX_SCALED, MAX_SCALED_OF_STEP = 8192, 64
 """Rows of scaled losses' gradients, the newest, and how many of one step: one rank or many."""
 MAX_PENDING = 1 << 18
-"""Digests that wait for those of the other replicas; beyond it the oldest arrived go."""
+"""Digests that wait for those of the other replicas; beyond it those of the lowest steps go."""
 MAX_PARTS = 1 << 16
 """Parts of groups that are remembered; more than that are not compared."""
 _ROW = DTYPES[Kind.NUMERICS]
@@ -54,7 +54,7 @@ class Numerics:
             self.bad = _lowest(np.concatenate([self.bad, bad[~scaled]]))
         fresh = usable[digests & (usable["digest_group"] > 0)]
         if len(fresh):
-            self._pending = np.concatenate([self._pending, fresh])[-MAX_PENDING:]
+            self._pending = _newest(np.concatenate([self._pending, fresh]))
             self._fresh = True
         return len(rows) - len(usable)
 
@@ -78,9 +78,8 @@ class Numerics:
         rows = rows[_starts(rows, names)]
         starts = _starts(rows, names[:-1])
         counts = np.diff(np.append(starts, len(rows)))
-        sizes = np.array(
-            [_size(groups, int(number)) for number in rows["digest_group"][starts]], dtype=np.int64
-        )
+        numbers, place = np.unique(rows["digest_group"][starts], return_inverse=True)
+        sizes = np.array([_size(groups, number) for number in numbers.tolist()])[place]
         whole = (counts == sizes) & (sizes > 1)
         same = np.minimum.reduceat(rows["digest"], starts) == np.maximum.reduceat(
             rows["digest"], starts
@@ -132,6 +131,13 @@ def _lowest(rows: Rows) -> Rows:
     if len(rows) <= MAX_BAD:
         return rows
     return rows[np.argsort(rows["step"], kind="stable")[:MAX_BAD]]
+
+
+def _newest(rows: Rows) -> Rows:
+    """Rows of the highest steps, at most `MAX_PENDING`."""
+    if len(rows) <= MAX_PENDING:
+        return rows
+    return rows[np.argsort(rows["step"], kind="stable")[-MAX_PENDING:]]
 
 
 def _thinned(rows: Rows) -> Rows:

@@ -51,6 +51,8 @@ def test_when_all_are_slow_nobody_is_named() -> None:
     assert finding.rank == NO_RANK
     (finding,) = found(saving(4.0, own=[4.0, math.nan, math.nan, math.nan]))
     assert finding.rank == NO_RANK, "most are not known"
+    (finding,) = found(saving(4.0, own=[4.0, math.nan]))
+    assert finding.rank == NO_RANK, "there is nothing to hold it against"
 
 
 def test_it_is_told_for_a_while_after_it_is_over() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwatch.collector import numerics as numerics_module
 from stepwatch.collector.calls import Group
 from stepwatch.collector.detect import silent_corruption
 from stepwatch.collector.detect.finding import NO_RANK
@@ -103,6 +104,22 @@ def test_a_late_rank_is_waited_for_and_a_missing_one_proves_nothing() -> None:
     numerics.add(digests(16, SAME | {2: 6}), 4)
     (known,) = numerics.compare(GROUPS)
     assert detect([known], LIMITS)[0].rank == 2
+
+
+def test_a_group_that_never_completes_pushes_no_other_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(numerics_module, "MAX_PENDING", 40)
+    numerics = Numerics()
+    for step in range(100):
+        flipped = {0: 5, 2: 5 if step < 90 else 6}
+        for rank, value in flipped.items():
+            numerics.add(digests(step, {rank: value}, group=8), 4)
+            numerics.add(digests(step, dict.fromkeys(range(3), 5), group=9), 4)
+            seen = numerics.compare({**GROUPS, 9: Group(4, "0-3")})
+    (known,) = seen
+    assert (known.members, known.first_step) == ("0,2", 90)
+    assert numerics.cells <= 40
 
 
 def test_groups_and_parts_are_compared_among_themselves() -> None:

@@ -92,7 +92,8 @@ def usual_seconds(run: Run) -> float:
 
 def slowest(own: Vector, limits: Thresholds) -> int:
     """The rank that took far longer than all others, `NO_RANK` where none stands out."""
-    if len(own) < 2 or np.isnan(own).mean() > 0.5:
+    known = (~np.isnan(own)).sum()
+    if known < 2 or 2 * known < len(own):
         return NO_RANK
     rank = int(np.nanargmax(own))
     others = np.delete(own, rank)
