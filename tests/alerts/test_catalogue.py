@@ -9,7 +9,7 @@ from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.spec import Alert, Severity
 from stepwatch.cli import promql
 from stepwatch.collector.causes.join import RULES
-from stepwatch.signals.names import ALERT_OF, METRICS, FindingKind
+from stepwatch.signals.names import ALERT_NAMES, ALERT_OF, METRICS, FindingKind
 
 
 def ids(alert: Alert) -> str:
@@ -17,7 +17,7 @@ def ids(alert: Alert) -> str:
 
 
 def test_names_are_those_of_the_findings() -> None:
-    assert {alert.name for alert in ALERTS} == set(ALERT_OF.values())
+    assert {alert.name for alert in ALERTS} == ALERT_NAMES
     assert len({alert.name for alert in ALERTS}) == len(ALERTS)
 
 

@@ -65,6 +65,13 @@ def test_every_case_holds(folder: Path) -> None:
         ("_coverage_ratio) < 0.9", "_coverage_ratio) < 0.5", "TrainingTelemetryLost"),
         ("(absent(stepwatch_collector_jobs))", "(vector(0) > 1)", "TrainingTelemetryLost"),
         ("[3600s]", "[30s]", "TrainingTelemetryLost"),
+        ("_since_failure) > 300", "_since_failure) > 900", "TrainingNotRestarted"),
+        ("_since_failure) > 300", "_since_failure) > 60", "TrainingNotRestarted"),
+        ("unless on (job_name)", "and on (job_name)", "TrainingNotRestarted"),
+        ("_job_running) == 1)", "_job_running) == 2)", "TrainingNotRestarted"),
+        ("_in_a_row) >= 2", "_in_a_row) >= 3", "TrainingCheckpointUnverified"),
+        ("_in_a_row) >= 2", "_in_a_row) >= 1", "TrainingCheckpointUnverified"),
+        ("_job_running) == 1", "_job_running) >= 0", "TrainingCheckpointUnverified"),
         ("first_action: 'Run", "first_action: 'Walk", "TrainingStraggler"),
     ],
 )

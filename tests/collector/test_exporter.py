@@ -11,12 +11,25 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.collector import exporter
+from stepwatch.collector.checkpoints import Checkpoint, failures_in_a_row
+from stepwatch.collector.evaluate import ABANDONED_SECONDS
 from stepwatch.collector.exporter import JobExporter
 from stepwatch.collector.service import Service
+from stepwatch.collector.store import Store
 from stepwatch.signals import names
-from stepwatch.signals.records import CheckpointEvent, Kind
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
 
-from .made import JOB, HandClock, body, checkpoint_rows, run_segments, segment, step_rows
+from .made import (
+    JOB,
+    HandClock,
+    body,
+    checkpoint_rows,
+    lifecycle_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
 
 DECLARED = {name: metric for metric in names.METRICS for name in metric.series_names}
 OTHERS_EXPORT = ("stepwatch_node_", "stepwatch_agent_")
@@ -61,8 +74,9 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
             assert sample.name in DECLARED, sample.name
             assert labels == set(DECLARED[sample.name].labels), sample.name
             seen.setdefault(sample.name, set())
+    absent = {names.SECONDS_SINCE_FAILURE.name}  # a job that runs has not failed
     missing = {name for name in DECLARED if not name.startswith(OTHERS_EXPORT)} - seen.keys()
-    assert missing == set(), "declared for the collector and never exported"
+    assert missing == absent, "declared for the collector and never exported"
 
 
 def test_series_per_job_are_bounded(busy: Service) -> None:
@@ -83,6 +97,7 @@ def test_values_are_right(busy: Service) -> None:
     assert found[(names.CHECKPOINTS.name, JOB, "verified")] == 1
     assert found[(names.CHECKPOINTS.name, JOB, "failed")] == 2
     assert found[(names.CHECKPOINT_VERIFIED_STEP.name, JOB)] == 2
+    assert found[(names.CHECKPOINT_FAILURES_IN_A_ROW.name, JOB)] == 2
     assert found[(f"{names.STEP_DURATION.name}_count", JOB)] == 40
     assert found[(f"{names.STEP_DURATION.name}_bucket", JOB, "0.2")] == 20
     assert found[(names.COLLECTOR_SEGMENTS.name, "accepted")] == 13
@@ -103,9 +118,102 @@ def test_what_is_not_known_is_absent(service: Service) -> None:
         names.CHECKPOINT_VERIFIED_STEP,
         names.STRAGGLER_RANK,
         names.SLI_GOOD,
+        names.SECONDS_SINCE_FAILURE,
+        names.CHECKPOINT_FAILURES_IN_A_ROW,
     }
     assert exported.isdisjoint(metric.name for metric in unknown)
     assert names.JOB_RUNNING.name in exported
+
+
+def ended(service: Service, clock: HandClock, event: LifecycleEvent, attempt: int = 0) -> None:
+    """All four ranks of an attempt end like that, as their agent hears it now."""
+    rows = lifecycle_rows(event, range(4), at=clock.monotonic)
+    rows["text"] = b"ValueError: no" if event is LifecycleEvent.FAILURE else b""
+    states = state_rows(range(4), 4, clock.monotonic)
+    told = {Kind.LIFECYCLE: rows, Kind.RANK_STATE: states}
+    service.receive(body([segment(900 + attempt, told, attempt=attempt)]))
+    service.evaluate()
+
+
+def since_failure(service: Service) -> float | None:
+    return series(families(service)).get((names.SECONDS_SINCE_FAILURE.name, JOB))
+
+
+def test_a_failed_job_counts_the_seconds_until_a_new_attempt_begins(
+    service: Service, clock: HandClock, store: Store
+) -> None:
+    service.receive(body(run_segments(12)))
+    service.evaluate()
+    assert since_failure(service) is None, "it runs"
+    ended(service, clock, LifecycleEvent.FAILURE)
+    assert since_failure(service) == 0.0
+    for _ in range(8):
+        clock.advance(50.0)
+        service.evaluate()
+    assert since_failure(service) == 400.0
+    after = Service(store, clock)
+    after.evaluate()
+    assert since_failure(after) == 400.0, "a restart of the collector forgets nothing"
+    states = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
+    service.receive(body([segment(950, states, attempt=1)]))
+    service.evaluate()
+    assert since_failure(service) is None
+    ended(service, clock, LifecycleEvent.FAILURE, attempt=1)
+    clock.advance(7.0)
+    assert since_failure(service) == 7.0, "of the newest attempt"
+    clock.advance(ABANDONED_SECONDS)
+    assert since_failure(service) is None, "given up"
+
+
+@pytest.mark.parametrize("preempted", [False, True])
+def test_a_job_that_ended_in_order_has_not_failed(
+    service: Service, clock: HandClock, preempted: bool
+) -> None:
+    service.receive(body(run_segments(12)))
+    if preempted:
+        notice = lifecycle_rows(LifecycleEvent.PREEMPTION, range(4), at=clock.monotonic)
+        service.receive(body([segment(800, {Kind.LIFECYCLE: notice})]))
+    ended(service, clock, LifecycleEvent.FAILURE if preempted else LifecycleEvent.FINISH)
+    clock.advance(600.0)
+    service.evaluate()
+    assert series(families(service))[(names.JOB_RUNNING.name, JOB)] == 0
+    assert since_failure(service) is None
+
+
+def test_a_job_of_which_one_rank_failed_waits_for_the_others(
+    service: Service, clock: HandClock
+) -> None:
+    service.receive(body(run_segments(12)))
+    rows = lifecycle_rows(LifecycleEvent.FAILURE, [1], at=clock.monotonic)
+    rows["text"] = b"ValueError: no"
+    service.receive(body([segment(900, {Kind.LIFECYCLE: rows})]))
+    clock.advance(10.0)
+    service.evaluate()
+    assert since_failure(service) is None, "the hang alert speaks while ranks are left"
+
+
+@pytest.mark.parametrize(
+    ("ends", "in_a_row"),
+    [
+        ([{}], None),
+        ([{10: None}], None),
+        ([{10: True}], 0),
+        ([{10: True, 20: False}], 1),
+        ([{10: True, 20: False, 30: None, 40: False}], 2),
+        ([{10: False, 20: False}], 2),
+        ([{10: True, 20: False, 30: False, 40: True}], 0),
+        ([{10: True, 20: True}, {20: False}], 1),
+        ([{10: True, 20: False}, {}, {20: False}, {20: True}], 0),
+    ],
+)
+def test_bad_checkpoints_count_until_one_verifies(
+    ends: list[dict[int, bool | None]], in_a_row: int | None
+) -> None:
+    attempts = [
+        {step: Checkpoint(step, verified=verified) for step, verified in known.items()}
+        for known in ends
+    ]
+    assert failures_in_a_row(attempts) == in_a_row
 
 
 def test_jobs_over_the_cap_are_counted_aloud(

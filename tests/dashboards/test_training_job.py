@@ -15,7 +15,7 @@ from stepwatch.alerts.spec import Severity
 from stepwatch.cli import artefacts
 from stepwatch.dashboards import training_job
 from stepwatch.dashboards.sdk import dashboard as models
-from stepwatch.signals.names import ALERT_OF
+from stepwatch.signals.names import ALERT_NAMES
 
 LINKS = Links(DEFAULT_RUNBOOKS, f"{DEFAULT_GRAFANA}/d/{training_job.UID}")
 # Since Grafana 8.0; the number that a dashboard of schema v1 must at least carry to be left as is.
@@ -126,7 +126,7 @@ def test_runbook_links_are_in_view(page: dict[str, Any]) -> None:
 def test_the_table_of_incidents_leads_to_every_runbook(page: dict[str, Any]) -> None:
     (panel,) = (panel for panel in page["panels"] if panel["title"] == "Incidents by kind")
     titles = {link["title"] for link in panel["links"]}
-    assert titles == {f"Runbook {name}" for name in ALERT_OF.values()}
+    assert titles == {f"Runbook {name}" for name in ALERT_NAMES}
 
 
 def test_stragglers_join_rank_and_slowdown(page: dict[str, Any]) -> None:

@@ -20,7 +20,12 @@ from stepwatch.trainer.options import Options
 from stepwatch.trainer.refusals import refuse_faults
 
 VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
-WITHOUT_FAULT = {"TrainingTelemetryLost", "TrainingLossAnomaly", "TrainingDataSkew"}
+WITHOUT_FAULT = {
+    "TrainingTelemetryLost",
+    "TrainingLossAnomaly",
+    "TrainingDataSkew",
+    "TrainingCheckpointUnverified",
+}
 """Drilled by hand: no fault of the demo's trainer brings them about; their pages say so."""
 
 

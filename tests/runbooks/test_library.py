@@ -11,7 +11,7 @@ from stepwatch import runbooks
 from stepwatch.runbooks import library, placeholders
 from stepwatch.runbooks.page import SECTIONS, Page, verbs
 from stepwatch.signals.errors import ConfigurationError, UsageError
-from stepwatch.signals.names import ALERT_OF
+from stepwatch.signals.names import ALERT_NAMES
 
 VALUES = {name: f"{name}-1" for name in placeholders.NAMES}
 
@@ -22,7 +22,7 @@ def page(name: str = "Any", extra: str = "") -> str:
 
 
 def test_every_alert_has_a_page() -> None:
-    assert set(runbooks.names()) == set(ALERT_OF.values())
+    assert set(runbooks.names()) == ALERT_NAMES
 
 
 @pytest.mark.parametrize("name", runbooks.names())

@@ -19,7 +19,8 @@ _TOLD = (
         "Run `stepwatch incidents`: it names the rank that differs, and what it does instead. "
         "Look at it before anybody restarts the job, since the evidence dies with the process.",
     ),
-    # The launcher restarts once by itself; a job that does not come back pages as a hang.
+    # The launcher restarts once by itself. A job that does not come back pages: as a hang while
+    # ranks are left, else as not restarted.
     Told(
         FindingKind.RANK_FAILED,
         Severity.TICKET,

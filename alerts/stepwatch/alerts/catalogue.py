@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from . import broken, hang, slow, straggler, telemetry
+from . import broken, checkpoint, hang, restart, slow, straggler, telemetry
 from .spec import Alert
 
 ALERTS: tuple[Alert, ...] = (
     hang.ALERT,
     straggler.ALERT,
     telemetry.ALERT,
+    restart.ALERT,
+    checkpoint.ALERT,
     *broken.ALERTS,
     *slow.ALERTS,
 )

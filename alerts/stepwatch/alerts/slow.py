@@ -43,6 +43,7 @@ _TOLD = (
         "Every rank of the group is blocked for as long, in each step.",
         f"{_WHERE} the operation, the group, and whether one node's link or all are slow.",
     ),
+    # A single save that fails is transient; those that go wrong one after another page apart.
     Told(
         FindingKind.CHECKPOINT_STALL,
         Severity.TICKET,

@@ -20,6 +20,15 @@ NOT_RESTARTED_SECONDS = 120.0
 """Standing still with a rank lost: a launcher sees a dead rank within seconds and has new ones at
 their first step within minutes. Half an hour of nobody looking would cost more than a page."""
 
+FAILED_SECONDS = 300.0
+"""Since a job failed on all ranks. Half of the recovery time objective of ten minutes: what
+restarts by itself (torchrun in seconds, a scheduler's requeue in a minute or two) has done so, and
+whoever is woken has the other half left."""
+
+FAILED_CHECKPOINTS = 2
+"""Checkpoints in a row that are no good. One is transient: the next may verify, and a restart loses
+two intervals, which is the recovery point objective. From the second one on it would lose more."""
+
 STALE_SECONDS = 60.0
 """Age of the newest record of a running job: back-stop behind the telemetry detector. Agents send
 every second, so a minute of silence is not a slow step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,3 +53,13 @@ def merged(known: Checkpoint, row: np.void) -> Checkpoint:
     elif event in (CheckpointEvent.FAILED, CheckpointEvent.REJECTED):
         known = known._replace(verified=False, reason=text)
     return known
+
+
+def failures_in_a_row(attempts: Iterable[Mapping[int, Checkpoint]]) -> int | None:
+    """Checkpoints that failed or did not verify since one did, over attempts in their order.
+
+    None where none has come to its end. One that nobody verified counts neither way.
+    """
+    ends = [item.verified for known in attempts for item in known.values()]
+    told = [verified for verified in ends if verified is not None]
+    return told[::-1].index(True) if True in told else len(told) or None

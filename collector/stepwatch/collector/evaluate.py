@@ -39,6 +39,9 @@ class Verdicts:
     still_seconds: float = math.nan
     clocks: tuple[float, float] | None = None
     """Wall and monotonic seconds of the newest evaluation."""
+    failed_at: float = math.nan
+    """When the newest attempt was first heard to have failed on all ranks, Unix seconds; NaN while
+    it has not, or ended in another way."""
     settled_at: float = 0.0
     """`received_s` of the attempt when the job was judged for the last time; 0 while it runs."""
 
@@ -89,6 +92,7 @@ class Evaluator:
         _follow_clock(verdicts, now, scene.now_s)
         failed = [] if abandoned else find_ended(scene)
         verdicts.findings = failed or ([] if ended else find(scene))
+        verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
         verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
         frozen = lost or max(scene.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
@@ -146,6 +150,12 @@ def _follow_clock(verdicts: Verdicts, wall_s: float, monotonic_s: float) -> None
     for incident in verdicts.open_incidents():
         seen_at = incident.last_seen_at + jump
         verdicts.incidents[incident.id] = replace(incident, last_seen_at=seen_at)
+
+
+def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
+    """Agents go on for a while after the failure, so the first time that was told counts."""
+    known = verdicts.failed_at
+    return job.current.received_s if math.isnan(known) else min(known, job.current.received_s)
 
 
 def _moment(scene: Scene, *, frozen: bool, ended: bool) -> Moment:

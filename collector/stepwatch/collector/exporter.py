@@ -14,8 +14,9 @@ from prometheus_client.core import (
     Metric,
 )
 
+from stepwatch.collector.checkpoints import failures_in_a_row
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.evaluate import Verdicts, has_ended
+from stepwatch.collector.evaluate import Verdicts, has_ended, is_abandoned
 from stepwatch.collector.live import Attempt, LiveJob
 from stepwatch.collector.slo import SloState
 from stepwatch.signals import names
@@ -100,6 +101,8 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     )
     still = [((name,), v.still_seconds) for name, a, v in current if not has_ended(a, now)]
     yield _gauge(names.SECONDS_WITHOUT_PROGRESS, still)
+    failed = [((name,), _since_failure(a, v, now)) for name, a, v in current]
+    yield _gauge(names.SECONDS_SINCE_FAILURE, failed)
     yield _gauge(names.LAST_RECORD, [((name,), a.received_s) for name, a, _ in current])
 
 
@@ -172,6 +175,7 @@ def _trouble(jobs: Jobs) -> Iterator[Metric]:
 def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
     outcomes: list[Sample] = []
     newest: list[Sample] = []
+    bad: list[Sample] = []
     for job, _ in jobs:
         checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.values()]
         for outcome, verified in (("verified", True), ("failed", False), ("unverified", None)):
@@ -179,8 +183,10 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
             outcomes.append(((job.name, outcome), float(count)))
         good = [checkpoint.step for checkpoint in checkpoints if checkpoint.verified]
         newest.append(((job.name,), float(max(good)) if good else None))
+        bad.append(((job.name,), _failures_in_a_row(job)))
     yield _counter(names.CHECKPOINTS, outcomes)
     yield _gauge(names.CHECKPOINT_VERIFIED_STEP, newest)
+    yield _gauge(names.CHECKPOINT_FAILURES_IN_A_ROW, bad)
 
 
 def _stragglers(verdicts: Verdicts) -> list[Finding]:
@@ -192,6 +198,18 @@ def _stragglers(verdicts: Verdicts) -> list[Finding]:
         if item.kind is FindingKind.STRAGGLER and (item.kind.value, item.rank) in open_now
     ]
     return found[:STRAGGLER_SLOTS]
+
+
+def _failures_in_a_row(job: LiveJob) -> Value:
+    attempts = [job.attempts[number].checkpoints for number in sorted(job.attempts)]
+    return failures_in_a_row(attempts)
+
+
+def _since_failure(attempt: Attempt, verdicts: Verdicts, now: float) -> Value:
+    """A job that nobody comes back to for a day was given up on purpose."""
+    if is_abandoned(attempt, now) or math.isnan(verdicts.failed_at):
+        return None
+    return max(0.0, now - verdicts.failed_at)
 
 
 def _job_class(attempt: Attempt) -> str:

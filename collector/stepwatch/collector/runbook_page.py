@@ -11,6 +11,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from stepwatch.collector.incidents import OPEN, runbook_values
+from stepwatch.signals.names import ALERT_ABOUT
 
 ReadRunbook = Callable[[str, Mapping[str, str]], str]
 """Takes an alert's name and the values known; returns Markdown, raises StepwatchError."""
@@ -41,11 +42,12 @@ def relevant(
     incidents: list[dict[str, Any]], name: str, query: Mapping[str, str]
 ) -> dict[str, Any] | None:
     """The incident a runbook is read for: the one asked for, else the newest, open ones first."""
+    kinds = {kind.value for kind in ALERT_ABOUT.get(name, ())}
     wanted, job = query.get("incident"), query.get("job")
     fitting = [
         item
         for item in incidents
-        if item["runbook"] == name
+        if (item["runbook"] == name or item["kind"] in kinds)
         and (wanted is None or item["id"] == wanted)
         and (job is None or item["job"] == job)
     ]

@@ -89,6 +89,12 @@ SECONDS_WITHOUT_PROGRESS = Metric(
     "Seconds since a rank of the job last changed its step or phase.",
     (JOB,),
 )
+SECONDS_SINCE_FAILURE = Metric(
+    "stepwatch_job_seconds_since_failure",
+    _G,
+    "Seconds since the newest attempt failed, on all ranks; absent while none has.",
+    (JOB,),
+)
 LAST_RECORD = Metric(
     "stepwatch_job_last_record_timestamp_seconds",
     _G,
@@ -118,6 +124,12 @@ CHECKPOINTS = Metric(
 )
 CHECKPOINT_VERIFIED_STEP = Metric(
     "stepwatch_checkpoint_verified_step", _G, "Step of the newest verified checkpoint.", (JOB,)
+)
+CHECKPOINT_FAILURES_IN_A_ROW = Metric(
+    "stepwatch_checkpoint_failures_in_a_row",
+    _G,
+    "Checkpoints that failed or did not verify since one last verified.",
+    (JOB,),
 )
 SLI_GOOD = Metric(
     "stepwatch_sli_good_device_seconds", _G, "Good device-seconds since the job began.", (JOB, SLI)
@@ -214,6 +226,8 @@ ALERT_SILENT_CORRUPTION = "TrainingSilentCorruption"
 ALERT_MEMORY_GROWTH = "TrainingMemoryGrowth"
 ALERT_CHECKPOINT_STALL = "TrainingCheckpointStall"
 ALERT_THROUGHPUT_REGRESSION = "TrainingThroughputRegression"
+ALERT_NOT_RESTARTED = "TrainingNotRestarted"
+ALERT_CHECKPOINT_UNVERIFIED = "TrainingCheckpointUnverified"
 
 
 class FindingKind(Enum):
@@ -254,6 +268,15 @@ ALERT_OF: dict[FindingKind, str] = {
     FindingKind.THROUGHPUT_REGRESSION: ALERT_THROUGHPUT_REGRESSION,
 }
 """The alert, and so the runbook, of each kind of finding."""
+
+ALERT_ABOUT: dict[str, tuple[FindingKind, ...]] = {
+    ALERT_NOT_RESTARTED: (FindingKind.RANK_FAILED, FindingKind.DESYNC),
+    ALERT_CHECKPOINT_UNVERIFIED: (FindingKind.CHECKPOINT_STALL,),
+}
+"""Alerts on what no finding says, each with the kinds whose incidents fill in its runbook."""
+
+ALERT_NAMES = frozenset((*ALERT_OF.values(), *ALERT_ABOUT))
+"""Every alert; each has a runbook of its name."""
 
 
 class Cause(StrEnum):

@@ -1,0 +1,57 @@
+"""TrainingCheckpointUnverified: saves go wrong one after another."""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import (
+    ALERT_CHECKPOINT_UNVERIFIED,
+    CHECKPOINT_FAILURES_IN_A_ROW,
+    JOB,
+    JOB_RUNNING,
+)
+
+from .expressions import while_running, worst
+from .links import JOB_TEMPLATE
+from .spec import Alert, Case, Fired, Severity
+from .thresholds import FAILED_CHECKPOINTS
+
+_RUNNING = f'{JOB_RUNNING.name}{{{JOB}="llama"}}'
+
+
+def _series(failures: str, running: str = "1x40") -> dict[str, str]:
+    name = f'{CHECKPOINT_FAILURES_IN_A_ROW.name}{{{JOB}="llama"}}'
+    return {name: failures, _RUNNING: running}
+
+
+_WHAT = "its newest checkpoints are no good"
+_DESCRIPTION = f"At least {FAILED_CHECKPOINTS} in a row failed or did not verify."
+
+ALERT = Alert(
+    name=ALERT_CHECKPOINT_UNVERIFIED,
+    expr=while_running(f"{worst(CHECKPOINT_FAILURES_IN_A_ROW)} >= {FAILED_CHECKPOINTS}"),
+    severity=Severity.PAGE,
+    # Checkpoints are minutes apart: there is nothing to wait for.
+    for_seconds=0,
+    keep_firing_seconds=300,
+    summary=f"Job {JOB_TEMPLATE}: {_WHAT}",
+    description=_DESCRIPTION,
+    impact=(
+        "A restart would lose all work since the last one that verified, more with every step: "
+        "beyond the recovery point objective of two intervals."
+    ),
+    first_action=(
+        "Run `stepwatch status JOB`: which checkpoint verified last? Keep it from being deleted, "
+        "and nobody restarts the job before one verifies."
+    ),
+    cases=(
+        Case(
+            name="the second in a row",
+            series=_series("0x3 1x3 2x34"),
+            at_seconds=180,
+            fired=(Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _DESCRIPTION),),
+        ),
+        Case("silent after a single one", _series("0x3 1x37"), 300),
+        Case("it resolves once one verifies", _series("2x3 0x37"), 420),
+        Case("silent after the job ended", _series("2x40", running="0x40"), 300),
+        Case("silent while nothing is known", {_RUNNING: "1x40"}, 300),
+    ),
+)
