@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,3 +90,19 @@ def test_a_number_that_no_process_can_have_is_not_watched() -> None:
     deaths = Deaths(SystemClock())
     deaths.watch(1, 1 << 32, 0)
     assert deaths.of(1) is None
+
+
+def test_closing_leaves_no_thread_and_nothing_open() -> None:
+    def held() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    before = held()
+    with process("input()") as child:
+        inside = held()
+        deaths = Deaths(SystemClock())
+        deaths.watch(1, child.pid, 0)
+        assert held()[1] == inside[1] + 1
+        deaths.close()
+        deaths.close()
+        assert held() == inside
+    assert held() == before

@@ -99,8 +99,9 @@ class Agent:
             self.close()
 
     def close(self) -> None:
-        """Let go of the spool, the driver and the connections."""
+        """Let go of the spool, the driver, the connections and the processes that were watched."""
         self._close_tracer()
+        self.deaths.close()
         self.nvml.close()
         self.relay.client.close()
         self.spool.close()

@@ -34,6 +34,8 @@ class Deaths:
         self._clock = clock
         self._proc = proc
         self._poll = select.epoll()
+        self._ending = os.eventfd(0, os.EFD_CLOEXEC)
+        self._poll.register(self._ending, select.EPOLLIN)
         self._pids: dict[int, int] = {}
         self._watched: dict[int, int] = {}
         self._deaths: dict[int, Death] = {}
@@ -70,9 +72,22 @@ class Deaths:
             for ring_id in [known for known in self._deaths if known not in ring_ids]:
                 del self._deaths[ring_id]
 
+    def close(self) -> None:
+        """Let go of every process and end the thread; to be called last."""
+        if self._poll.closed:
+            return
+        os.eventfd_write(self._ending, 1)
+        if self._thread is not None:
+            self._thread.join()
+        self.forget(set())
+        self._poll.close()
+        os.close(self._ending)
+
     def _wait_forever(self) -> None:
         while True:
             for handle, _ in self._poll.poll():
+                if handle == self._ending:
+                    return
                 at_ns = self._clock.monotonic_ns()
                 with self._lock:
                     pid = self._pids.get(handle)
