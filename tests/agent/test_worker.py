@@ -113,9 +113,14 @@ def test_a_socket_that_nobody_serves_any_more_is_an_error_in_bounded_time(tmp_pa
 def test_only_a_socket_is_asked(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("{}")
     (tmp_path / "link").symlink_to(tmp_path / "1.sock")
-    for name in ("file", "link", "missing"):
-        with pytest.raises(OSError):
-            server.ask(tmp_path / name, "fr_trace_json")
+    empty = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+    with listening(tmp_path / "1.sock", lambda out: out.sendall(empty)):
+        assert server.ask(tmp_path / "1.sock", "fr_trace_json") == b""
+        for name in ("file", "link"):
+            with pytest.raises(OSError, match=f"{name} is not a socket"):
+                server.ask(tmp_path / name, "fr_trace_json")
+        with pytest.raises(FileNotFoundError):
+            server.ask(tmp_path / "missing", "fr_trace_json")
 
 
 def entry(seq: int, group: str = "0", **changes: object) -> dict[str, object]:

@@ -94,4 +94,6 @@ def test_any_exported_series_with_its_own_labels_fits(metric: Metric, data: st.D
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_read_without_a_crash(text: str) -> None:
-    promql.read(text, SERIES)
+    assert all("\n" not in problem for problem in promql.read(text, SERIES).problems)
+    unclosed = promql.read(f"{text}\n(", SERIES).problems
+    assert [problem.startswith("is not PromQL: ") for problem in unclosed] == [True]

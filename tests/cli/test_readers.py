@@ -197,10 +197,11 @@ def test_an_empty_store_is_no_problem(run: Run, tmp_path: Path) -> None:
 
 
 def test_reading_writes_nothing(run: Run, troubled: Path) -> None:
-    before = troubled.read_bytes()
+    before = {path: path.read_bytes() for path in troubled.parent.iterdir()}
     for words in (["status"], ["status", JOB], ["incidents"]):
-        run(*words, "--store", str(troubled))
-    assert troubled.read_bytes() == before
+        answer = run(*words, "--store", str(troubled))
+        assert JOB in answer.out and answer.err == ""
+    assert {path: path.read_bytes() for path in troubled.parent.iterdir()} == before
 
 
 @pytest.mark.parametrize("verb", ["status", "incidents"])
