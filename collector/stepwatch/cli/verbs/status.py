@@ -64,13 +64,21 @@ def fleet_text(jobs: list[dict[str, Any]]) -> str:
 def job_text(job: dict[str, Any], source: str | None) -> str:
     """One job: pace, ranks, checkpoints, SLOs and incidents."""
     lines = [f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {_step(job)}", ""]
-    lines += [f"  {name:<12}{value}" for name, value in pace_lines(job)]
+    lines += [_entry(name, value) for name, value in pace_lines(job)]
     lines += ["", rank_table(job["ranks"])]
-    lines += ["", *(f"  {name:<12}{value}" for name, value in breakdown_lines(job))]
+    lines += ["", *(_entry(name, value) for name, value in breakdown_lines(job))]
     shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]
     for incident in shown:
         lines += ["", headline(incident, source)]
     return "\n".join(lines)
+
+
+def _entry(name: str, value: str) -> str:
+    """A name and its value beside it, in as many lines as it takes."""
+    line = f"  {name:<12}{value}"
+    if len(line) <= text.NARROW:
+        return line
+    return f"  {name:<12}{text.wrapped(value, ' ' * 14).lstrip()}"
 
 
 def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:

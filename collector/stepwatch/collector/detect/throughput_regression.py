@@ -145,9 +145,10 @@ def _own_past(
         against = f"first steps {speed * times:.0f}"
         evidence.append(Evidence("tokens per second", speed, "tokens/s", against))
     if shift is not None:
-        summary += f", most of it in {shift.phase}"
+        part = shift.phase.replace("_", " ")
+        summary += f", most of it in {part}"
         against = f"first steps {seconds(shift.past)}"
-        evidence.append(Evidence(f"{shift.phase} per step", shift.now, "seconds", against))
+        evidence.append(Evidence(f"{part} per step", shift.now, "seconds", against))
     if not math.isnan(behind):
         summary += f"; at {behind:.0%} of its class"
         evidence.append(Evidence("speed over that of its class", behind, "ratio", "1"))

@@ -57,7 +57,9 @@ function drawStages(found) {
     String(item.stage), String(item.ranks), seconds(item.work_seconds), percent(item.busy_ratio),
     percent(item.pipeline_wait_ratio), percent(item.bubble_ratio))));
   const bubble = !found ? "" : " Waiting for neighbours: " + percent(found.bubble_ratio) + " of the pipeline's time; "
-    + (found.schedule ? found.schedule : "its schedule") + " cannot do without " + percent(found.ideal_bubble_ratio) + ".";
+    + (known(found.ideal_bubble_ratio)
+      ? (found.schedule || "its schedule") + " cannot do without " + percent(found.ideal_bubble_ratio) + "."
+      : "how much of it its schedule cannot do without is unknown.");
   document.getElementById("stages-note").textContent = !found ? "One stage, or the stages are not known."
     : !known(found.limiting_stage) ? "Which stage sets the pace is unknown."
       : "Stage " + found.limiting_stage + " works longest, in " + percent(found.limiting_ratio, 0)
