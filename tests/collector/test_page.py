@@ -18,7 +18,16 @@ from stepwatch.signals.wire import Segment
 
 from .explained import store_explained
 from .gathered import gathering_run
-from .made import JOB, body, checkpoint_rows, run_segments, segment, state_rows, step_rows
+from .made import (
+    JOB,
+    body,
+    checkpoint_rows,
+    microbatch_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
 from .process import Process
 
 STEPS, RANKS, SLOW_FROM = 60, 4, 40
@@ -142,6 +151,27 @@ def test_the_newest_steps_are_taken_apart(collector: Process, visitor: Visitor) 
     expect(page.locator("#what-if tbody")).to_contain_text("without stragglers")
     text = page.locator("main").inner_text()
     assert not re.search("NaN|undefined|null|Infinity", text)
+    assert visitor.errors == []
+
+
+def test_microbatches_are_drawn_and_their_absence_is_told(
+    collector: Process, visitor: Visitor
+) -> None:
+    send(collector, run_segments(STEPS, RANKS))
+    page = visitor.page
+    page.goto(f"{collector.url}/jobs/{JOB}")
+    drawn = page.locator("#microbatches")
+    expect(drawn).to_contain_text("No step of a pipeline has been sampled yet")
+    send(collector, [segment(99, {Kind.MICROBATCH: microbatch_rows(8, range(RANKS))})])
+    expect(drawn.locator("rect")).to_have_count(2 * 2 * 4, timeout=10_000)
+    expect(drawn).to_contain_text("stage 1 · idle 7.7%")
+    expect(page.locator("#microbatches-span")).to_have_text(
+        "step 8, the newest sampled one, of 4 ranks"
+    )
+    title = drawn.locator("rect title").nth(8)
+    assert title.text_content() == (
+        "stage 1, rank 2: forward of microbatch 0, 10 ms; idle for 10 ms before it"
+    )
     assert visitor.errors == []
 
 

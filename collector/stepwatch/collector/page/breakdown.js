@@ -1,5 +1,5 @@
 "use strict";
-// The newest steps taken apart: anatomy, collectives, pipeline stages, what-if.
+// The newest steps taken apart: anatomy, collectives, pipeline stages, microbatches, what-if.
 
 const PARTS = [
   ["data", "data"], ["forward", "forward"], ["backward", "backward"], ["optimizer", "optimizer"],
@@ -66,6 +66,50 @@ function drawStages(found) {
         + " of the steps; it has " + number(found.imbalance_ratio) + " times the work of the mean stage." + bubble;
 }
 
+const WORK = [["forward", "forward"], ["backward", "backward"], ["weight gradient", "backward part"]];
+const STAGES_SHOWN = 64;
+
+function chunkTitle(stage, chunk) {
+  const blocked = chunk.blocked_seconds > 0 ? ", of it " + seconds(chunk.blocked_seconds) + " in collectives" : "";
+  return "stage " + stage.stage + ", rank " + stage.rank + ": " + chunk.work + " of microbatch " + chunk.microbatch
+    + ", " + seconds(chunk.seconds) + blocked + "; idle for " + seconds(chunk.idle_before_seconds) + " before it";
+}
+
+function chunkBox(stage, chunk, left, scale, y, height) {
+  const x = left + chunk.began_seconds * scale, width = Math.max(0.5, chunk.seconds * scale - 0.5);
+  const kind = WORK.find(([work]) => work === chunk.work)[1];
+  const box = shape("rect", { x, y, width, height, class: "bar b-" + kind },
+    shape("title", {}, chunkTitle(stage, chunk)));
+  if (width < 8 * (1 + String(chunk.microbatch).length)) return [box];
+  const label = shape("text", { x: x + width / 2, y: y + height / 2 + 4, class: "on-bar" }, String(chunk.microbatch));
+  return [box, label];
+}
+
+function drawMicrobatches(found) {
+  const panel = document.getElementById("microbatches"), legend = document.getElementById("microbatches-legend");
+  const about = document.getElementById("microbatches-span");
+  about.textContent = !found ? "" : "step " + found.step + ", the newest sampled one, of " + found.ranks + " ranks";
+  legend.replaceChildren();
+  if (!found) { panel.replaceChildren(note("No step of a pipeline has been sampled yet.")); return; }
+  const left = 150, row = 26, height = 20, width = Math.max(320, panel.clientWidth - 22);
+  const stages = found.stages.slice(0, STAGES_SHOWN);
+  const end = Math.max(...stages.flatMap((stage) => stage.chunks.map((chunk) => chunk.began_seconds + chunk.seconds)));
+  const scale = end > 0 ? (width - left) / end : 0;
+  const picture = shape("svg", { viewBox: "0 0 " + width + " " + stages.length * row, role: "img" });
+  stages.forEach((stage, index) => {
+    picture.append(shape("text", { x: 0, y: index * row + 15 },
+      "stage " + stage.stage + " · idle " + percent(stage.bubble_ratio)),
+    ...stage.chunks.flatMap((chunk) => chunkBox(stage, chunk, left, scale, index * row, height)));
+  });
+  panel.replaceChildren(picture);
+  const hidden = found.left_out + found.stages.length - stages.length;
+  legend.replaceChildren(...WORK.map(([work, kind]) => element("span", {},
+    element("span", { className: "swatch b-" + kind }), work)),
+  element("span", { textContent: "blank: idle, or another stage of the rank; numbers: microbatch; " + seconds(end)
+    + " across. A line shows the stage's first rank from when that entered the schedule: clocks of ranks are not compared."
+    + " Idle is the mean of the stage's ranks." + (hidden ? " Not all stages and microbatches are shown." : "") }));
+}
+
 function drawWhatIf(found) {
   document.querySelector("#what-if tbody").replaceChildren(...found.map((item) => row(
     item.scenario, seconds(item.step_seconds), percent(item.faster_ratio),
@@ -80,5 +124,6 @@ function drawBreakdown(view, found) {
   drawAnatomy(view.anatomy);
   drawCollectives(found);
   drawStages(view.pipeline);
+  drawMicrobatches(view.microbatches);
   drawWhatIf(view.what_if);
 }
