@@ -263,6 +263,16 @@ def test_the_newest_sample_that_is_as_whole_is_shown() -> None:
     assert sampled_step(kept) == 64
 
 
+def test_a_sample_is_laid_out_once_until_more_of_it_arrives() -> None:
+    kept = Microbatches()
+    kept.add(wire_rows(8, range(2)), 4, 8)
+    sample = kept.sample()
+    assert sample is not None and sample.timetable is sample.timetable
+    assert sample.timetable is not None and sample.timetable.ranks == 2
+    kept.add(wire_rows(8, range(2, 4)), 4, 8)
+    assert sample.timetable.ranks == 4
+
+
 def test_what_cannot_be_is_refused_and_never_kept() -> None:
     kept = Microbatches()
     assert kept.add(wire_rows(STEPS_AHEAD + 9, range(4)), 4, 8) == 8, "ahead of every step"

@@ -14,7 +14,6 @@ from stepwatch.collector.collectives import Collective, Waits, caused, summaries
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.live import Attempt
 from stepwatch.collector.pipeline import complete_steps, pipeline
-from stepwatch.collector.timetable import timetable
 from stepwatch.collector.whatif import what_if
 from stepwatch.collector.window import Window
 from stepwatch.signals.records import OP_NAMES
@@ -54,7 +53,7 @@ def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
 
 def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
     sample = attempt.microbatches.sample()
-    found = None if sample is None else timetable(sample.rows)
+    found = None if sample is None else sample.timetable
     if found is None:
         return None
     stages = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector import plausible
+from stepwatch.collector.timetable import Timetable, timetable
 from stepwatch.signals.records import Phase
 from stepwatch.signals.wire import Rows
 
@@ -39,6 +40,7 @@ class Sample:
         self.step = step
         self.count = 0
         self._parts: list[Rows] = []
+        self._laid_out: tuple[int, Timetable | None] = (0, None)
 
     def add(self, rows: Rows) -> None:
         """Take rows of this step."""
@@ -55,6 +57,13 @@ class Sample:
         """All that arrived."""
         found: Rows = np.concatenate([np.zeros(0, dtype=CHUNK), *self._parts])
         return found
+
+    @property
+    def timetable(self) -> Timetable | None:
+        """The rows laid out, once for all readers while none is added."""
+        if self._laid_out[0] != self.count:
+            self._laid_out = self.count, timetable(self.rows)
+        return self._laid_out[1]
 
     @property
     def ranks(self) -> int:

@@ -116,7 +116,8 @@ def _distinct(rows: Rows) -> Rows:
     order = np.lexsort((rows["index"], rows["rank"]))
     rows = rows[order]
     same = (rows["rank"][1:] == rows["rank"][:-1]) & (rows["index"][1:] == rows["index"][:-1])
-    contradictory = rows["rank"][1:][same & (rows[1:] != rows[:-1])]
+    at = np.flatnonzero(same)
+    contradictory = rows["rank"][at[rows[at] != rows[at + 1]]]
     first = np.concatenate([np.ones(min(1, len(rows)), dtype=bool), ~same])
     distinct: Rows = rows[first & ~np.isin(rows["rank"], contradictory)]
     return distinct
