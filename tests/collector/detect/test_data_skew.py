@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect import data_skew
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.pipeline import MAX_STAGES
 from stepwatch.collector.window import Window
 
 from .windows import slow, window
@@ -116,6 +117,15 @@ def test_a_slow_rank_with_even_shards_is_no_skew() -> None:
     made = job(64, 4)
     slow(made, 2, "forward", 0.8, since=40)
     assert found(made) == []
+
+
+def test_stages_beyond_any_pipeline_are_not_judged() -> None:
+    made = job(8, 2 * (MAX_STAGES + 1))
+    made.planes["tokens"][:, 0] *= 3
+    made.stage[:] = np.arange(len(made.stage)) // 2
+    assert found(made) == []
+    made.stage[2:] = 1
+    assert [item.rank for item in found(made)] == [0]
 
 
 def test_the_finding_says_whether_the_rank_works_longer_too() -> None:

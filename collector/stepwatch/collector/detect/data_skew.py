@@ -14,6 +14,7 @@ import numpy as np
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.pipeline import MAX_STAGES
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.window import Window
 from stepwatch.signals.names import Cause, FindingKind
@@ -54,10 +55,14 @@ class Skew(NamedTuple):
 
 
 def detect(window: Window, limits: Thresholds) -> list[Finding]:
-    """Findings on the newest steps of `window`, the worst of each stage first."""
+    """Findings on the newest steps of `window`, the worst of each stage first.
+
+    Nothing is said with more stages than a pipeline has.
+    """
     tokens = window.planes["tokens"].astype(np.float64)
     findings: list[Finding] = []
-    for stage in np.unique(window.stage).tolist():
+    stages = np.unique(window.stage)
+    for stage in stages.tolist() if len(stages) <= MAX_STAGES else ():
         members = _members(tokens, np.flatnonzero(window.stage == stage), limits)
         steps = np.flatnonzero((tokens[:, members] > 0).all(axis=1))
         logs = np.log(tokens[np.ix_(steps, members)])
