@@ -49,7 +49,7 @@ def refused(answer: Answer, code: int, *parts: str) -> None:
     """One line that names the trouble, and nothing else."""
     assert answer.code == code
     assert answer.out == "" and answer.err.count("\n") == 1
-    assert answer.err.startswith("stepwatch: ") and len(answer.err) < 400
+    assert answer.err.startswith("stepwatch: ") and len(answer.err) < 500
     for part in parts:
         assert part in answer.err
 

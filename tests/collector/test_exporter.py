@@ -147,13 +147,17 @@ def test_a_failed_job_counts_the_seconds_until_a_new_attempt_begins(
     assert since_failure(service) is None, "it runs"
     ended(service, clock, LifecycleEvent.FAILURE)
     assert since_failure(service) == 0.0
-    for _ in range(8):
-        clock.advance(50.0)
-        service.evaluate()
+    clock.advance(100.0)
+    late = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
+    service.receive(body([segment(940, late)]))
+    service.evaluate()
+    assert since_failure(service) == 100.0, "its agent still speaks of it"
+    clock.advance(300.0)
+    service.evaluate()
     assert since_failure(service) == 400.0
     after = Service(store, clock)
     after.evaluate()
-    assert since_failure(after) == 400.0, "a restart of the collector forgets nothing"
+    assert since_failure(after) == 300.0, "after a restart of the collector, since it last heard"
     states = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
     service.receive(body([segment(950, states, attempt=1)]))
     service.evaluate()

@@ -1,7 +1,8 @@
 """What the first steps of an attempt were like, kept for good: a trouble cannot become the past.
 
 Steps are taken after the warm-up and reduced to medians once they are over. Until then, and where
-the collector missed them, the past is unknown.
+the collector missed them, the past is unknown. It holds a number per rank, so it is given back with
+the window; `beginning` holds one per step, whatever the world, and stays for later attempts.
 """
 
 from __future__ import annotations

@@ -7,12 +7,16 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
 
 SLOW_RANK, SLOW_SECONDS = int(os.environ.get("SLOW_RANK", "-1")), 0.05
+if TYPE_CHECKING:
+    from stepwatch.hooks import Watch  # a run without hooks imports nothing of them
+
 RANK = int(os.environ.get("RANK", "0"))
 
 
@@ -40,6 +44,19 @@ def loader() -> DataLoader[Any]:
     return DataLoader(data, batch_size=4)
 
 
+def sharded_loader() -> DataLoader[Any]:
+    """The batches of this rank, where no framework divides them."""
+    data = loader().dataset
+    return DataLoader(data, batch_size=4, sampler=DistributedSampler(data))
+
+
+def end(watch: Watch | None) -> None:
+    """Say that the run is over, if anybody watches."""
+    if watch is not None:
+        watch.finish()
+        watch.close()
+
+
 def accelerate(folder: Path, *, watched: bool) -> list[float]:
     """Losses of an Accelerate loop that accumulates two batches per step."""
     from accelerate import Accelerator
@@ -65,9 +82,7 @@ def accelerate(folder: Path, *, watched: bool) -> list[float]:
                 optimizer.zero_grad()
             losses.append(loss.item())
     accelerator.save_state(str(folder / "state"))
-    if watch is not None:
-        watch.finish()
-        watch.close()
+    end(watch)
     return losses
 
 
@@ -125,7 +140,6 @@ def lightning(folder: Path, *, watched: bool) -> list[float]:
 def deepspeed(folder: Path, *, watched: bool) -> list[float]:
     """Losses of a DeepSpeed loop, ZeRO 1, that accumulates two batches per step."""
     import deepspeed as ds
-    from torch.utils.data.distributed import DistributedSampler
 
     model = network()
     config = {
@@ -138,8 +152,7 @@ def deepspeed(folder: Path, *, watched: bool) -> list[float]:
     }
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     engine, *_ = ds.initialize(model=model, optimizer=optimizer, config=config)
-    data = loader().dataset
-    batches: DataLoader[Any] = DataLoader(data, batch_size=4, sampler=DistributedSampler(data))
+    batches = sharded_loader()
     watch = None
     if watched:
         from stepwatch.hooks.adapters.deepspeed import watch_engine
@@ -153,9 +166,7 @@ def deepspeed(folder: Path, *, watched: bool) -> list[float]:
             engine.step()
             losses.append(loss.item())
     engine.save_checkpoint(str(folder / "state"))
-    if watch is not None:
-        watch.finish()
-        watch.close()
+    end(watch)
     return losses
 
 
@@ -165,13 +176,11 @@ def megatron(folder: Path, *, watched: bool) -> list[float]:
     Megatron's own schedules need a CUDA device, so this one is ours.
     """
     import torch.distributed as dist
-    from torch.utils.data.distributed import DistributedSampler
 
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(network())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = loader().dataset
-    batches: DataLoader[Any] = DataLoader(data, batch_size=4, sampler=DistributedSampler(data))
+    batches = sharded_loader()
     losses = []
 
     def forward_step(iterator: Any, module: torch.nn.Module) -> torch.Tensor:
@@ -201,9 +210,7 @@ def megatron(folder: Path, *, watched: bool) -> list[float]:
         iterator = iter(batches)
         for _step in range(len(batches) // 2):
             step(forward_step, iterator, model, optimizer, None, None)
-    if watch is not None:
-        watch.finish()
-        watch.close()
+    end(watch)
     dist.destroy_process_group()
     return losses
 

@@ -34,6 +34,11 @@ PHASE_NAMES = tuple(phase.name.lower() for phase in Phase)
 PHASE_BY_NAME = {name: Phase(index) for index, name in enumerate(PHASE_NAMES)}
 
 
+def phase_name(number: int) -> str:
+    """Name of a phase as a record holds it; one of a later version is `other`."""
+    return PHASE_NAMES[number] if number < len(PHASE_NAMES) else PHASE_NAMES[Phase.OTHER]
+
+
 class Kind(IntEnum):
     """What a record is about; the number is part of the wire format."""
 

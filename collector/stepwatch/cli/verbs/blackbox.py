@@ -14,7 +14,7 @@ from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import RingError, UsageError
-from stepwatch.signals.records import OP_NAMES, PHASE_NAMES, Kind, LifecycleEvent
+from stepwatch.signals.records import OP_NAMES, PHASE_NAMES, Kind, LifecycleEvent, phase_name
 
 EXAMPLE = "stepwatch blackbox /dev/shm/stepwatch/llama-7b"
 
@@ -70,7 +70,7 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
         "process": "finished" if reader.closed else state.name.lower(),
         "end": _end(rows.rows.get(Kind.LIFECYCLE)),
         "step": live.step,
-        "phase": PHASE_NAMES[live.phase] if live.phase < len(PHASE_NAMES) else "other",
+        "phase": phase_name(live.phase),
         "microbatch": live.microbatch,
         "waiting_for_neighbours": live.waiting,
         "since_seconds": _age(live.since_ns),

@@ -15,7 +15,7 @@ from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, told
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.records import OP_NAMES, PHASE_NAMES, GilState, Phase, ProcessState
+from stepwatch.signals.records import OP_NAMES, GilState, Phase, ProcessState, phase_name
 
 
 class Thresholds(NamedTuple):
@@ -170,7 +170,7 @@ def _finding(
     if culprit is None:
         summary = f"the job stands still in step {step} for {still:.0f} s; no rank stands out"
         return _hang(NO_RANK, "other", Cause.UNKNOWN, summary, step, still, evidence)
-    phase = PHASE_NAMES[culprit.phase] if culprit.phase < len(PHASE_NAMES) else "other"
+    phase = phase_name(culprit.phase)
     diagnosis = asked.diagnoses.get(culprit.rank)
     cause, words = _cause(culprit, diagnosis, limits)
     absent = _absence(culprit, ranks, asked, lacking)

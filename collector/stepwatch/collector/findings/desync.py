@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepwatch.collector.detect import desync
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.live import Attempt
-from stepwatch.signals.records import PHASE_NAMES
+from stepwatch.signals.records import phase_name
 
 from . import hang, rank_failed
 from .scene import Scene
@@ -40,12 +40,11 @@ def entered(attempt: Attempt) -> list[desync.Entered]:
     """The newest collective of each rank; its line stays when the collective or the rank ends."""
     lines = []
     for rank, view in attempt.states.items():
-        phase = int(view.row["phase"])
         lines.append(
             desync.Entered(
                 rank,
                 int(view.row["step"]),
-                PHASE_NAMES[phase] if phase < len(PHASE_NAMES) else "other",
+                phase_name(int(view.row["phase"])),
                 int(view.row["collective_group"]),
                 int(view.row["collective_op"]),
                 int(view.row["collectives_entered"]),

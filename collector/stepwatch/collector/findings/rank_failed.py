@@ -11,7 +11,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.live import Attempt
 from stepwatch.collector.ranks import RankView
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import PHASE_NAMES, LifecycleEvent
+from stepwatch.signals.records import LifecycleEvent, phase_name
 
 from .scene import Scene
 
@@ -45,12 +45,11 @@ def rank_ends(attempt: Attempt) -> list[rank_failed.RankEnd]:
         gone_at = _gone_at(attempt, view)
         if failure is None and math.isnan(gone_at):
             continue
-        phase = int(view.row["phase"])
         ends.append(
             rank_failed.RankEnd(
                 rank,
                 int(view.row["step"]),
-                PHASE_NAMES[phase] if phase < len(PHASE_NAMES) else "other",
+                phase_name(int(view.row["phase"])),
                 gone_at,
                 int(view.row["exit_code"]),
                 failure.at if failure is not None else math.nan,
