@@ -110,6 +110,10 @@ def test_the_parts_of_the_steps_add_up_and_the_slow_rank_is_waited_for(slowed: R
     assert any(row["name"].startswith("made others wait in") for row in incident["evidence"])
     faster = {item["scenario"]: item["faster_ratio"] for item in job["what_if"]}
     assert faster["without stragglers"] > max(faster["with perfect overlap"], 0.1)
+    sample = job["microbatches"]
+    assert sample["ranks"] == 4, "every rank told all its chunks of the sampled step"
+    assert [stage["ranks"] for stage in sample["stages"]] == [2, 2]
+    assert all(stage["busy_seconds"] > 0 for stage in sample["stages"])
 
 
 def test_a_healthy_run_raises_nothing(tmp_path: Path) -> None:
