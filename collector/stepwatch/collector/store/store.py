@@ -43,7 +43,7 @@ class Store:
             self._engine = sa.create_engine(url)
             if self._engine.dialect.name == "sqlite":
                 sa.event.listen(self._engine, "connect", _configure_sqlite)
-            schema.metadata.create_all(self._engine)
+            self._create_tables()
             self._check_version()
         except sa.exc.SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or error).splitlines()[0]
@@ -66,6 +66,13 @@ class Store:
                 f"cannot create {path.parent}: {error.strerror}; pass --store with a writable path"
             ) from error
         return cls(sa.URL.create("sqlite", database=str(path)))
+
+    def _create_tables(self) -> None:
+        try:
+            schema.metadata.create_all(self._engine)
+        except (sa.exc.OperationalError, sa.exc.ProgrammingError):
+            # Another process made them after this one had looked: look again.
+            schema.metadata.create_all(self._engine)
 
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[bool]:
         """Store segments in one transaction; False marks those that were there already."""
