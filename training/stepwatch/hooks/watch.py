@@ -30,7 +30,6 @@ from stepwatch.signals.records import (
 )
 
 from . import context
-from .attach import attach_all
 from .checkpoints import CheckpointHandle, Fact
 from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
 from .digests import EVERY, LOOKS, Digests
@@ -162,6 +161,8 @@ class Watch:
         `optimizer` is accepted for symmetry: its time is what `phase("optimizer")` covers.
         """
         if self.timeline is not None:
+            from .attach import attach_all  # not needed, so not loaded, where nothing is watched
+
             self._server.start()
             attach_all(self, model, schedule)
             if schedule is not None:
