@@ -65,7 +65,7 @@ watch.preempted()
 watch.finish()
 watch.close()
 tops = {name.partition(".")[0] for name in set(sys.modules) - before}
-print(watch.guard.errors, threads, sorted(tops - set(sys.stdlib_module_names)))
+print(watch.guard.errors, threads, sorted(tops - {"stepwatch", *sys.stdlib_module_names}))
 """
 
 
