@@ -10,8 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from stepwatch.agent.deaths import UNKNOWN_EXIT, Death, Deaths
+import pytest
+
+from stepwatch.agent.deaths import UNKNOWN_EXIT, Death, Deaths, exit_code
 from stepwatch.signals.clock import SystemClock
 
 
@@ -52,7 +55,9 @@ def test_the_order_of_deaths_and_how_each_ended() -> None:
         ended = seen(deaths, 1)
     assert began < killed.at_ns < ended.at_ns < time.monotonic_ns()
     assert killed.exit_code == 128 + signal.SIGKILL
-    assert ended.exit_code in (0, UNKNOWN_EXIT), "unknown where the parent reaped it first"
+    assert ended.exit_code in (0, UNKNOWN_EXIT), (
+        "unknown where the parent reaped first, before Linux 6.15"
+    )
 
 
 def test_an_exit_code_is_read_before_the_parent_reaps() -> None:
@@ -63,6 +68,26 @@ def test_an_exit_code_is_read_before_the_parent_reaps() -> None:
         child.stdin.write(b"\n")
         child.stdin.flush()
         assert seen(deaths, 1).exit_code == 3
+
+
+LINUX = tuple(int(part) for part in os.uname().release.split(".")[:2])
+
+
+@pytest.mark.skipif(LINUX < (6, 15), reason="before Linux 6.15 nobody tells once it is reaped")
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("import sys; sys.exit(3)", 3),
+        ("import os; os.kill(os.getpid(), 9)", 128 + signal.SIGKILL),
+        ("", 0),
+    ],
+)
+def test_an_exit_code_is_known_after_the_parent_reaped_as_well(text: str, code: int) -> None:
+    with process(f"input(); {text}") as child:
+        handle = os.pidfd_open(child.pid)
+        child.communicate(b"\n")
+        assert exit_code(Path("/proc"), child.pid, handle) == code
+        os.close(handle)
 
 
 def test_a_pid_taken_over_by_another_process_is_not_watched() -> None:

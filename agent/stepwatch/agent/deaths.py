@@ -7,8 +7,10 @@ deaths says which one that was. A pidfd (pidfd_open(2)) becomes readable when it
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
+import struct
 import threading
 from pathlib import Path
 from typing import NamedTuple
@@ -93,7 +95,7 @@ class Deaths:
                     pid = self._pids.get(handle)
                     ring_id = next((k for k, v in self._watched.items() if v == handle), None)
                     if pid is not None and ring_id is not None:
-                        self._deaths[ring_id] = Death(at_ns, _exit_code(self._proc, pid))
+                        self._deaths[ring_id] = Death(at_ns, exit_code(self._proc, pid, handle))
                         self._let_go(ring_id)
 
     def _let_go(self, ring_id: int) -> None:
@@ -116,17 +118,45 @@ def _stat(proc: Path, pid: int, field: int) -> int | None:
         return None
 
 
-def _exit_code(proc: Path, pid: int) -> int:
-    """Exit code of a process that its parent has not reaped yet.
+def exit_code(proc: Path, pid: int, handle: int) -> int:
+    """Exit code of the dead process behind a pidfd: 128 + n for signal n, -1 if unknown.
 
-    The kernel shows another user's as 0, so that only one's own is believed.
+    Before its parent has reaped it, /proc tells; afterwards Linux 6.15 or later does.
     """
-    try:
-        owner = (proc / str(pid)).stat().st_uid
-    except OSError:
-        return UNKNOWN_EXIT
-    status = _stat(proc, pid, _EXIT)
-    if status is None or os.geteuid() not in (0, owner):
+    status = _reaped_status(handle)
+    if status is None:
+        status = _zombie_status(proc, pid)
+    if status is None:  # reaped between the two
+        status = _reaped_status(handle)
+    if status is None:
         return UNKNOWN_EXIT
     ended_by = status & 0x7F
     return _SIGNALLED + ended_by if ended_by else status >> 8 & 0xFF
+
+
+def _zombie_status(proc: Path, pid: int) -> int | None:
+    """Wait status as /proc tells it; the kernel shows another user's as 0, so that is unknown."""
+    try:
+        owner = (proc / str(pid)).stat().st_uid
+    except OSError:
+        return None
+    return _stat(proc, pid, _EXIT) if os.geteuid() in (0, owner) else None
+
+
+_INFO = struct.Struct("=QQ11Ii")
+"""`struct pidfd_info` of linux/pidfd.h: mask, cgroup, eleven ids, wait status."""
+_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
+"""`PIDFD_GET_INFO`: _IOWR(0xFF, 11, struct pidfd_info)."""
+_EXIT_TOLD = 1 << 3
+"""`PIDFD_INFO_EXIT`: asked for in the mask, and left there if the status is told."""
+
+
+def _reaped_status(handle: int) -> int | None:
+    """Wait status of a process that was reaped; None before that and on older kernels."""
+    told = bytearray(_INFO.pack(_EXIT_TOLD, *[0] * 13))
+    try:
+        fcntl.ioctl(handle, _GET_INFO, told)
+    except OSError:
+        return None
+    mask, *_, status = _INFO.unpack(told)
+    return status if mask & _EXIT_TOLD else None
