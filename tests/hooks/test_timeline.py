@@ -148,6 +148,20 @@ def test_a_ring_closed_in_mid_phase_ends_what_is_shown_and_nothing_else(tmp_path
     assert timeline.end_step()[2][Phase.FORWARD : Phase.BACKWARD + 1] == [3, 4]
 
 
+def test_a_ring_closed_in_mid_collective_raises_nothing(tmp_path: Path) -> None:
+    ring = RingWriter(tmp_path / "0", Identity("job", 0, 0, 1, "n", 1, 1))
+    timeline = Timeline(ring, Hands(), Guard().misuse)
+    arrived = timeline.enter_collective(1, int(Op.ALL_REDUCE))
+    ring.close()
+    timeline.leave_collective(1, int(Op.ALL_REDUCE), 8, arrived)
+    for number in (1, 2):
+        timeline.step_outside(number)
+        timeline.enter_microbatch(int(Phase.FORWARD), number)
+        arrived = timeline.enter_collective(1, int(Op.ALL_REDUCE))
+        timeline.leave_collective(1, int(Op.ALL_REDUCE), 8, arrived)
+    assert timeline.collectives[1, int(Op.ALL_REDUCE)].count == 3
+
+
 def test_the_live_line_shows_phase_microbatch_and_wait(tmp_path: Path) -> None:
     ring = RingWriter(tmp_path / "0", Identity("job", 0, 0, 1, "n", 1, 1))
     reader = RingReader(tmp_path / "0")

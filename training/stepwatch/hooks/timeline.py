@@ -155,7 +155,10 @@ class Timeline:
     def enter_microbatch(self, bucket: int, microbatch: int) -> int:
         """Like `enter`, and show the microbatch in the live line; returns the moment in ns."""
         now = self.enter(bucket)
-        self.words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
+        try:
+            self.words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
+        except ValueError:
+            self.detach()
         return now
 
     def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
@@ -164,22 +167,27 @@ class Timeline:
         words = self.words
         with self._line:
             self.entered += 1
-            words[_COLLECTIVE] = now
-            words[_COLLECTIVE + 2] = nbytes
-            words[_COLLECTIVE + 1] = (
-                self.entered & 0xFFFFFFFF | (group & 0xFFFF) << 32 | op << 48 | _INSIDE
-            )
+            try:
+                words[_COLLECTIVE] = now
+                words[_COLLECTIVE + 2] = nbytes
+                words[_COLLECTIVE + 1] = (
+                    self.entered & 0xFFFFFFFF | (group & 0xFFFF) << 32 | op << 48 | _INSIDE
+                )
+            except ValueError:
+                self.detach()
         return now
 
     def step_outside(self, entered: int) -> None:
-        """Collective number `entered` has ended; called from any thread.
-
-        Raises:
-            ValueError: the ring is closed.
-        """
+        """Collective number `entered` has ended; called from any thread."""
         with self._line:
             if self.entered == entered:
-                self.words[_COLLECTIVE + 1] &= _INSIDE - 1
+                self._outside()
+
+    def _outside(self) -> None:
+        try:
+            self.words[_COLLECTIVE + 1] &= _INSIDE - 1
+        except ValueError:
+            self.detach()
 
     def depart(self, group: int, op: int, nbytes: int, arrived_ns: int, now: int) -> None:
         """The collective that arrived at `arrived_ns` has ended at `now`."""
@@ -208,7 +216,7 @@ class Timeline:
         self.totals[COLLECTIVE] += now - self.since
         self.since = now
         self.bucket = self.stack.pop()
-        self.words[_COLLECTIVE + 1] &= _INSIDE - 1
+        self._outside()
         self.depart(group, op, nbytes, arrived_ns, now)
 
     def move_to_collective(self, bucket: int, spent_ns: int) -> None:
