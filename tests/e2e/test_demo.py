@@ -180,13 +180,15 @@ def test_the_page_shows_heatmap_and_incident_in_a_browser(page_site: Site, tmp_p
     assert (tmp_path / "job.png").stat().st_size > 10_000
 
 
-def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_ctrl_c_and_a_signal_after_it_leave_nothing_behind(tmp_path: Path) -> None:
     before = demo_rings()
     words = demo_words("--fault", "none", "--keep", str(tmp_path / "kept"))
     demo = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until("ranks to start", lambda: any(path.glob("*/*/0") for path in demo_rings() - before))
     time.sleep(3)
-    demo.send_signal(signal.SIGINT)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        demo.send_signal(number)
+        time.sleep(0.1)
     _, complaint = demo.communicate(timeout=60)
     assert (demo.returncode, complaint) == (130, "stepwatch: interrupted\n")
     assert demo_rings() <= before

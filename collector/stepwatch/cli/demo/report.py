@@ -43,9 +43,10 @@ def report_json(job: dict[str, Any], page_url: str) -> dict[str, Any]:
 def report_text(job: dict[str, Any], plan: Plan, page_url: str) -> str:
     """The report as people read it, within 80 columns."""
     faults = "; ".join(plan.fault_texts) or "none"
+    shape = "4 ranks (2 pipeline stages x 2 shards)"
     lines = [
         "",
-        f"{plan.steps} steps on 4 ranks (2 pipeline stages x 2 shards), fault: {faults}",
+        text.wrapped(f"{plan.steps} steps on {shape}, fault: {faults}", "  ").lstrip(),
         "",
         *(f"  {name:<13}{value}" for name, value in pace_lines(job)),
         "",

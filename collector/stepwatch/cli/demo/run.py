@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
 
 PACK_SECONDS = 0.5
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 POLL_SECONDS = 0.5
 _START_SECONDS = 30.0
 _SETTLE_SECONDS = 15.0
@@ -41,18 +43,19 @@ def run_demo(plan: Plan, json_file: Path | None) -> int:
         DemoError: a part failed; the message quotes its last line.
     """
     demo = Demo(plan)
-    try:
-        with _terminable(), Progress(plan.steps) as progress:
-            job = demo.run(progress)
-        page = f"{demo.url}/jobs/{JOB}"
-        if json_file is not None:
-            json_file.write_text(json.dumps(report_json(job, page), indent=1) + "\n")
-        print(report_text(job, plan, page))
-        if plan.hold:
-            _hold(page)
-        return 0
-    finally:
-        demo.close()
+    with _terminable():
+        try:
+            with Progress(plan.steps) as progress:
+                job = demo.run(progress)
+            page = f"{demo.url}/jobs/{JOB}"
+            if json_file is not None:
+                json_file.write_text(json.dumps(report_json(job, page), indent=1) + "\n")
+            print(report_text(job, plan, page))
+            if plan.hold:
+                _hold(page)
+            return 0
+        finally:
+            demo.close()
 
 
 class Demo:
@@ -81,8 +84,8 @@ class Demo:
 
     def close(self) -> None:
         """End every process and remove what is not kept."""
-        # A second Ctrl-C must not leave processes behind.
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # A second Ctrl-C or SIGTERM must not leave processes behind.
+        previous = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDINGS}
         try:
             self._client.close()
             self._processes.stop_all()
@@ -90,7 +93,8 @@ class Demo:
             if not self.plan.kept:
                 shutil.rmtree(self.plan.folder, ignore_errors=True)
         finally:
-            signal.signal(signal.SIGINT, previous)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
     def _start_servers(self) -> None:
         plan = self.plan
@@ -176,12 +180,19 @@ class Demo:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, through the same cleaning up."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """SIGTERM ends the demo as Ctrl-C does; the first of them is cleaned up after in peace."""
+    previous = {number: signal.signal(number, _interrupted) for number in _ENDINGS}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _interrupted(_number: int, _frame: FrameType | None) -> None:
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _hold(page: str) -> None:
