@@ -26,7 +26,7 @@ _STATES = {
     "X": ProcessState.GONE,
 }
 HEARTBEAT_SECONDS = 3.0
-"""The hooks' side thread runs every second: a heartbeat this young is of a process that lives."""
+"""The hooks' heart beats twice a second: one this young is of a process that lives."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST = 0xFFFFFFFF
