@@ -23,8 +23,18 @@ demo: $(READY)  ## train on four ranks, slow one down, say which and why (ARGS="
 demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an incident
 	$(BIN)/python tests/e2e/healthy_runs.py 10
 
+# Tests with ranks of their own need the cores for themselves; the others share them.
+RANKED := adapters distributed e2e hangs hooks verdicts
+ifeq ($(ARGS),)
 test: $(READY) tools lint  ## install what is missing, lint, and run every test
+	@failed=0; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(RANKED:%=--ignore=tests/%) tests || failed=1; \
+	$(BIN)/python -m pytest $(RANKED:%=tests/%) || failed=1; \
+	exit $$failed
+else
+test: $(READY) tools lint
 	$(BIN)/python -m pytest $(ARGS)
+endif
 
 test-matrix: $(READY)  ## every combination of parallel strategies, crashes and real faults (long)
 	$(BIN)/python -m pytest -m matrix $(ARGS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
 import socket
 import threading
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -50,6 +52,16 @@ def open_store(place: str) -> Store:
     return Store(place) if "://" in place else Store.sqlite(Path(place))
 
 
+class _Server(uvicorn.Server):
+    """Remembers a SIGINT: raised once more at the end, as uvicorn does, it is lost now and then."""
+
+    interrupted = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.interrupted |= sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+
 def serve(
     service: Service,
     opened: socket.socket,
@@ -60,13 +72,14 @@ def serve(
     """Serve until SIGTERM or SIGINT, then close everything.
 
     Raises:
+        KeyboardInterrupt: it was SIGINT.
         StepwatchError: the evaluation thread died; a collector that no longer judges must not look
             alive.
     """
     config = uvicorn.Config(
         make_api(service, token, runbook), log_level="warning", access_log=False, lifespan="off"
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     judging = threading.Event()
     judging.set()
 
@@ -85,6 +98,8 @@ def serve(
         service.stop()
         evaluation.join()
         service.store.close()
+    if server.interrupted:
+        raise KeyboardInterrupt
     if judging.is_set():
         raise StepwatchError("the evaluation ended in an error, see the log; start it again")
 
