@@ -23,13 +23,13 @@ demo: $(READY)  ## train on four ranks, slow one down, say which and why (ARGS="
 demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an incident
 	$(BIN)/python tests/e2e/healthy_runs.py 10
 
-# Tests with ranks of their own need the cores for themselves; the others share them.
-RANKED := adapters distributed e2e hangs hooks verdicts
+# Tests that judge who is slow need the cores for themselves; the others share them.
+TIMED := adapters e2e hangs verdicts
 ifeq ($(ARGS),)
 test: $(READY) tools lint  ## install what is missing, lint, and run every test
 	@failed=0; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(RANKED:%=--ignore=tests/%) tests || failed=1; \
-	$(BIN)/python -m pytest $(RANKED:%=tests/%) || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TIMED:%=--ignore=tests/%) tests || failed=1; \
+	$(BIN)/python -m pytest $(TIMED:%=tests/%) || failed=1; \
 	exit $$failed
 else
 test: $(READY) tools lint

@@ -35,7 +35,8 @@ def _crash(
     assert names == ["step-00000008", "step-00000012"]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+# The others are in the matrix below, with two ranks.
+@pytest.mark.parametrize("stage", ["begin", "files", "verifying"])
 def test_death_while_saving(trainer: Any, straight: Callable[..., Any], stage: str) -> None:
     _crash(trainer, straight, stage, ALONE, 0, "async")
 

@@ -14,16 +14,16 @@ TOLERANCE = 2e-5
 LAYOUTS = {
     "ddp": "--mesh dp_replicate=2",
     "fsdp2": "--mesh dp_shard=2",
-    "hsdp": "--mesh dp_replicate=2,dp_shard=2 --microbatches 1",
     "tensor": "--mesh tp=2 --microbatches 1",
-    "gpipe": "--mesh pp=2 --schedule gpipe",
     "1f1b": "--mesh pp=4 --schedule 1f1b",
     "interleaved": "--mesh pp=2 --schedule interleaved",
     "zero-bubble": "--mesh pp=2 --schedule zero-bubble",
     "zbv": "--mesh pp=2 --schedule zbv",
-    "fsdp2-pp-tp": "--mesh pp=2,dp_shard=2,tp=2 --microbatches 2",
 }
 MORE_LAYOUTS = {
+    "hsdp": "--mesh dp_replicate=2,dp_shard=2 --microbatches 1",
+    "gpipe": "--mesh pp=2 --schedule gpipe",
+    "fsdp2-pp-tp": "--mesh pp=2,dp_shard=2,tp=2 --microbatches 2",
     "hsdp-accumulated": "--mesh dp_replicate=2,dp_shard=2",
     "tensor-accumulated": "--mesh tp=2",
     "ddp-4": "--mesh dp_replicate=4",
