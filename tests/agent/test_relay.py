@@ -145,7 +145,7 @@ class LateProbe:
         return False
 
     def read(self) -> Rows:
-        raise NotImplementedError
+        raise AssertionError("a probe that is not supported is never read")
 
     def close(self) -> None:
         pass

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stepwatch.agent.app import Agent
-from stepwatch.agent.probes.ranks import HEARTBEAT_SECONDS
+from stepwatch.agent.probes.ranks import FRESH_HEARTBEAT_SECONDS
 from stepwatch.agent.tail import CLOSED_LOOKS, AttemptKey, Tail
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT
@@ -104,7 +104,7 @@ def test_a_rank_in_another_pid_namespace_is_unknown_and_not_gone_while_its_heart
 ) -> None:
     rank = Rank(tmp_path / "rings", process=(dead_pid(), 1))
     agent = make_agent()
-    for seconds_ago in (0.0, 0.5, 0.0, 2 * HEARTBEAT_SECONDS, 2 * HEARTBEAT_SECONDS):
+    for seconds_ago in (0.0, 0.5, 0.0, 2 * FRESH_HEARTBEAT_SECONDS, 2 * FRESH_HEARTBEAT_SECONDS):
         rank.ring.set_heartbeat(time.monotonic_ns() - round(seconds_ago * NANOSECONDS))
         round_of(agent)
     rows = np.concatenate([part[Kind.RANK_STATE] for part in spooled(agent)])

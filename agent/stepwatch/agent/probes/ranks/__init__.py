@@ -25,7 +25,7 @@ _STATES = {
     "Z": ProcessState.ZOMBIE,
     "X": ProcessState.GONE,
 }
-HEARTBEAT_SECONDS = 3.0
+FRESH_HEARTBEAT_SECONDS = 3.0
 """The hooks' heart beats twice a second: one this young is of a process that lives."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -78,7 +78,7 @@ def state_of(
     """
     identity = reader.identity
     facts = process_facts(identity.pid, identity.process_start, proc)
-    beats = now_ns - reader.heartbeat_ns < HEARTBEAT_SECONDS * NANOSECONDS
+    beats = now_ns - reader.heartbeat_ns < FRESH_HEARTBEAT_SECONDS * NANOSECONDS
     hidden = facts.state is ProcessState.GONE and death is None and beats
     return ProcessState.UNKNOWN if hidden else facts.state, facts
 
