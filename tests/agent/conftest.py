@@ -16,10 +16,10 @@ import pytest
 import uvicorn
 
 from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.collector import app
-from stepwatch.collector.api import make_api
-from stepwatch.collector.service import Service
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.web.api import make_api
+from stepwatch.collector.web.server import listen
 from stepwatch.hooks.context import process_start_ticks
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
@@ -88,7 +88,7 @@ def collector(place: Path, port: int = 0, moods: Moods | None = None) -> Iterato
 @contextmanager
 def serving(application: Any, port: int = 0) -> Iterator[str]:
     """A web application on a loopback port; yields its URL."""
-    opened = app.listen("127.0.0.1", port, None)
+    opened = listen("127.0.0.1", port, None)
     config = uvicorn.Config(application, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})

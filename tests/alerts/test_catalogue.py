@@ -8,7 +8,7 @@ from stepwatch.alerts import hang
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.spec import Alert, Severity
 from stepwatch.cli import promql
-from stepwatch.collector.causes.join import RULES
+from stepwatch.collector.incidents.grouping import RULES
 from stepwatch.signals.names import ALERT_NAMES, ALERT_OF, METRICS, FindingKind
 
 

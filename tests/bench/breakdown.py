@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from stepwatch.collector import breakdown
-from stepwatch.collector.live import Attempt, Heard
+from stepwatch.collector.state.job import Attempt, Heard
+from stepwatch.collector.web import breakdown_view
 from stepwatch.signals.records import DTYPES, Kind, Op
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.gathered import group_rows
@@ -28,7 +28,10 @@ def measure() -> Iterator[Result]:
     times = [_seconds(partial(attempt.apply, item, heard)) for item in _run()]
     size = f"{RANKS:,} ranks, {2 * len(CALLS)} rows a step"
     yield Result(f"live state, {size}", _shown(min(times[1:])), "none set", "per step of the job")
-    for name, read in (("breakdown", breakdown.breakdown), ("collectives", breakdown.collectives)):
+    for name, read in (
+        ("breakdown", breakdown_view.breakdown),
+        ("collectives", breakdown_view.collectives),
+    ):
         best = min(_seconds(partial(read, attempt)) for _ in range(4))
         yield Result(f"{name}, {RANKS:,} ranks x {STEPS} steps", _shown(best), "none set", size)
 

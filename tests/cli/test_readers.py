@@ -16,7 +16,7 @@ import pytest
 from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
 from stepwatch.cli.verbs.incidents import impact
 from stepwatch.cli.verbs.status import checkpoint_line
-from stepwatch.collector.service import Service
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind
 from tests.collector.explained import store_explained

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwatch.collector.service import Service
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 
 from .made import HandClock

@@ -96,8 +96,8 @@ def test_the_wheel_holds_every_part_and_its_data(tmp_path: Path) -> None:
     for part in parts():
         assert f"stepwatch/{part.name}/__init__.py" in names
     for data in (
-        "stepwatch/collector/page/job.html",
-        "stepwatch/collector/slos/step-time.yaml",
+        "stepwatch/collector/web/page/job.html",
+        "stepwatch/collector/slo/documents/step-time.yaml",
         "stepwatch/collector/detect/straggler.toml",
         "stepwatch/runbooks/pages/TrainingStraggler.md",
     ):

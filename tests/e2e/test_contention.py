@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.collector.service import Service
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 
 CPUS = sorted(os.sched_getaffinity(0))

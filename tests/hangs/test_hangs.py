@@ -17,9 +17,9 @@ import pytest
 
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.agent.probes.worker import stack
-from stepwatch.collector.api import make_api
-from stepwatch.collector.service import Service
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.web.api import make_api
 from stepwatch.signals.blackbox import RingReader, find_rings
 from tests.agent.conftest import serving
 

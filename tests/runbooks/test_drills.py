@@ -12,7 +12,7 @@ import pytest
 from stepwatch import runbooks
 from stepwatch.cli.demo.plan import DRILLED
 from stepwatch.cli.main import Parser, load_verb
-from stepwatch.collector.causes.explain import RULES
+from stepwatch.collector.incidents.attribution import RULES
 from stepwatch.faults import FAULTS, parse_fault
 from stepwatch.runbooks import placeholders
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind

@@ -19,8 +19,8 @@ from stepwatch.collector.detect import (
     telemetry,
     throughput_regression,
 )
-from stepwatch.collector.incidents import RESOLVE_AFTER_SECONDS
-from stepwatch.collector.slo import COVERAGE_FLOOR
+from stepwatch.collector.incidents.lifecycle import RESOLVE_AFTER_SECONDS
+from stepwatch.collector.slo.objectives import COVERAGE_FLOOR
 
 STATED = [
     ("TrainingCheckpointStall", "three times as long", 3.0, checkpoint_stall.LIMITS.least_ratio),

@@ -7,7 +7,7 @@ an incident never disagree about what is bad.
 from __future__ import annotations
 
 from stepwatch.collector.detect import hang, straggler
-from stepwatch.collector.slo import COVERAGE_FLOOR
+from stepwatch.collector.slo.objectives import COVERAGE_FLOOR
 
 SLOWDOWN_RATIO = straggler.LIMITS.least_ratio
 """Own time of a rank over its peers', as the straggler detector has it."""

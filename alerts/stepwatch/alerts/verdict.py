@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwatch.collector.incidents import REOPEN_WITHIN_SECONDS
+from stepwatch.collector.incidents.lifecycle import REOPEN_WITHIN_SECONDS
 from stepwatch.signals.names import (
     ALERT_OF,
     INCIDENT_OPEN,

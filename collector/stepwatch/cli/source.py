@@ -97,9 +97,9 @@ def _from_collector(
 
 
 async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Response:
-    from stepwatch.collector.api import make_api
-    from stepwatch.collector.app import open_store
-    from stepwatch.collector.service import Service
+    from stepwatch.collector.runtime.service import Service
+    from stepwatch.collector.web.api import make_api
+    from stepwatch.collector.web.server import open_store
 
     if "://" not in store and not Path(store).is_file():
         raise UsageError(f"there is no store {store}")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepwatch.collector.pipeline import WORK
-from stepwatch.collector.window import Window
+from stepwatch.collector.analysis.pipeline_stages import WORK
+from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.records import StepFlag
 
 from .windows import settle, window

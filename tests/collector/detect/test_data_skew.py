@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
 from stepwatch.collector.detect import data_skew
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.pipeline import MAX_STAGES
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.step_window import Window
 
 from .windows import slow, window
 

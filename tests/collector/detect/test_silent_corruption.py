@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector import numerics as numerics_module
-from stepwatch.collector.calls import Group
 from stepwatch.collector.detect import silent_corruption
 from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.silent_corruption import Comparison, detect
-from stepwatch.collector.numerics import MAX_BAD, MAX_PENDING, Numerics
+from stepwatch.collector.state import numerics as numerics_module
+from stepwatch.collector.state.collective_records import Group
+from stepwatch.collector.state.numerics import MAX_BAD, MAX_PENDING, Numerics
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import DTYPES, Kind, NumericsSource
 from stepwatch.signals.wire import Rows

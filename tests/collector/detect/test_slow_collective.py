@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from stepwatch.collector.calls import Calls
-from stepwatch.collector.collectives import waits
+from stepwatch.collector.analysis.collective_timing import waits
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
-from stepwatch.collector.past import PastCall
+from stepwatch.collector.state.baseline import PastCall
+from stepwatch.collector.state.collective_records import Calls
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows, kept

@@ -10,8 +10,8 @@ import sys
 from types import FrameType
 
 from stepwatch import runbooks
-from stepwatch.collector import app
-from stepwatch.collector.service import Service
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.web import server
 from stepwatch.signals import places
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
@@ -52,12 +52,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     signal.signal(signal.SIGTERM, _leave)
     token = places.read_token(arguments.token_file)
-    opened = app.listen(arguments.host, arguments.port, token)
+    opened = server.listen(arguments.host, arguments.port, token)
     with opened:
-        service = Service(app.open_store(arguments.store))
+        service = Service(server.open_store(arguments.store))
         host, port = opened.getsockname()[:2]
         logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
-        app.serve(service, opened, token, arguments.interval, runbooks.render)
+        server.serve(service, opened, token, arguments.interval, runbooks.render)
     return 0
 
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.pipeline import MAX_STAGES
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
 WORK_PHASES = ("forward", "backward")

@@ -15,7 +15,7 @@ from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run, usable_steps
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
 Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]

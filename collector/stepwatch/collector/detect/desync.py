@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding, told
-from stepwatch.collector.diagnoses import Diagnosis, FlightEntry
+from stepwatch.collector.state.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, told
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.diagnoses import Diagnosis
+from stepwatch.collector.state.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, GilState, Phase, ProcessState, phase_name
 

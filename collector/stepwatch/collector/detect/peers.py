@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.pipeline import MAX_STAGES
+from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
 
 FEW = 8
 """Up to this many ranks in a stage, a rank's own time is taken out of what it is held against."""

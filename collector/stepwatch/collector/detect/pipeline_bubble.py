@@ -12,11 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
-from stepwatch.collector.detect.peers import median_of_others
-from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
-from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.pipeline import (
+from stepwatch.collector.analysis.pipeline_stages import (
     STAGE_WORK,
     Plane,
     bubble_ratio,
@@ -24,9 +20,13 @@ from stepwatch.collector.pipeline import (
     own_work,
     stage_work,
 )
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.peers import median_of_others
+from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
+from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]

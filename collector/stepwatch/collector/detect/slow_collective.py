@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.calls import Group
-from stepwatch.collector.collectives import Waits, bus_bytes_per_second
+from stepwatch.collector.analysis.collective_timing import Waits, bus_bytes_per_second
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.past import PastCall
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
+from stepwatch.collector.state.baseline import PastCall
+from stepwatch.collector.state.collective_records import Group
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, Op
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.records import StepFlag
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]

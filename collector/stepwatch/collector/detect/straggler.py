@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.detect.peers import Floats, Peers, Vector, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.pipeline import WORK
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.names import Cause, FindingKind
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]

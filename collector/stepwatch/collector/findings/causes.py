@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from stepwatch.collector.causes import explain
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.incidents.attribution import explain
 
 from .scene import Scene
 

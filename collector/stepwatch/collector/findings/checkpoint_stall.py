@@ -8,8 +8,8 @@ import numpy as np
 
 from stepwatch.collector.detect import checkpoint_stall
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt
-from stepwatch.collector.saves import Save
+from stepwatch.collector.state.checkpoints_in_flight import Save
+from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Phase
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.detect import desync
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt
+from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.records import phase_name
 
 from . import hang, rank_failed

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt
+from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 

@@ -8,7 +8,7 @@ from stepwatch.collector.detect import loss_anomaly
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.loss_anomaly import Steps
 from stepwatch.collector.detect.steps import Vector
-from stepwatch.collector.live import LiveJob
+from stepwatch.collector.state.job import LiveJob
 
 from .scene import Scene
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from stepwatch.collector.detect import memory_growth
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt
-from stepwatch.collector.memory import Readings
+from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.memory_history import Readings
 from stepwatch.signals.names import Cause
 
 from .scene import Scene

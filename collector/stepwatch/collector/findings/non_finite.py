@@ -6,7 +6,7 @@ import numpy as np
 
 from stepwatch.collector.detect import non_finite
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt
+from stepwatch.collector.state.job import Attempt
 
 from .scene import Scene
 

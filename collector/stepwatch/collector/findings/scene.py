@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
-from stepwatch.collector.beginning import Vector
+from stepwatch.collector.analysis.class_throughput import Paces
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt, LiveJob
-from stepwatch.collector.paces import Paces
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.early_baseline import Vector
+from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.clock import NANOSECONDS
 
 HISTORY_STEPS = 128

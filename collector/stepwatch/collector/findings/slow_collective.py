@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.collectives import waits
+from stepwatch.collector.analysis.collective_timing import waits
+from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect import slow_collective
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
-from stepwatch.collector.live import Attempt
-from stepwatch.collector.pipeline import WORK
-from stepwatch.collector.window import Window
+from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.step_window import Window
 
 from .scene import Scene
 

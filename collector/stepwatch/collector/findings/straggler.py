@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.breakdown import waited_for
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.live import Attempt
+from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.web.breakdown_view import waited_for
 from stepwatch.signals.clock import NANOSECONDS
 
 from .scene import Scene

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.analysis.class_throughput import beginning_of, course_of, held_against
 from stepwatch.collector.detect import throughput_regression
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import usable_steps
 from stepwatch.collector.detect.throughput_regression import Shift
-from stepwatch.collector.ledger import WARMUP_STEPS
-from stepwatch.collector.paces import beginning_of, course_of, held_against
-from stepwatch.collector.window import COLUMNS
+from stepwatch.collector.state.step_history import WARMUP_STEPS
+from stepwatch.collector.state.step_window import COLUMNS
 
 from .scene import Scene
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import dml as postgresql_dml
 from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
-from stepwatch.collector.sli import Slice
+from stepwatch.collector.slo.slices import Slice
 from stepwatch.collector.store import schema
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.records import Kind

@@ -1,0 +1,1 @@
+"""What steps, collectives and pipelines say about a run: pure arithmetic over state."""

@@ -1,0 +1,108 @@
+"""How fast jobs of one class run: what a job of the same shape may be held against."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.throughput_regression import Course
+from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.step_history import (
+    BASELINE_STEPS,
+    LEAST_BASELINE_STEPS,
+    WARMUP_STEPS,
+)
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import StepFlag
+
+_PAUSED = StepFlag.FIRST | StepFlag.AFTER_PAUSE | StepFlag.UNFINISHED
+
+
+class Shape(NamedTuple):
+    """What jobs must share to be held against each other."""
+
+    job_class: str
+    world: int
+    stages: int
+    tokens_per_step: int
+
+
+class Paces:
+    """Tokens per second in their first steps, of the jobs of each shape."""
+
+    def __init__(self) -> None:
+        self._shape: dict[str, Shape] = {}
+        self._speed: dict[Shape, dict[str, float]] = {}
+
+    def keep(self, job: LiveJob) -> None:
+        """Take up a job; nothing happens while its class, tokens or first steps are not known."""
+        past, attempt = beginning_of(job), job.current
+        speed = past.tokens_per_second()
+        if not attempt.job_class or not speed > 0:
+            return
+        self.forget(job.name)
+        stages = int(attempt.ranks.stage.max(initial=-1)) + 1
+        tokens = int(np.median(past.tokens))
+        shape = Shape(attempt.job_class, attempt.world, stages, tokens)
+        self._shape[job.name] = shape
+        self._speed.setdefault(shape, {})[job.name] = speed
+
+    def forget(self, job: str) -> None:
+        """Drop a job."""
+        shape = self._shape.pop(job, None)
+        if shape is not None:
+            del self._speed[shape][job]
+            if not self._speed[shape]:
+                del self._speed[shape]
+
+    def peers(self, job: str) -> list[float]:
+        """Tokens per second of the other jobs of its shape."""
+        shape = self._shape.get(job)
+        if shape is None:
+            return []
+        return [speed for other, speed in self._speed[shape].items() if other != job]
+
+
+def course_of(attempt: Attempt, steps: slice) -> Course:
+    """Those rows of the ledger that all ranks reported and no pause touched."""
+    ledger = attempt.ledger
+    rows, numbers = ledger.rows[steps], ledger.steps[steps]
+    good = (rows["reported"] >= attempt.world) & (rows["flags"] & _PAUSED == 0)
+    good &= (rows["longest"] > 0) & (numbers >= ledger.first + WARMUP_STEPS)
+    rows = rows[good]
+    ends = rows["end_wall_ns"] / NANOSECONDS
+    return Course(numbers[good], ends, rows["longest"], rows["tokens"].astype(np.float64))
+
+
+def beginning_of(job: LiveJob) -> Course:
+    """The first steps of the attempt of `held_against`; empty if too few."""
+    course = course_of(held_against(job), _FIRST_STEPS)
+    return course if len(course.steps) >= LEAST_BASELINE_STEPS else course.part(slice(0))
+
+
+def held_against(job: LiveJob) -> Attempt:
+    """The oldest attempt with the size and tokens per step of the newest one, else that one itself.
+
+    Where tokens are not known a restart may have changed what a step holds.
+    """
+    newest = job.current
+    tokens = _tokens_per_step(newest)
+    for attempt, _ in job.ordered():
+        if attempt.world != newest.world or not tokens > 0:
+            continue
+        if abs(_tokens_per_step(attempt) / tokens - 1) < _SAME_TOKENS:
+            return attempt
+    return newest
+
+
+def _tokens_per_step(attempt: Attempt) -> float:
+    """Median over the first steps; NaN while there are too few, 0 where it is not recorded."""
+    tokens = course_of(attempt, _FIRST_STEPS).tokens
+    return float(np.median(tokens)) if len(tokens) >= LEAST_BASELINE_STEPS else math.nan
+
+
+_FIRST_STEPS = slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS)
+_SAME_TOKENS = 0.05
+"""Texts of many lengths give medians over 20 steps that differ a little."""

@@ -1,0 +1,223 @@
+"""Collectives: how long they took to transfer, and how long their members waited for the last one.
+
+Within one step, group and operation the last arriver waits least, so its exposed time is the
+**transfer** and what the others are blocked beyond it is their **wait for others**. Durations are
+compared, never moments, so no two clocks need to agree.
+
+A record adds up all calls of a step. Where another member arrives last at another call, the least
+sum lies above the sum of the least: the transfer is then an upper bound and the wait a lower one.
+Time that work overlapped is not exposed; for calls issued asynchronously the transfer is only what
+could not be hidden, and the bus bandwidth is too high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.collective_records import Group
+from stepwatch.signals.records import Op
+from stepwatch.signals.wire import Rows
+
+Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
+Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+_POINT_TO_POINT = (Op.SEND, Op.RECV)
+
+
+class Waits(NamedTuple):
+    """Calls by (group, op), step and rank, each once; arrays (rows,) but for `first` and below.
+
+    `transfer` and `wait` are seconds, NaN where they cannot be known: a member is missing, members
+    counted different calls, the group's size is unknown, or the operation is point to point.
+    `cell` numbers the (group, op, step) of each row; `first` (cells,) is its first row, `last_rank`
+    (cells,) the rank that arrived last, -1 where unknown.
+    """
+
+    rows: Rows
+    transfer: Floats
+    wait: Floats
+    cell: Integers
+    first: Integers
+    last_rank: Integers
+
+
+class Collective(NamedTuple):
+    """One operation in one group over a window; values per step, None where unknown.
+
+    Times are means over the members in seconds. `waited_for` is the rank that made the others wait
+    longest, `waited_for_ratio` its share of that wait; it may itself have waited for a pipeline
+    neighbour before it came. `judged_steps` of `steps` told transfer from wait.
+    `bus_bytes_per_second` compares with the hardware's bandwidth, whatever the size.
+    """
+
+    op: Op
+    group: int
+    ranks: str
+    size: int | None
+    members_seen: int
+    steps: int
+    judged_steps: int
+    calls: float
+    bytes: float
+    exposed_seconds: float
+    transfer_seconds: float | None
+    wait_seconds: float | None
+    waited_for: int | None
+    waited_for_ratio: float | None
+    bus_bytes_per_second: float | None
+
+
+def waits(rows: Rows, groups: Mapping[int, Group]) -> Waits:
+    """Tell transfer from wait in rows of `calls.CALL`; of repeated rows the last one counts."""
+    rows = _ordered(rows)
+    cell, first = _cells(rows)
+    exposed = rows["exposed"].astype(np.float64)
+    if not len(rows):
+        return Waits(rows, exposed, exposed, cell, first, first)
+    least = np.minimum.reduceat(exposed, first)
+    transfer = np.where(_comparable(rows, first, groups), least, np.nan)[cell]
+    behind = exposed == least[cell]
+    last_rank = np.full(len(first), -1, dtype=np.int64)
+    last_rank[cell[behind]] = rows["rank"][behind]
+    last_rank[np.isnan(transfer[first])] = -1
+    return Waits(rows, transfer, exposed - transfer, cell, first, last_rank)
+
+
+def summaries(found: Waits, groups: Mapping[int, Group], most: int) -> tuple[list[Collective], int]:
+    """The `most` (group, op) that blocked longest, the worst first, and how many are left out."""
+    if not len(found.rows):
+        return [], 0
+    starts = found.first[_changes(found.rows[found.first], ("group", "op"))]
+    ends = np.append(starts[1:], len(found.rows))
+    blocked = np.add.reduceat(found.rows["exposed"].astype(np.float64), starts)
+    worst = np.argsort(-blocked, kind="stable")[:most].tolist()
+    lines = [_summary(_part(found, int(starts[at]), int(ends[at])), groups) for at in worst]
+    return lines, len(starts) - len(lines)
+
+
+def caused(found: Waits) -> tuple[Integers, Floats]:
+    """Per cell: the rank that arrived last (-1: unknown) and the seconds the others waited."""
+    if not len(found.rows):
+        return found.last_rank, found.wait
+    return found.last_rank, np.add.reduceat(np.nan_to_num(found.wait), found.first)
+
+
+def bus_bytes_per_second(op: Op, size: int, sent: float, seconds: float) -> float | None:
+    """Bus bandwidth of `size` ranks that passed `sent` bytes each; None where it means nothing.
+
+    Factors on S/t: https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md. S of an
+    all-gather is the whole result, `size` times what each rank passes.
+    """
+    ring = (size - 1) / size if size else 0.0
+    factors = {
+        Op.ALL_REDUCE: 2 * ring,
+        Op.REDUCE_SCATTER: ring,
+        Op.ALL_GATHER: ring * size,
+        Op.ALL_TO_ALL: ring,
+        Op.BROADCAST: 1.0 if size > 1 else 0.0,
+    }
+    moved = factors.get(op, 0.0) * sent
+    return moved / seconds if moved > 0 and seconds > 0 else None
+
+
+def grouped_medians(
+    keys: Integers, values: np.ndarray[tuple[int], np.dtype[np.floating]]
+) -> tuple[Integers, Floats, Integers]:
+    """The distinct `keys` in rising order, the high median of the values of each, and how many."""
+    order = np.lexsort([values, keys])
+    names, starts, counts = np.unique(keys[order], return_index=True, return_counts=True)
+    return names, values[order][starts + counts // 2].astype(np.float64), counts
+
+
+def _ordered(rows: Rows) -> Rows:
+    """By group, op, step and rank; each once."""
+    keys = ("group", "op", "step", "rank")
+    rows = rows[np.lexsort([rows[name] for name in reversed(keys)])]
+    changed = _changes(rows, keys)
+    return rows[np.append(changed[1:], True)] if len(rows) else rows
+
+
+def _cells(rows: Rows) -> tuple[Integers, Integers]:
+    """Number of the (group, op, step) of each row, and the first row of each."""
+    changed = _changes(rows, ("group", "op", "step"))
+    return np.cumsum(changed) - 1, np.flatnonzero(changed)
+
+
+def _changes(rows: Rows, names: tuple[str, ...]) -> Mask:
+    """Where a row differs from the one before it."""
+    changed = np.zeros(len(rows), dtype=np.bool_)
+    changed[:1] = True
+    for name in names:
+        changed[1:] |= rows[name][1:] != rows[name][:-1]
+    return changed
+
+
+def _comparable(rows: Rows, first: Integers, groups: Mapping[int, Group]) -> Mask:
+    """Cells (cells,) that all members of a known group reported, with the same number of calls."""
+    heads = rows[first]
+    numbers, where = np.unique(heads["group"], return_inverse=True)
+    nothing = Group(0, "")
+    sizes = np.array([groups.get(number, nothing).size for number in numbers.tolist()])[where]
+    members = np.diff(np.append(first, len(rows)))
+    alike = np.maximum.reduceat(rows["count"], first) == np.minimum.reduceat(rows["count"], first)
+    return np.asarray((members == sizes) & alike & ~np.isin(heads["op"], _POINT_TO_POINT))
+
+
+def _part(found: Waits, low: int, high: int) -> Waits:
+    """Rows `low` to `high` on their own."""
+    cells = slice(int(found.cell[low]), int(found.cell[high - 1]) + 1)
+    return Waits(
+        found.rows[low:high],
+        found.transfer[low:high],
+        found.wait[low:high],
+        found.cell[low:high] - cells.start,
+        found.first[cells] - low,
+        found.last_rank[cells],
+    )
+
+
+def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
+    rows, head = part.rows, part.rows[0]
+    op, number = Op(int(head["op"])), int(head["group"])
+    group = groups.get(number)
+    judged = ~np.isnan(part.transfer)
+    size = group.size if group is not None and group.size else None
+    waited_for, ratio = _most_waited_for(part)
+    bandwidth = None
+    if judged.any() and size is not None:
+        sent, seconds = rows["bytes"][judged].sum(), part.transfer[judged].sum()
+        bandwidth = bus_bytes_per_second(op, size, float(sent), float(seconds))
+    return Collective(
+        op,
+        number,
+        group.ranks if group is not None else "",
+        size,
+        len(np.unique(rows["rank"])),
+        len(part.first),
+        int((part.last_rank >= 0).sum()),
+        float(rows["count"].mean()),
+        float(rows["bytes"].mean()),
+        float(rows["exposed"].mean(dtype=np.float64)),
+        float(part.transfer[judged].mean()) if judged.any() else None,
+        float(part.wait[judged].mean()) if judged.any() else None,
+        waited_for,
+        ratio,
+        bandwidth,
+    )
+
+
+def _most_waited_for(part: Waits) -> tuple[int | None, float | None]:
+    """The rank that made the others wait longest, and its share of all their wait."""
+    ranks, seconds = caused(part)
+    known = ranks >= 0
+    total = float(seconds[known].sum())
+    if total <= 0:
+        return None, None
+    names, where = np.unique(ranks[known], return_inverse=True)
+    sums = np.bincount(where, weights=seconds[known])
+    worst = int(np.argmax(sums))
+    return int(names[worst]), float(sums[worst]) / total

@@ -1,0 +1,216 @@
+"""One sampled step of a pipeline: when each stage worked on which microbatch, and when on none.
+
+Clocks of different nodes are not compared: idle is what passed on a rank since its previous chunk
+ended, or since it entered the schedule. So every moment of a rank inside its schedule is busy,
+blocked in a collective, or idle, and belongs to the stage whose chunk it is or comes before; what
+follows the last chunk belongs to that chunk's stage. Idle holds what a schedule itself does between
+chunks, the loss and collectives that it issues there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
+from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
+from stepwatch.signals.records import Phase
+from stepwatch.signals.wire import Rows
+
+MAX_CELLS = 1024
+"""Pairs of stage and microbatch told at most, the first microbatches of each stage."""
+_CHUNKS_PER_CELL = 3  # forward, backward for the inputs, backward for the weights
+_FORWARD, _BACKWARD, _CALL = int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OTHER)
+
+Vector = np.ndarray[tuple[int], np.dtype[np.int64]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class Cell(NamedTuple):
+    """One microbatch on one stage, seconds, mean of the stage's ranks; NaN where it had no chunk.
+
+    `backward` holds both parts of a backward that was split.
+    """
+
+    microbatch: int
+    forward_busy_seconds: float
+    forward_idle_before_seconds: float
+    backward_busy_seconds: float
+    backward_idle_before_seconds: float
+
+
+class Chunk(NamedTuple):
+    """One chunk of work of one rank; `began_seconds` since that rank entered its schedule."""
+
+    microbatch: int
+    work: str
+    began_seconds: float
+    seconds: float
+    blocked_seconds: float
+    idle_before_seconds: float
+
+
+class StageTimes(NamedTuple):
+    """One stage as the schedule counts them: seconds in the step, mean of its ranks.
+
+    `bubble_ratio` is idle over idle and busy, None where there was neither. `chunks` are those of
+    `rank`, its first.
+    """
+
+    stage: int
+    ranks: int
+    busy_seconds: float
+    blocked_seconds: float
+    idle_seconds: float
+    bubble_ratio: float | None
+    microbatches: tuple[Cell, ...]
+    rank: int
+    chunks: tuple[Chunk, ...]
+
+
+class Timetable(NamedTuple):
+    """The stages in one step, and of how many ranks that is known; `left_out` counts cells."""
+
+    step: int
+    ranks: int
+    stages: tuple[StageTimes, ...]
+    left_out: int
+
+
+class _Rows(NamedTuple):
+    """Rows of whole ranks in the order of their work, and what follows from it."""
+
+    rows: Rows
+    stage: Vector
+    idle_ns: Vector
+    spent_ns: Vector
+    began_ns: Vector
+    """Since the rank entered the schedule."""
+
+
+def timetable(rows: Rows) -> Timetable | None:
+    """Lay out rows of one step (`microbatches.CHUNK`), in any order.
+
+    A rank counts whose rows are all there and can be true; None where there is no such rank.
+    """
+    known = _whole(_distinct(rows))
+    work = known.rows["phase"] != _CALL
+    if not work.any():
+        return None
+    numbers = np.unique(known.stage[work]).tolist()
+    most = max(1, MAX_CELLS // len(numbers))
+    stages, left_out = [], 0
+    for number in numbers:
+        mine = known.stage == number
+        stage, beyond = _stage(number, _Rows(*(column[mine] for column in known)), most)
+        stages.append(stage)
+        left_out += beyond
+    ranks = len(np.unique(known.rows["rank"]))
+    return Timetable(int(known.rows["step"][0]), ranks, tuple(stages), left_out)
+
+
+def _distinct(rows: Rows) -> Rows:
+    """Rows by rank and index, each once; a rank that tells two things of one index is left out."""
+    order = np.lexsort((rows["index"], rows["rank"]))
+    rows = rows[order]
+    same = (rows["rank"][1:] == rows["rank"][:-1]) & (rows["index"][1:] == rows["index"][:-1])
+    at = np.flatnonzero(same)
+    contradictory = rows["rank"][at[rows[at] != rows[at + 1]]]
+    first = np.concatenate([np.ones(min(1, len(rows)), dtype=bool), ~same])
+    distinct: Rows = rows[first & ~np.isin(rows["rank"], contradictory)]
+    return distinct
+
+
+def _whole(rows: Rows) -> _Rows:
+    """The ranks of which every row is there and possible; `rows` by rank and index."""
+    count = len(rows)
+    opens = np.diff(rows["rank"], prepend=rows["rank"][:1] - 1) != 0
+    firsts = np.flatnonzero(opens)
+    sizes = np.diff(np.append(firsts, count))
+    is_call = rows["phase"] == _CALL
+    began, ended = rows["began_ns"], rows["ended_ns"]
+    call = _call_around(is_call)
+    follows_chunk = ~opens & ~np.roll(is_call, 1)
+    since = np.where(follows_chunk, np.roll(ended, 1), began[call])
+    idle = np.where(is_call, ended, began) - since
+    spent = ended - began
+    bad = (rows["index"] != np.arange(count) - np.repeat(firsts, sizes)) | ~_possible(rows)
+    bad |= (idle < 0) | (idle > MAX_DURATION_NS) | (is_call & ~follows_chunk)
+    bad |= (np.append(opens[1:], True)[:count]) & ~is_call
+    if count:
+        bad = np.repeat(np.logical_or.reduceat(bad, firsts), sizes)
+    stage = np.where(is_call, np.roll(rows["stage"], 1), rows["stage"]).astype(np.int64)
+    entered = np.repeat(began[call[firsts]], sizes)
+    return _Rows(*(each[~bad] for each in (rows, stage, idle, spent, began - entered)))
+
+
+def _call_around(is_call: Mask) -> Vector:
+    """For each row the position of the first call at or after it; the last row if there is none."""
+    count = len(is_call)
+    at = np.where(is_call, np.arange(count), max(0, count - 1))
+    nearest: Vector = np.minimum.accumulate(at[::-1])[::-1]
+    return nearest
+
+
+def _possible(rows: Rows) -> Mask:
+    """Rows whose numbers can be true, each for itself."""
+    began, ended = rows["began_ns"], rows["ended_ns"]
+    work = np.isin(rows["phase"], (_FORWARD, _BACKWARD)) & (rows["stage"] < MAX_STAGES)
+    possible: Mask = (work | (rows["phase"] == _CALL)) & (began >= 0) & (began <= ended)
+    possible &= ended - began <= MAX_DURATION_NS
+    possible &= (rows["blocked_ns"] >= 0) & (rows["blocked_ns"] <= ended - began)
+    return possible
+
+
+def _stage(number: int, known: _Rows, most: int) -> tuple[StageTimes, int]:
+    """One stage from its rows, with at most `most` of its microbatches; how many are left out."""
+    rows = known.rows
+    work = rows["phase"] != _CALL
+    ranks = np.unique(rows["rank"])
+    blocked = int(rows["blocked_ns"][work].sum())
+    busy = int(known.spent_ns[work].sum()) - blocked
+    idle = int(known.idle_ns.sum())
+    cells = _cells(_Rows(*(column[work] for column in known)), len(ranks))
+    shown = work & (rows["rank"] == ranks[0])
+    drawn = _Rows(*(column[shown][: _CHUNKS_PER_CELL * most] for column in known))
+    per_rank = len(ranks) * NANOSECONDS
+    stage = StageTimes(
+        number,
+        len(ranks),
+        busy / per_rank,
+        blocked / per_rank,
+        idle / per_rank,
+        idle / (idle + busy) if idle + busy else None,
+        tuple(cells[:most]),
+        int(ranks[0]),
+        tuple(_chunk(drawn, at) for at in range(len(drawn.rows))),
+    )
+    return stage, max(0, len(cells) - most)
+
+
+def _cells(known: _Rows, ranks: int) -> list[Cell]:
+    """The microbatches of one stage from its chunks."""
+    numbers, at = np.unique(known.rows["microbatch"], return_inverse=True)
+    columns = []
+    for phase in (_FORWARD, _BACKWARD):
+        mine = known.rows["phase"] == phase
+        seen = np.bincount(at[mine], minlength=len(numbers)) > 0
+        for spent in (known.spent_ns - known.rows["blocked_ns"], known.idle_ns):
+            sums = np.bincount(at[mine], weights=spent[mine], minlength=len(numbers))
+            columns.append(np.where(seen, sums / ranks / NANOSECONDS, math.nan).tolist())
+    return [Cell(*cell) for cell in zip(numbers.tolist(), *columns, strict=True)]
+
+
+def _chunk(known: _Rows, at: int) -> Chunk:
+    row = known.rows[at]
+    backward = "weight gradient" if row["weight_only"] else "backward"
+    return Chunk(
+        int(row["microbatch"]),
+        "forward" if row["phase"] == _FORWARD else backward,
+        float(known.began_ns[at]) / NANOSECONDS,
+        float(known.spent_ns[at]) / NANOSECONDS,
+        float(row["blocked_ns"]) / NANOSECONDS,
+        float(known.idle_ns[at]) / NANOSECONDS,
+    )

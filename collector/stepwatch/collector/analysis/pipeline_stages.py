@@ -1,0 +1,160 @@
+"""Pipeline stages over a window: how busy each is, how unequal they are, which one sets the pace.
+
+Shares are of the step without checkpoint and evaluation. Busy is the rank's own work in any phase;
+the bubble is everything else, so it holds the waits for neighbours and the exposed collectives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.records import StepFlag
+
+WORK = ("data", "forward", "backward", "optimizer", "other")
+"""Phases that are a rank's own work."""
+STAGE_WORK = ("forward", "backward")
+"""Phases that differ with the layers of a stage."""
+
+Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+MAX_STAGES = 256
+"""Beyond any pipeline that is run; more are taken for a mistake."""
+
+
+class Schedule(NamedTuple):
+    """The pipeline schedule of an attempt; `ideal_bubble_ratio` is what it cannot avoid.
+
+    None where the schedule tells no order.
+    """
+
+    name: str
+    ideal_bubble_ratio: float | None
+
+
+def schedule_of(row: np.void) -> Schedule:
+    """What a LIFECYCLE row of a schedule tells: its name, and its ideal bubble in millionths."""
+    ideal = int(row["value"]) / 1e6
+    name = bytes(row["text"]).decode("utf-8", "replace")
+    return Schedule(name, ideal if 0.0 <= ideal < 1.0 else None)
+
+
+class Stage(NamedTuple):
+    """One stage: ratios of its ranks' step time.
+
+    `work_seconds` is the forward and backward per step of its usual rank, the low median.
+    """
+
+    stage: int
+    ranks: int
+    busy_ratio: float
+    pipeline_wait_ratio: float
+    collective_ratio: float
+    bubble_ratio: float
+    work_seconds: float
+
+
+class Pipeline(NamedTuple):
+    """The stages, the one whose work takes longest, and in which share of the steps it does.
+
+    `bubble_ratio` is the share of the time in forward, backward and waits for neighbours that was
+    such a wait: what a schedule's ideal compares with. `imbalance_ratio` is the limiting stage's
+    work over the mean of all stages: 1 is balanced.
+    """
+
+    stages: tuple[Stage, ...]
+    bubble_ratio: float | None
+    imbalance_ratio: float | None
+    limiting_stage: int | None
+    limiting_ratio: float | None
+
+
+def own_work(window: Window, phases: tuple[str, ...] = WORK) -> Plane:
+    """Seconds (steps, ranks) of a rank's own work; NaN where nothing was received."""
+    total: Plane = np.sum([window.planes[name] for name in phases], axis=0, dtype=np.float64)
+    return total
+
+
+def complete_steps(window: Window) -> Window:
+    """The steps that every rank reported, without first steps."""
+    usable = ~np.isnan(window.planes["duration"]).any(axis=1)
+    usable &= ~(window.flags & StepFlag.FIRST).any(axis=1)
+    return Window(
+        window.steps[usable],
+        {name: plane[usable] for name, plane in window.planes.items()},
+        window.flags[usable],
+        window.stage,
+    )
+
+
+def known_stages(window: Window) -> list[int]:
+    """Stage numbers in rising order; none where the stage of a rank is unknown."""
+    numbers: list[int] = np.unique(window.stage).tolist()
+    return numbers if numbers and numbers[0] >= 0 and len(numbers) <= MAX_STAGES else []
+
+
+def stage_work(work: Plane, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Plane:
+    """Low median (steps, stages) over the ranks of each stage, stages in rising order.
+
+    Low, because of two ranks the slow one must not be half of what counts as usual.
+    """
+    columns = []
+    for number in np.unique(stage):
+        own = work[:, stage == number]
+        middle = (own.shape[1] - 1) // 2
+        columns.append(np.partition(own, middle, axis=1)[:, middle])
+    return np.stack(columns, axis=1)
+
+
+def pipeline(window: Window) -> Pipeline | None:
+    """Compare the stages over complete steps.
+
+    None where there is no complete step, the stage of a rank is unknown, or there is one stage.
+    """
+    window = complete_steps(window)
+    numbers = known_stages(window)
+    if not len(window.steps) or len(numbers) < 2:
+        return None
+    work = stage_work(own_work(window, STAGE_WORK), window.stage)
+    means = work.mean(axis=0)
+    stages = tuple(
+        _stage(window, number, seconds)
+        for number, seconds in zip(numbers, means.tolist(), strict=True)
+    )
+    if means.mean() <= 0:
+        return Pipeline(stages, None, None, None, None)
+    slowest = int(np.argmax(means))
+    ratio = float((work.argmax(axis=1) == slowest).mean())
+    imbalance = float(means.max() / means.mean())
+    return Pipeline(stages, bubble_ratio(window), imbalance, numbers[slowest], ratio)
+
+
+def bubble_ratio(window: Window) -> float | None:
+    """Share of the ranks' time in the pipeline that they waited for neighbours; None without any.
+
+    Exposed collectives are neither work nor bubble.
+    """
+    waited = float(window.planes["pipeline_wait"].sum(dtype=np.float64))
+    inside = waited + float(own_work(window, STAGE_WORK).sum())
+    return waited / inside if inside > 0 else None
+
+
+def _stage(window: Window, number: int, work_seconds: float) -> Stage:
+    members = window.stage == number
+    pauses = window.planes["checkpoint"] + window.planes["eval"]
+    total = float((window.planes["duration"] - pauses)[:, members].sum(dtype=np.float64))
+
+    def ratio(plane: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> float:
+        return float(plane[:, members].sum(dtype=np.float64)) / total if total > 0 else 0.0
+
+    busy = ratio(own_work(window))
+    return Stage(
+        number,
+        int(members.sum()),
+        busy,
+        ratio(window.planes["pipeline_wait"]),
+        ratio(window.planes["collective"]),
+        1.0 - busy,
+        work_seconds,
+    )

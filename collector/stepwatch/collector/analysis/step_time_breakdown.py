@@ -1,0 +1,104 @@
+"""Step anatomy: where the time of a window's steps went, in parts that add up to the steps.
+
+The hooks book every nanosecond of a step to one phase, to collectives or to pipeline waits. Here
+the exposed collectives are divided further: transfer, and wait for others. The records of single
+collectives give the ratio, the step's own record the time, so that the sum holds even where calls
+overlap and their own times do not add up.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.collective_timing import Waits
+from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.records import PHASE_NAMES, Op
+
+Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+
+UNACCOUNTED = "unaccounted"
+PARTS = (
+    *PHASE_NAMES,
+    "transfer",
+    "wait_for_others",
+    "collective_unsplit",
+    "pipeline_wait",
+    UNACCOUNTED,
+)
+"""What a step divides into; `unaccounted` is what the record's own parts leave open."""
+
+
+class Anatomy(NamedTuple):
+    """Means over `rank_steps` reported (rank, step) cells of `steps` steps.
+
+    `seconds` maps each of `PARTS` to seconds per step; they add up to `step_seconds`.
+    """
+
+    steps: int
+    rank_steps: int
+    step_seconds: float
+    seconds: dict[str, float]
+
+
+class Exposed(NamedTuple):
+    """Exposed collective time in planes (steps, ranks) of seconds, NaN where not told apart."""
+
+    transfer: Plane
+    wait: Plane
+
+
+def exposed(window: Window, found: Waits) -> Exposed:
+    """Divide each rank's exposed collective time into transfer and wait for others.
+
+    A cell with a collective that cannot be told apart is NaN in both; one without any time blocked
+    is 0 in both.
+    """
+    collective = window.planes["collective"].astype(np.float64)
+    blocked, transfer = _sums(window, found)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(blocked > 0, transfer / blocked, np.nan)
+    ratio[collective == 0] = 0.0
+    return Exposed(collective * ratio, collective * (1.0 - ratio))
+
+
+def anatomy(window: Window, split: Exposed) -> Anatomy | None:
+    """Divide the steps of `window`; None where no step was reported."""
+    known = ~np.isnan(window.planes["duration"])
+    cells = int(known.sum())
+    if not cells:
+        return None
+
+    def mean(plane: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> float:
+        return float(plane[known].sum(dtype=np.float64)) / cells
+
+    unsplit = np.where(np.isnan(split.transfer), window.planes["collective"], 0.0)
+    seconds = {name: mean(window.planes[name]) for name in PHASE_NAMES}
+    seconds["transfer"] = mean(np.nan_to_num(split.transfer))
+    seconds["wait_for_others"] = mean(np.nan_to_num(split.wait))
+    seconds["collective_unsplit"] = mean(unsplit)
+    seconds["pipeline_wait"] = mean(window.planes["pipeline_wait"])
+    duration = mean(window.planes["duration"])
+    seconds[UNACCOUNTED] = duration - sum(seconds.values())
+    return Anatomy(len(window.steps), cells, duration, seconds)
+
+
+def _sums(window: Window, found: Waits) -> tuple[Plane, Plane]:
+    """Blocked and transfer seconds (steps, ranks) that the records of collectives tell.
+
+    Sends and receives are left out: the hooks count their time as pipeline wait.
+    """
+    shape = window.planes["duration"].shape
+    rows = found.rows
+    index = np.searchsorted(window.steps, rows["step"])
+    inside = (index < len(window.steps)) & (rows["rank"] < shape[1])
+    inside &= ~np.isin(rows["op"], (Op.SEND, Op.RECV))
+    inside[inside] &= window.steps[index[inside]] == rows["step"][inside]
+    at = index[inside] * shape[1] + rows["rank"][inside]
+
+    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Plane:
+        sums = np.bincount(at, weights=values[inside], minlength=shape[0] * shape[1])
+        return sums.astype(np.float64).reshape(shape)
+
+    return plane(rows["exposed"]), plane(found.transfer)

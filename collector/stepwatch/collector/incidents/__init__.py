@@ -1,0 +1,1 @@
+"""Findings grouped under one cause, with a life."""

@@ -1,0 +1,218 @@
+"""From a finding and the facts of its node to why: cause, words and evidence. Pure."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.state.node_facts import Neighbour, View
+from stepwatch.collector.state.readings import Values
+from stepwatch.signals.names import Cause
+
+NODE, RANK, DEVICE = "node", "rank", "device"
+OPEN_CAUSES = frozenset(
+    {
+        Cause.UNKNOWN,
+        Cause.SLOW_COMPUTE,
+        Cause.SLOW_DATA,
+        Cause.CPU_CONTENTION,
+        Cause.SLOW_TRANSFER,
+        Cause.SLOW_STORAGE,
+        Cause.INTERPRETER_BLOCKED,
+        Cause.NOT_ARRIVED,
+    }
+)
+"""What a detector says when it knows what happens but not why; other causes stay as they are."""
+MAX_EVIDENCE = 8
+NEIGHBOUR_CPU_RATIO = 0.2
+"""A neighbour that uses less than a fifth of a CPU is not what a rank waits for."""
+
+
+class Rule(NamedTuple):
+    """One fact that may be a cause; see `causes.toml`."""
+
+    cause: Cause
+    fact: str
+    scope: str
+    least: float
+    over_usual: float
+    fits: tuple[str, ...]
+    words: str
+    only_if_named: bool = False
+
+
+class Measured(NamedTuple):
+    """A fact of one finding's rank or node, and what is usual; NaN is unknown."""
+
+    rule: Rule
+    value: float
+    usual: float
+    shared: bool
+
+    @property
+    def known(self) -> bool:
+        """Whether it can be judged: there is a value, and something to hold it against."""
+        return not (math.isnan(self.value) or math.isnan(self.usual))
+
+    @property
+    def abnormal(self) -> bool:
+        """Whether it explains something."""
+        rule = self.rule
+        beyond = self.value >= rule.least and self.value >= rule.over_usual * self.usual
+        return self.known and beyond and not self.shared
+
+
+def _load() -> tuple[Rule, ...]:
+    text = resources.files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
+    return tuple(
+        Rule(**{**item, "cause": Cause(item["cause"]), "fits": tuple(item["fits"])})
+        for item in tomllib.loads(text)["rule"]
+    )
+
+
+RULES = _load()
+
+
+def explain(finding: Finding, view: View, troubled: frozenset[int] = frozenset()) -> Finding:
+    """`finding` with the cause that the facts give it, "because ..." in its summary, and rows.
+
+    `troubled` are ranks with findings of their own: they are nobody's healthy peers. A finding that
+    no fact explains keeps its cause and says that the facts are normal, or that they are unknown.
+    """
+    rules = [rule for rule in RULES if _fits(rule, finding)]
+    if not rules or finding.cause not in OPEN_CAUSES:
+        return finding
+    measured = [_measure(rule, finding, view, troubled) for rule in rules]
+    reasons = [item for item in measured if item.abnormal and _allowed(item.rule, finding)]
+    named = _neighbour(finding, view)
+    if reasons:
+        first = reasons[0]
+        because = f", because {first.rule.words}{_culprit(first.rule, named)}"
+        cause, shown = first.rule.cause, reasons
+    elif finding.cause is Cause.CPU_CONTENTION:
+        because = f", because it is ready to run and gets no CPU{_culprit(None, named)}"
+        cause, shown = finding.cause, measured
+    else:
+        because, cause, shown = _nothing(measured, view), finding.cause, measured
+    rows = [_evidence(item) for item in shown if not math.isnan(item.value)][:MAX_EVIDENCE]
+    if cause is Cause.CPU_CONTENTION and named is not None:
+        rows.append(_neighbour_evidence(named))
+    known = {item.name for item in finding.evidence}
+    rows = [row for row in rows if row.name not in known]
+    return finding._replace(
+        cause=cause,
+        summary=finding.summary + because,
+        evidence=(*finding.evidence, *rows),
+    )
+
+
+def _fits(rule: Rule, finding: Finding) -> bool:
+    kind = finding.kind.value
+    return kind in rule.fits or f"{kind}:{finding.phase}" in rule.fits
+
+
+def _allowed(rule: Rule, finding: Finding) -> bool:
+    return not rule.only_if_named or finding.cause is rule.cause
+
+
+def _measure(rule: Rule, finding: Finding, view: View, troubled: frozenset[int]) -> Measured:
+    now, before = view.now[rule.fact], view.before[rule.fact]
+    at, shared = _place(rule, finding, view, now)
+    if at < 0:
+        return Measured(rule, math.nan, math.nan, shared)
+    others = np.ones(len(now), dtype=np.bool_)
+    others[at] = False
+    if rule.scope == NODE:
+        sick = [int(view.node_at[rank]) for rank in troubled if rank < len(view.node_at)]
+    else:
+        sick = [rank for rank in troubled if rank < len(now)]
+    others[[number for number in sick if number >= 0]] = False
+    usual = _median(now[others]) if finding.rank >= 0 else math.nan
+    if math.isnan(usual):
+        usual = float(before[at])
+    return Measured(rule, float(now[at]), usual, shared)
+
+
+def _place(rule: Rule, finding: Finding, view: View, now: Values) -> tuple[int, bool]:
+    """Index of the rank or node to look at, -1 if there is none, and whether its facts are shared.
+
+    Where no rank stands out, the worst node is looked at: it is held against its own past.
+    """
+    rank = finding.rank
+    if rule.scope != NODE:
+        return (rank if 0 <= rank < len(now) else -1), False
+    if 0 <= rank < len(view.node_at):
+        used = np.unique(view.node_at[view.node_at >= 0])
+        return int(view.node_at[rank]), len(used) < 2 and len(view.node_at) > 1
+    if finding.node in view.nodes:
+        return view.nodes.index(finding.node), False
+    return (int(np.nanargmax(now)) if np.isfinite(now).any() else -1), False
+
+
+def _median(values: Values) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
+def _nothing(measured: list[Measured], view: View) -> str:
+    """What to say when no fact explains it: normal, or unknown, and never one for the other."""
+    judged = [item for item in measured if item.rule.scope != DEVICE or view.devices_read]
+    unknown = sorted({item.rule.cause.value for item in judged if not item.known})
+    if len(unknown) == len({item.rule.cause for item in judged}):
+        return "; node facts unknown"
+    if unknown:
+        return f"; the node facts that are known are normal; unknown: {', '.join(unknown)}"
+    if any(item.shared and item.value >= item.rule.least for item in measured):
+        return "; the facts of its rank are normal, its node's are shared by all ranks"
+    return "; node facts are normal"
+
+
+def _neighbour(finding: Finding, view: View) -> Neighbour | None:
+    if not 0 <= finding.rank < len(view.node_at):
+        return None
+    at = int(view.node_at[finding.rank])
+    found = view.neighbours[at] if at >= 0 else None
+    return found if found is not None and found.cpu_ratio >= NEIGHBOUR_CPU_RATIO else None
+
+
+def _culprit(rule: Rule | None, neighbour: Neighbour | None) -> str:
+    if neighbour is None or (rule is not None and rule.cause is not Cause.CPU_CONTENTION):
+        return ""
+    return f": {neighbour.name} (pid {neighbour.pid}) uses {neighbour.cpu_ratio:.1f} CPUs beside it"
+
+
+_NAMES = {
+    "cpu_steal_ratio": ("CPU stolen by the hypervisor", "ratio"),
+    "memory_pressure_ratio": ("memory pressure", "ratio"),
+    "io_pressure_ratio": ("storage pressure", "ratio"),
+    "nic_errors_per_second": ("network interface errors and drops", "per second"),
+    "tcp_retransmit_ratio": ("TCP segments sent again", "ratio"),
+    "run_queue_ratio": ("time on the run queue", "ratio"),
+    "major_faults_per_second": ("page faults that wait for a disk", "per second"),
+    "thermal_ratio": ("device throttled by heat", "ratio"),
+    "power_cap_ratio": ("device at its power limit", "ratio"),
+    "clock_loss_ratio": ("device clock below its maximum", "ratio"),
+    "ecc_uncorrected_per_second": ("uncorrected memory errors", "per second"),
+    "xid_per_second": ("XID errors", "per second"),
+    "lost_ratio": ("device lost", "ratio"),
+}
+
+
+def _evidence(item: Measured) -> Evidence:
+    name, unit = _NAMES[item.rule.fact]
+    if math.isnan(item.usual):
+        against = "usual value unknown"
+    else:
+        usual = f"{item.usual:.0%}" if unit == "ratio" else f"{item.usual:.2f}"
+        against = f"usual {usual}{', shared by all ranks' if item.shared else ''}"
+    return Evidence(name, item.value, unit, against)
+
+
+def _neighbour_evidence(neighbour: Neighbour) -> Evidence:
+    name = f"neighbour {neighbour.name}, pid {neighbour.pid}"
+    return Evidence(name, neighbour.cpu_ratio, "CPUs", "the busiest process that is no rank")

@@ -1,0 +1,213 @@
+"""Groups findings under their causes. Pure: neither the order of findings nor time matters.
+
+Each finding looks for the one that explains it (`join.toml`); the end of that chain is its cause.
+Rules between kinds form no cycle, and within a kind a finding is only explained by one that stands
+before it (`_precedence`), so every chain ends.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import NamedTuple
+
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.signals.names import Cause, FindingKind
+
+SAME_RANK, SAME_RANK_OR_NONE, SAME_NODE, ANYWHERE = (
+    "same rank",
+    "same rank or none",
+    "same node",
+    "anywhere",
+)
+
+
+class Rule(NamedTuple):
+    """A finding of kind `cause` explains one of `symptoms`; see `join.toml` for the rest."""
+
+    cause: FindingKind
+    symptoms: frozenset[FindingKind]
+    where: str
+    because: frozenset[Cause] = frozenset()
+    of: frozenset[Cause] = frozenset()
+    not_of: frozenset[Cause] = frozenset()
+    phase: str = ""
+    same_cause: bool = False
+    later: bool = False
+
+
+class Group(NamedTuple):
+    """A cause and its symptoms; `seen` is False where the cause is only remembered."""
+
+    cause: Finding
+    symptoms: tuple[Finding, ...]
+    seen: bool = True
+
+
+class _Suspect(NamedTuple):
+    finding: Finding
+    node: str
+    seen: bool
+
+
+Identity = tuple[FindingKind, int, str]
+_Places = dict[tuple[FindingKind, str, int | str], list[int]]
+
+
+def _load() -> tuple[tuple[Rule, ...], int]:
+    text = resources.files(__package__).joinpath("grouping.toml").read_text(encoding="utf-8")
+    document = tomllib.loads(text)
+    rules = tuple(
+        Rule(
+            FindingKind(item["cause"]),
+            frozenset(map(FindingKind, item["symptoms"])),
+            item["where"],
+            frozenset(map(Cause, item.get("because", ()))),
+            frozenset(map(Cause, item.get("of", ()))),
+            frozenset(map(Cause, item.get("not_of", ()))),
+            item.get("phase", ""),
+            item.get("same_cause", False),
+            item.get("later", False),
+        )
+        for item in document["rule"]
+    )
+    return rules, int(document["slack_steps"])
+
+
+RULES, SLACK_STEPS = _load()
+
+
+def join(
+    findings: Iterable[Finding],
+    remembered: Iterable[Finding] = (),
+    nodes: Mapping[int, str] | None = None,
+    open_since: Mapping[Identity, float] | None = None,
+) -> list[Group]:
+    """One group per cause; every finding is in exactly one, as its cause or as a symptom.
+
+    `remembered` are causes of open incidents that no detector speaks of just now: they go on
+    explaining what they explain, and are explained themselves by a finding, never by each other;
+    those without symptoms are left out. `nodes` names the node of each rank. `open_since` says
+    which findings are causes of open incidents: between equals they stay the cause.
+    """
+    nodes, since = nodes or {}, open_since or {}
+    suspects = [
+        _Suspect(finding, finding.node or nodes.get(finding.rank, ""), seen)
+        for found, seen in ((findings, True), (remembered, False))
+        for finding in found
+    ]
+    suspects.sort(key=lambda item: (not item.seen, _precedence(item.finding, since)))
+    places = _places(suspects)
+    parents = [_parent(at, suspects, places) for at in range(len(suspects))]
+    symptoms: dict[int, list[Finding]] = defaultdict(list)
+    for at, item in enumerate(suspects):
+        root = _end(at, parents)
+        if root != at:
+            symptoms[root].append(item.finding)
+    return [
+        Group(item.finding, tuple(symptoms[at]), item.seen)
+        for at, item in enumerate(suspects)
+        if parents[at] is None and (item.seen or symptoms[at])
+    ]
+
+
+def identity(finding: Finding) -> Identity:
+    """What makes two findings of one attempt the same trouble."""
+    return finding.kind, finding.rank, finding.subject
+
+
+def _precedence(finding: Finding, open_since: Mapping[Identity, float]) -> tuple[str | float, ...]:
+    """Order of findings of one kind: what began first stands first.
+
+    Of stragglers the one already named, then the one that costs most: several that began together
+    are found a few steps apart.
+    """
+    straggler = finding.kind is FindingKind.STRAGGLER
+    return (
+        finding.kind.value,
+        0 if straggler else finding.began_step,
+        open_since.get(identity(finding), math.inf),
+        -_known(finding.lost_ratio),
+        -_known(finding.severity),
+        finding.rank,
+        finding.subject,
+        finding.phase,
+        finding.cause,
+        finding.began_step,
+        finding.summary,
+    )
+
+
+def _known(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
+
+
+def _places(suspects: list[_Suspect]) -> _Places:
+    """Positions of suspects by kind and by where they are, in order of precedence."""
+    places: _Places = defaultdict(list)
+    for at, item in enumerate(suspects):
+        kind = item.finding.kind
+        places[kind, ANYWHERE, ""].append(at)
+        if item.finding.rank >= 0:
+            places[kind, SAME_RANK, item.finding.rank].append(at)
+        if item.node:
+            places[kind, SAME_NODE, item.node].append(at)
+    return places
+
+
+def _parent(at: int, suspects: list[_Suspect], places: _Places) -> int | None:
+    """Position of the finding that explains this one."""
+    item = suspects[at]
+    for rule in RULES:
+        if item.finding.kind not in rule.symptoms or not _may_be(item.finding, rule):
+            continue
+        for other in _near(item, rule, places):
+            if other != at and _explains(other, at, suspects, rule):
+                return other
+    return None
+
+
+def _may_be(finding: Finding, rule: Rule) -> bool:
+    return finding.cause not in rule.not_of and (not rule.of or finding.cause in rule.of)
+
+
+def _near(item: _Suspect, rule: Rule, places: _Places) -> list[int]:
+    where, rank = rule.where, item.finding.rank
+    if where == SAME_NODE:
+        return places.get((rule.cause, SAME_NODE, item.node), []) if item.node else []
+    if where == ANYWHERE or (where == SAME_RANK_OR_NONE and rank < 0):
+        return places.get((rule.cause, ANYWHERE, ""), [])
+    return places.get((rule.cause, SAME_RANK, rank), [])
+
+
+def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> bool:
+    cause, symptom = suspects[above].finding, suspects[below].finding
+    if not (suspects[above].seen or suspects[below].seen):
+        return False
+    if cause.kind is symptom.kind and not above < below:
+        return False
+    if rule.because and cause.cause not in rule.because:
+        return False
+    if rule.same_cause and cause.cause is not symptom.cause:
+        return False
+    if rule.phase and cause.phase != rule.phase:
+        return False
+    return _in_time(cause.began_step, symptom.began_step, rule.later)
+
+
+def _in_time(cause_step: int, symptom_step: int, later: bool) -> bool:
+    """Whether a cause that began then can have this symptom; an unknown step (below 0) can."""
+    if cause_step < 0 or symptom_step < 0:
+        return True
+    return cause_step <= symptom_step + (0 if later else SLACK_STEPS)
+
+
+def _end(at: int, parents: list[int | None]) -> int:
+    """The end of the chain that begins at `at`."""
+    above = parents[at]
+    while above is not None:
+        at, above = above, parents[above]
+    return at

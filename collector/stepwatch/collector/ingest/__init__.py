@@ -1,0 +1,1 @@
+"""Segments arrive, are validated and stored."""

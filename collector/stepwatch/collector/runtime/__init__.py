@@ -1,0 +1,1 @@
+"""The collector as a process: evaluation of jobs in a loop."""

@@ -1,0 +1,206 @@
+"""One evaluation of a job: slices, SLO judgements, findings, incidents, and one write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from stepwatch.collector.analysis.class_throughput import Paces
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.findings import ENDED_KINDS, Scene, find, find_ended
+from stepwatch.collector.findings.hang import still_seconds
+from stepwatch.collector.incidents.lifecycle import Incident, Moment, advance, incident_from
+from stepwatch.collector.slo import slices as sli
+from stepwatch.collector.slo.objectives import Judgement, Slo, judge
+from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.store import Store
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.names import FindingKind
+
+ABANDONED_SECONDS = 24 * 3600.0
+"""Silence after which a job that never said its end is no longer expected to run."""
+FROZEN_AFTER_SECONDS = 3.0
+"""A node's silence after which incidents about ranks stay as they are: agents send every second."""
+ENDED_GRACE_SECONDS = 10.0
+"""After its end a job is judged a little longer: the last segments may still be on their way."""
+CLOCK_SET_SECONDS = 1.0
+"""A wall clock that runs so far from the monotonic one between two evaluations was set."""
+
+
+@dataclass
+class Verdicts:
+    """What the newest evaluations said about one job."""
+
+    judgements: list[Judgement] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    incidents: dict[str, Incident] = field(default_factory=dict)
+    slices: dict[str, dict[int, sli.Slice]] = field(default_factory=dict)
+    still_seconds: float = math.nan
+    clocks: tuple[float, float] | None = None
+    """Wall and monotonic seconds of the newest evaluation."""
+    failed_at: float = math.nan
+    """When the newest attempt was first heard to have failed on all ranks, Unix seconds; NaN while
+    it has not, or ended in another way."""
+    settled_at: float = 0.0
+    """`received_s` of the attempt when the job was judged for the last time; 0 while it runs."""
+
+    def open_incidents(self) -> list[Incident]:
+        """Incidents that are open."""
+        return [incident for incident in self.incidents.values() if incident.state == "open"]
+
+
+class Evaluator:
+    """Judges jobs and remembers what it said; `verdicts` maps a job to its newest verdicts."""
+
+    def __init__(self, store: Store, slos: list[Slo], clock: Clock) -> None:
+        self.verdicts: dict[str, Verdicts] = {}
+        self._store = store
+        self._slos = slos
+        self._clock = clock
+        self._paces = Paces()
+
+    def restore(self, job: LiveJob) -> None:
+        """Take up the incidents and slices of an earlier collector, and judge from them."""
+        self._paces.keep(job)
+        verdicts = self.verdicts[job.name] = Verdicts()
+        for document in self._store.incidents(job.name):
+            incident = incident_from(document)
+            verdicts.incidents[incident.id] = incident
+        for name in (sli.STEP_TIME, sli.GOODPUT):
+            slices = self._store.slices(job.name, name)
+            verdicts.slices[name] = {part.start_s: part for part in slices}
+        verdicts.judgements = self._judgements(job, verdicts)
+
+    def forget(self, job: str) -> None:
+        """Drop what was said about a job; the store keeps it."""
+        self.verdicts.pop(job, None)
+        self._paces.forget(job)
+
+    def evaluate(self, job: LiveJob) -> None:
+        """Judge one job now and write what changed, in one transaction."""
+        now = self._clock.wall_ns() / NANOSECONDS
+        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        attempt = job.current
+        abandoned = is_abandoned(attempt, now)
+        if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
+            return
+        changed = self._slices(job, verdicts)
+        ended = has_ended(attempt, now)
+        self._paces.keep(job)
+        scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS, self._paces, wall_s=now)
+        _follow_clock(verdicts, now, scene.now_s)
+        failed = [] if abandoned else find_ended(scene)
+        verdicts.findings = failed or ([] if ended else find(scene))
+        verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
+        verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
+        lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
+        frozen = lost or max(scene.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
+        moment = _moment(scene, frozen=frozen and not failed, ended=ended)
+        before, others = _of_failed_attempt(job, verdicts.incidents.values(), abandoned)
+        moved = advance(others, verdicts.findings, moment)
+        if before is not None:
+            earlier = Scene(job, scene.now_s, self._paces, wall_s=now, attempt=before)
+            known = [each for each in verdicts.incidents.values() if each not in others]
+            moment = _moment(earlier, frozen=False, ended=False)
+            moved += advance(known, find_ended(earlier), moment)
+        documents = [item.document() for item in moved]
+        self._store.save_evaluation(job.name, changed, documents)
+        # Only now: what could not be written must look changed again the next time.
+        for name, part in changed:
+            verdicts.slices.setdefault(name, {})[part.start_s] = part
+        verdicts.incidents.update((incident.id, incident) for incident in moved)
+        verdicts.judgements = self._judgements(job, verdicts)
+        if ended and now - job.received_s > ENDED_GRACE_SECONDS:
+            verdicts.settled_at = job.received_s
+
+    def _judgements(self, job: LiveJob, verdicts: Verdicts) -> list[Judgement]:
+        return [
+            judge(slo, _in_time_order(verdicts.slices.get(slo.sli, {})), job.newest_s)
+            for slo in self._slos
+        ]
+
+    def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, sli.Slice]]:
+        attempts = [(attempt, lost) for attempt, lost in job.ordered() if len(attempt.ledger)]
+        facts = [
+            attempt.ledger.facts(attempt.world, attempt.began_s, lost) for attempt, lost in attempts
+        ]
+        baselines = [attempt.ledger.baseline() for attempt, _ in attempts]
+        return [
+            (name, part)
+            for name, slices in (
+                (sli.STEP_TIME, sli.step_time_slices(facts, baselines)),
+                (sli.GOODPUT, sli.goodput_slices(facts)),
+            )
+            for part in sli.changed(verdicts.slices.get(name, {}), slices)
+        ]
+
+
+def _follow_clock(verdicts: Verdicts, wall_s: float, monotonic_s: float) -> None:
+    """Where the wall clock was set, open incidents were seen as long ago as before.
+
+    Without it an hour that never passed would cost device-seconds, or keep an incident open.
+    """
+    before, verdicts.clocks = verdicts.clocks, (wall_s, monotonic_s)
+    if before is None:
+        return
+    jump = (wall_s - before[0]) - (monotonic_s - before[1])
+    if abs(jump) < CLOCK_SET_SECONDS:
+        return
+    for incident in verdicts.open_incidents():
+        seen_at = incident.last_seen_at + jump
+        verdicts.incidents[incident.id] = replace(incident, last_seen_at=seen_at)
+
+
+def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
+    """Agents go on for a while after the failure, so the first time that was told counts."""
+    known = verdicts.failed_at
+    return job.current.received_s if math.isnan(known) else min(known, job.current.received_s)
+
+
+def _moment(scene: Scene, *, frozen: bool, ended: bool) -> Moment:
+    attempt = scene.attempt
+    return Moment(
+        scene.job.name,
+        attempt.number,
+        scene.wall_s,
+        attempt.newest_s or scene.wall_s,
+        {rank: view.node for rank, view in attempt.states.items()},
+        attempt.world,
+        frozen=frozen,
+        ended=ended,
+    )
+
+
+def _of_failed_attempt(
+    job: LiveJob, incidents: Iterable[Incident], abandoned: bool
+) -> tuple[Attempt | None, list[Incident]]:
+    """The attempt before the newest while that one makes no progress, None once the job is
+    abandoned; and the incidents that say nothing about why it failed."""
+    before = None if abandoned else job.before
+    others = [
+        incident
+        for incident in incidents
+        if before is None or incident.attempt != before.number or incident.kind not in ENDED_KINDS
+    ]
+    return before, others
+
+
+def has_ended(attempt: Attempt, now: float) -> bool:
+    """Whether nothing more is expected of the attempt."""
+    if attempt.finished or (attempt.failed and _all_gone(attempt)):
+        return True
+    return is_abandoned(attempt, now)
+
+
+def is_abandoned(attempt: Attempt, now: float) -> bool:
+    """Whether it has been silent for so long that nobody will come back to it."""
+    return now - attempt.received_s > ABANDONED_SECONDS
+
+
+def _all_gone(attempt: Attempt) -> bool:
+    return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
+
+
+def _in_time_order(slices: dict[int, sli.Slice]) -> list[sli.Slice]:
+    return [slices[start] for start in sorted(slices)]

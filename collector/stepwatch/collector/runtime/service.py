@@ -1,0 +1,153 @@
+"""A collector without its web face: ingest, live state, and the evaluation loop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import sqlalchemy as sa
+
+from stepwatch.collector.ingest.receive import Ingest, Verdict
+from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
+from stepwatch.collector.slo.objectives import default_slos
+from stepwatch.collector.state.job import Heard, LiveJob, LiveState
+from stepwatch.collector.store import Store
+from stepwatch.signals import wire
+from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
+from stepwatch.signals.errors import SegmentError, StoreError
+from stepwatch.signals.wire import Segment
+
+logger = logging.getLogger(__name__)
+
+MAX_RESTORED_JOBS = 200
+"""Jobs rebuilt at start-up, the newest written; the others stay in the store."""
+
+
+class Service:
+    """Holds everything a collector knows; safe to call from several threads.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self.evaluation_seconds = 0.0
+        self.evaluation_failures = 0
+        self.store = store
+        self._state = LiveState()
+        self._lock = threading.RLock()
+        self._evaluator = Evaluator(store, default_slos(), self.clock)
+        self._ingest = Ingest(store, self.clock, self._apply, self._lock)
+        self._stopping = threading.Event()
+        try:
+            for name in store.jobs(MAX_RESTORED_JOBS):
+                self._restore(name)
+                self._forget()
+        except sa.exc.SQLAlchemyError as error:
+            reason = getattr(error, "orig", None) or type(error).__name__
+            raise StoreError(
+                f"cannot read the store: {reason}; restore it from a copy, or pass another --store"
+            ) from error
+
+    def receive(self, body: bytes) -> list[Verdict]:
+        """Store the segments of a request body.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
+        """
+        return self._ingest.receive(body)
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While this is held nothing moves, so that an answer is of one moment."""
+        with self._lock:
+            yield
+
+    def segment_counts(self) -> Mapping[str, int]:
+        """Segments received, by verdict."""
+        return dict(self._ingest.counts)
+
+    def now(self) -> float:
+        """Unix seconds on the service's clock."""
+        return self.clock.wall_ns() / NANOSECONDS
+
+    @property
+    def jobs_forgotten(self) -> int:
+        """Jobs dropped from live state because there were too many; they stay in the store."""
+        return self._state.forgotten
+
+    def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
+        """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
+        with self._lock:
+            jobs = list(self._state.jobs.values())[::-1]
+            return [(job, self._verdicts(job.name)) for job in jobs], self.now()
+
+    def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
+        """One job with its verdicts; None where it is not in live state."""
+        with self._lock:
+            job = self._state.jobs.get(name)
+            return None if job is None else (job, self._verdicts(name))
+
+    def evaluate(self) -> None:
+        """Judge every job once; a job that cannot be judged is logged and counted."""
+        began = time.monotonic()
+        with self._lock:
+            jobs = list(self._state.jobs.values())
+        for job in jobs:
+            try:
+                with self._lock:
+                    if job.name in self._state.jobs:
+                        self._evaluator.evaluate(self._state.jobs[job.name])
+            except (sa.exc.SQLAlchemyError, ArithmeticError, LookupError, ValueError):
+                self.evaluation_failures += 1
+                logger.exception("cannot evaluate job %s", job.name)
+        self.evaluation_seconds = time.monotonic() - began
+
+    def run(self, interval_seconds: float = 1.0) -> None:
+        """Evaluate at the interval until `stop`."""
+        while not self._stopping.wait(interval_seconds):
+            self.evaluate()
+
+    def stop(self) -> None:
+        """End `run` after the evaluation in progress."""
+        self._stopping.set()
+
+    def _apply(self, segments: list[Segment], received_ns: int) -> None:
+        """Take in what was just stored; a job not in live state comes back with all its past."""
+        heard = Heard(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
+        returning = {segment.key.job for segment in segments} - self._state.jobs.keys()
+        for name in sorted(returning):
+            self._restore(name)
+        self._state.apply((item for item in segments if item.key.job not in returning), heard)
+        self._forget()
+
+    def _forget(self) -> None:
+        dropped = self._state.forget()
+        for name in dropped:
+            self._evaluator.forget(name)
+        if dropped:
+            logger.warning("too many jobs: %s is no longer judged", ", ".join(dropped[:20]))
+
+    def _verdicts(self, job: str) -> Verdicts:
+        return self._evaluator.verdicts.setdefault(job, Verdicts())
+
+    def _restore(self, name: str) -> None:
+        """Build a job anew from the store; after an error it is as if it had never been known."""
+        now = self.clock.monotonic_ns() / NANOSECONDS
+        try:
+            for payload, received_ns in self.store.segments(name):
+                try:
+                    segment = wire.decode(payload)
+                except SegmentError as error:
+                    logger.warning("a stored segment of %s is unreadable: %s", name, error)
+                    continue
+                self._state.apply([segment], Heard(received_ns / NANOSECONDS, now))
+            if name in self._state.jobs:
+                self._evaluator.restore(self._state.jobs[name])
+        except sa.exc.SQLAlchemyError:
+            self._state.jobs.pop(name, None)
+            raise

@@ -1,0 +1,1 @@
+"""SLIs, objectives and error budgets."""

@@ -1,0 +1,185 @@
+"""SLOs: a target over a window of slices, the state it is in, and the budget that is left."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from decimal import ROUND_FLOOR, Decimal
+from enum import Enum
+from importlib import resources
+from typing import Any, NamedTuple
+
+import yaml
+
+from stepwatch.collector.slo.slices import GOODPUT, SLICE_SECONDS, STEP_TIME, Slice
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.places import checked_name
+
+COVERAGE_FLOOR = Decimal("0.9")
+"""Below this share of expected records nothing is judged: an evaluation is frozen."""
+SHORT_WINDOW_SECONDS = 60
+MAX_WINDOW_SECONDS = 366 * 86_400
+LEAST_TOTAL = Decimal("60")
+"""Device-seconds before a state is called; less is `unknown`."""
+_MICROSECOND = Decimal("0.000001")
+_DURATION = re.compile(r"(\d+)([mhdw])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+class SloState(Enum):
+    """What an SLO says. `FROZEN` and `UNKNOWN` neither fire nor resolve anything."""
+
+    OK = "ok"
+    BURNING = "burning"
+    EXHAUSTED = "exhausted"
+    FROZEN = "frozen"
+    UNKNOWN = "unknown"
+
+
+class Slo(NamedTuple):
+    """An objective: `target` share of good device-seconds of `sli` over `window_seconds`."""
+
+    name: str
+    title: str
+    sli: str
+    target: Decimal
+    window_seconds: int
+
+
+class Judgement(NamedTuple):
+    """An SLO at one moment; ratios are None where nothing was counted.
+
+    `burn_rate` is over the short window: 1 spends the budget exactly within the SLO's window.
+    """
+
+    name: str
+    state: SloState
+    target: Decimal
+    ratio: Decimal | None
+    budget_remaining: Decimal | None
+    burn_rate: Decimal | None
+    coverage: Decimal | None
+
+
+def judge(slo: Slo, slices: list[Slice], now_s: float) -> Judgement:
+    """Judge `slo` from slices in time order, at Unix time `now_s`."""
+    good, total, coverage = _window(slices, now_s, slo.window_seconds)
+    if total == 0:
+        return Judgement(slo.name, SloState.UNKNOWN, slo.target, None, None, None, None)
+    ratio = good / total
+    allowed = (1 - slo.target) * total
+    remaining = 1 - (total - good) / allowed
+    short_good, short_total, short_coverage = _window(slices, now_s, SHORT_WINDOW_SECONDS)
+    burn = None
+    if short_total > 0:
+        burn = (1 - short_good / short_total) / (1 - slo.target)
+        coverage = short_coverage
+    if coverage is None or coverage < COVERAGE_FLOOR:
+        state = SloState.FROZEN
+    elif total < LEAST_TOTAL:
+        state = SloState.UNKNOWN
+    elif remaining <= 0:
+        state = SloState.EXHAUSTED
+    else:
+        state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
+    left = None if state is SloState.UNKNOWN else remaining
+    return Judgement(slo.name, state, slo.target, ratio, left, burn, coverage)
+
+
+def budget_words(remaining: Decimal | None) -> str:
+    """A budget as people read it: `40% left`, `all spent`, `spent 16x`, `unknown`.
+
+    `remaining` is the unspent share of what the target allows; it is below 0 once more is spent.
+    """
+    if remaining is None:
+        return "unknown"
+    spent = 1 - remaining
+    if remaining <= 0:
+        return "all spent" if spent < Decimal("1.05") else f"spent {_times(spent)}"
+    if remaining < Decimal("0.01"):
+        return "less than 1% left"
+    return f"{remaining.quantize(Decimal('0.01'), ROUND_FLOOR):.0%} left"
+
+
+def _times(spent: Decimal) -> str:
+    return f"{spent:.1f}x" if spent < 10 else f"{spent:,.0f}x"
+
+
+def _window(
+    slices: list[Slice], now_s: float, seconds: int
+) -> tuple[Decimal, Decimal, Decimal | None]:
+    """(good, total, coverage) of the slices that began within the last `seconds`."""
+    starts = [part.start_s for part in slices]
+    last = bisect_right(starts, now_s) - 1
+    first = bisect_right(starts, now_s - seconds - SLICE_SECONDS) - 1
+    if last < 0 or last <= first:
+        return Decimal(0), Decimal(0), None
+    end = slices[last]
+    good, total = _exact(end.cumulative_good), _exact(end.cumulative_total)
+    if first >= 0:
+        good -= _exact(slices[first].cumulative_good)
+        total -= _exact(slices[first].cumulative_total)
+    observed = sum(part.observed for part in slices[first + 1 : last + 1])
+    expected = sum(part.expected for part in slices[first + 1 : last + 1])
+    coverage = Decimal(observed) / Decimal(expected) if expected else None
+    return good, total, coverage
+
+
+def _exact(seconds: float) -> Decimal:
+    """Device-seconds to the microsecond: sums of floats carry noise below it."""
+    return Decimal(seconds).quantize(_MICROSECOND)
+
+
+def parse_slo(text: str, source: str) -> Slo:
+    """Read one OpenSLO v1 document.
+
+    Raises:
+        ConfigurationError: it is not one, or asks for something stepwatch cannot judge.
+    """
+    try:
+        document: Any = yaml.safe_load(text)
+        spec = document["spec"]
+        if document["apiVersion"] != "openslo/v1" or document["kind"] != "SLO":
+            raise ConfigurationError(f"{source}: not an OpenSLO v1 SLO")
+        target = Decimal(str(spec["objectives"][0]["target"]))
+        good = spec["indicator"]["spec"]["ratioMetric"]["good"]
+        slo = Slo(
+            str(document["metadata"]["name"]),
+            str(document["metadata"].get("displayName", "")),
+            str(good["metricSource"]["spec"]["sli"]),
+            target,
+            _duration(str(spec["timeWindow"][0]["duration"]), source),
+        )
+    except (
+        yaml.YAMLError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+    ) as error:
+        raise ConfigurationError(f"{source}: cannot be read as an SLO: {error!r}") from error
+    if not slo.target.is_finite() or not 0 < slo.target < 1:
+        raise ConfigurationError(f"{source}: target {slo.target} must lie between 0 and 1")
+    if slo.sli not in (STEP_TIME, GOODPUT):
+        raise ConfigurationError(
+            f"{source}: no SLI {slo.sli[:80]!r}; there are: {STEP_TIME}, {GOODPUT}"
+        )
+    checked_name(slo.name, f"{source}: metadata.name")
+    return slo
+
+
+def default_slos() -> list[Slo]:
+    """The SLOs that come with stepwatch."""
+    folder = resources.files(__package__) / "documents"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return [parse_slo((folder / name).read_text(encoding="utf-8"), name) for name in names]
+
+
+def _duration(text: str, source: str) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(f"{source}: duration {text!r} must look like 5m, 1h, 28d or 4w")
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if not SHORT_WINDOW_SECONDS <= seconds <= MAX_WINDOW_SECONDS:
+        raise ConfigurationError(f"{source}: duration {text} must lie between 1m and 366d")
+    return seconds

@@ -1,0 +1,114 @@
+"""What the first steps of an attempt were like, kept for good: a trouble cannot become the past.
+
+Steps are taken after the warm-up and reduced to medians once they are over. Until then, and where
+the collector missed them, the past is unknown. It holds a number per rank, so it is given back with
+the window; `beginning` holds one per step, whatever the world, and stays for later attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.collective_timing import grouped_medians, waits
+from stepwatch.collector.analysis.pipeline_stages import WORK
+from stepwatch.collector.state.collective_records import Calls, Group
+from stepwatch.collector.state.step_history import (
+    BASELINE_STEPS,
+    LEAST_BASELINE_STEPS,
+    WARMUP_STEPS,
+)
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.wire import Rows
+
+GRACE_STEPS = 64
+"""Steps beyond the last one of the past after which it is closed, whoever did not report."""
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class PastCall(NamedTuple):
+    """Medians of one operation in one group: transfer in seconds, bytes and calls of a rank."""
+
+    transfer: float
+    bytes: float
+    calls: float
+
+
+class Past:
+    """Collects the first steps of an attempt's ranks, then holds their medians.
+
+    `work` maps each of `pipeline.WORK` to seconds per step (ranks,), NaN where fewer than
+    `LEAST_BASELINE_STEPS` are known; `calls` maps (group, op) to its medians. Both are empty until
+    the steps are over.
+    """
+
+    def __init__(self) -> None:
+        self.work: dict[str, Vector] = {}
+        self.calls: dict[tuple[int, int], PastCall] = {}
+        self._closed = False
+        self._seconds = np.zeros((len(WORK), BASELINE_STEPS, 0), dtype=np.float32)
+        self._known = 0
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return int(self._seconds[0].size) + len(self.calls)
+
+    def add(self, rows: Rows, first: int, world: int, calls: Calls) -> None:
+        """Take STEP rows that were new to their ranks, all below `world`.
+
+        `first` is the attempt's first step, `calls` what its collectives took so far.
+        """
+        if self._closed or not len(rows):
+            return
+        self._grow(world)
+        index = rows["step"].astype(np.int64) - first - WARMUP_STEPS
+        wanted = (index >= 0) & (index < BASELINE_STEPS)
+        self._known += int(wanted.sum())
+        for plane, name in zip(self._seconds, WORK, strict=True):
+            plane[index[wanted], rows["rank"][wanted]] = rows[f"{name}_ns"][wanted] / NANOSECONDS
+        late = int(index.max()) >= BASELINE_STEPS + GRACE_STEPS
+        if late or self._known >= BASELINE_STEPS * world:
+            self._close(calls, first)
+
+    def work_of(self, world: int) -> dict[str, Vector]:
+        """`work`, or nothing where it is not about as many ranks."""
+        return self.work if all(len(known) == world for known in self.work.values()) else {}
+
+    def _grow(self, world: int) -> None:
+        known = self._seconds.shape[2]
+        if known < world:
+            grown = np.full((len(WORK), BASELINE_STEPS, world), np.nan, dtype=np.float32)
+            grown[:, :, :known] = self._seconds
+            self._seconds = grown
+
+    def _close(self, calls: Calls, first: int) -> None:
+        self._closed = True
+        enough = (~np.isnan(self._seconds[0])).sum(axis=0) >= LEAST_BASELINE_STEPS
+        for plane, name in zip(self._seconds, WORK, strict=True):
+            found = np.full(len(enough), np.nan)
+            found[enough] = np.nanmedian(plane[:, enough], axis=0)
+            self.work[name] = found
+        self._seconds = self._seconds[:, :, :0].copy()
+        begin = first + WARMUP_STEPS
+        rows = calls.of_steps(begin, begin + BASELINE_STEPS + GRACE_STEPS)
+        self.calls = _medians(rows, calls.groups)
+
+
+def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], PastCall]:
+    found = waits(rows, groups)
+    heads, transfer = found.rows[found.first], found.transfer[found.first]
+    known = ~np.isnan(transfer)
+    heads, transfer = heads[known], transfer[known]
+    keys = heads["group"].astype(np.int64) << 16 | heads["op"]
+    pairs, transfers, counts = grouped_medians(keys, transfer)
+    sizes, calls = (grouped_medians(keys, heads[name])[1] for name in ("bytes", "count"))
+    lines = zip(pairs.tolist(), transfers.tolist(), sizes.tolist(), calls.tolist(), strict=True)
+    return {
+        (key >> 16, key & 0xFFFF): PastCall(seconds, size, count)
+        for (key, seconds, size, count), steps in zip(lines, counts.tolist(), strict=True)
+        if steps >= LEAST_BASELINE_STEPS
+    }

@@ -1,0 +1,65 @@
+"""What is known of one checkpoint, folded together from the records of its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.ingest.validation import UNKNOWN
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import CheckpointEvent
+from stepwatch.signals.wire import Rows
+
+MAX_CHECKPOINTS = 10_000
+"""Checkpoints held of one attempt; the first to be spoken of are forgotten first."""
+
+
+class Checkpoint(NamedTuple):
+    """What is known of one checkpoint; None where no rank said it yet."""
+
+    step: int
+    stall_seconds: float | None = None
+    durable_seconds: float | None = None
+    size_bytes: int | None = None
+    verified: bool | None = None
+    reason: str = ""
+
+
+def take(known: dict[int, Checkpoint], rows: Rows) -> None:
+    """Fold CHECKPOINT rows, as `plausible.checkpoints` left them, into `known` by step."""
+    for row in rows:
+        step = int(row["step"])
+        if step not in known and len(known) >= MAX_CHECKPOINTS:
+            known.pop(next(iter(known)))
+        known[step] = merged(known.get(step, Checkpoint(step)), row)
+
+
+def merged(known: Checkpoint, row: np.void) -> Checkpoint:
+    """Fold one record in; the checkpoint is as slow as its slowest rank, as good as its worst."""
+    event, text = int(row["event"]), bytes(row["text"]).decode("utf-8", "replace")
+    stall, durable, size = int(row["stall_ns"]), int(row["durable_ns"]), int(row["bytes"])
+    if stall not in (0, UNKNOWN):
+        known = known._replace(stall_seconds=max(known.stall_seconds or 0.0, stall / NANOSECONDS))
+    if event == CheckpointEvent.WRITTEN:
+        if durable != UNKNOWN:
+            longest = max(known.durable_seconds or 0.0, durable / NANOSECONDS)
+            known = known._replace(durable_seconds=longest)
+        if size != UNKNOWN:
+            known = known._replace(size_bytes=max(known.size_bytes or 0, size))
+    elif event == CheckpointEvent.VERIFIED and known.verified is None:
+        known = known._replace(verified=True)
+    elif event in (CheckpointEvent.FAILED, CheckpointEvent.REJECTED):
+        known = known._replace(verified=False, reason=text)
+    return known
+
+
+def failures_in_a_row(attempts: Iterable[Mapping[int, Checkpoint]]) -> int | None:
+    """Checkpoints that failed or did not verify since one did, over attempts in their order.
+
+    None where none has come to its end. One that nobody verified counts neither way.
+    """
+    ends = [item.verified for known in attempts for item in known.values()]
+    told = [verified for verified in ends if verified is not None]
+    return told[::-1].index(True) if True in told else len(told) or None

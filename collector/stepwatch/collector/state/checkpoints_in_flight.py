@@ -1,0 +1,111 @@
+"""The newest saves of an attempt, rank by rank: who still holds the training loop up in one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.ingest.validation import UNKNOWN
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import CheckpointEvent, Phase
+from stepwatch.signals.wire import Rows
+
+MAX_SAVES = 4
+"""Saves kept per attempt, at 20 bytes a rank each."""
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class Save(NamedTuple):
+    """One save; arrays (ranks,). `began_ns` is monotonic on the rank's node, 0 while unknown.
+
+    `stall` is how long the loop stood still in seconds, NaN while it does and where that is not
+    known, `began_ns` then being 0; `own` how long the rank
+    itself was seen at work in it, without waiting for others at its end; `failed` marks ranks that
+    said so.
+    """
+
+    step: int
+    began_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
+    stall: Vector
+    own: np.ndarray[tuple[int], np.dtype[np.float32]]
+    failed: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    reason: list[str]
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether the loop of some rank still stands in it."""
+        return bool(((self.began_ns > 0) & np.isnan(self.stall)).any())
+
+
+class Saves:
+    """The newest saves by step, newest begun last; `ended_s` is when the last of them let go."""
+
+    def __init__(self) -> None:
+        self.newest: dict[int, Save] = {}
+        self.ended_s = 0.0
+        self._ended_step = -1
+
+    def add(self, rows: Rows, world: int, to_wall_ns: int) -> None:
+        """Take CHECKPOINT rows, as `plausible.checkpoints` left them.
+
+        What is not about a save of a known rank is left out.
+        """
+        about = np.isin(rows["event"], (CheckpointEvent.BEGIN, CheckpointEvent.FAILED))
+        rows = rows[about & (rows["rank"] >= 0) & (rows["rank"] < world)]
+        for step in np.unique(rows["step"])[-MAX_SAVES:].tolist():
+            save = self._of(step, world)
+            self._fold(save, rows[rows["step"] == step], to_wall_ns)
+
+    def look(self, states: Rows) -> None:
+        """Take RANK_STATE rows: how far the ranks that stand in a save have come."""
+        if not self.newest:
+            return
+        save = list(self.newest.values())[-1]
+        inside = (states["phase"] == Phase.CHECKPOINT) & (states["rank"] >= 0)
+        rows = states[inside & (states["rank"] < len(save.stall))]
+        rank = rows["rank"].astype(np.int64)
+        began, since = save.began_ns[rank], rows["collective_since_ns"].astype(np.int64)
+        waits = (rows["in_collective"] > 0) & (since >= began)
+        worked = np.where(waits, since, rows["time_ns"].astype(np.int64)) - began
+        known = (began > 0) & np.isnan(save.stall[rank]) & (worked >= 0)
+        save.own[rank[known]] = worked[known] / NANOSECONDS
+
+    def _of(self, step: int, world: int) -> Save:
+        save = self.newest.get(step)
+        if save is None or len(save.stall) != world:
+            save = _empty(step, world)
+            self.newest[step] = save
+            while len(self.newest) > MAX_SAVES:
+                del self.newest[next(iter(self.newest))]
+        return save
+
+    def _fold(self, save: Save, rows: Rows, to_wall_ns: int) -> None:
+        begins = rows[(rows["event"] == CheckpointEvent.BEGIN) & (rows["stall_ns"] == 0)]
+        save.began_ns[begins["rank"]] = begins["time_ns"]
+        ends = rows[rows["stall_ns"] > 0]
+        known = ends["stall_ns"] != UNKNOWN
+        save.stall[ends["rank"]] = np.where(known, ends["stall_ns"] / NANOSECONDS, np.nan)
+        save.began_ns[ends["rank"][~known]] = 0
+        if len(ends):
+            ended = (int(ends["time_ns"].max()) + to_wall_ns) / NANOSECONDS
+            # Of one save the last rank counts; of two the later save, however a clock was set.
+            same = save.step == self._ended_step
+            self.ended_s, self._ended_step = max(self.ended_s if same else ended, ended), save.step
+        failures = rows[rows["event"] == CheckpointEvent.FAILED]
+        save.failed[failures["rank"]] = True
+        if len(failures) and not save.reason:
+            save.reason.append(bytes(failures["text"][0]).decode("utf-8", "replace"))
+
+
+def _empty(step: int, world: int) -> Save:
+    unknown = np.full(world, np.nan)
+    return Save(
+        step,
+        np.zeros(world, dtype=np.int64),
+        unknown,
+        unknown.astype(np.float32),
+        np.zeros(world, dtype=np.bool_),
+        [],
+    )

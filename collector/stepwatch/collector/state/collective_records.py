@@ -1,0 +1,100 @@
+"""The newest COLLECTIVE rows of one attempt, and what its group numbers stand for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.ingest import validation
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows
+
+MAX_ROWS = 1 << 20
+"""Rows kept per attempt, 30 bytes each: about 170 steps of 1,024 ranks with six each."""
+MAX_GROUPS = 1 << 16
+_FIRST_ROWS = 1024
+_TEXT_BYTES = DTYPES[Kind.GROUP]["text"].itemsize
+
+CALL = np.dtype(
+    [
+        ("step", "<u4"),
+        ("rank", "<i4"),
+        ("group", "<u4"),
+        ("op", "<u2"),
+        ("count", "<u4"),
+        ("bytes", "<f8"),
+        ("exposed", "<f4"),
+    ]
+)
+"""One rank's calls of one operation in one group within one step; `exposed` in seconds."""
+
+
+class Group(NamedTuple):
+    """A process group: how many ranks it has (0: contradictory reports) and which, as text."""
+
+    size: int
+    ranks: str
+
+
+class Calls:
+    """Keeps the rows that arrived last; older ones are overwritten."""
+
+    def __init__(self) -> None:
+        self.groups: dict[int, Group] = {}
+        self._rows = np.zeros(0, dtype=CALL)
+        self._arrived = 0
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return len(self._rows) + len(self.groups)
+
+    def add(self, rows: Rows, world: int) -> int:
+        """Take COLLECTIVE rows; returns how many were refused as impossible."""
+        usable = rows[validation.collectives(rows, world)]
+        self._make_room(len(usable))
+        newest = usable[-len(self._rows) :] if len(usable) else usable
+        self._arrived += len(usable) - len(newest)
+        at = (self._arrived + np.arange(len(newest))) % max(1, len(self._rows))
+        for name in ("step", "rank", "group", "op", "count", "bytes"):
+            self._rows[name][at] = newest[name]
+        self._rows["exposed"][at] = newest["exposed_ns"] / NANOSECONDS
+        self._arrived += len(newest)
+        return len(rows) - len(usable)
+
+    def add_groups(self, rows: Rows) -> None:
+        """Take GROUP rows; a number that two sizes claim stands for no group."""
+        claims = rows["group"].astype(np.uint64) << np.uint64(32) | rows["size"]
+        _, firsts = np.unique(claims, return_index=True)
+        for row in rows[firsts]:
+            number, size = int(row["group"]), int(row["size"])
+            known = self.groups.get(number)
+            if known is None and len(self.groups) < MAX_GROUPS:
+                self.groups[number] = Group(size, _ranks(bytes(row["text"])))
+            elif known is not None and known.size != size:
+                self.groups[number] = Group(0, known.ranks)
+
+    def of_steps(self, first: int, last: int) -> Rows:
+        """Rows of steps `first` to `last`, in the order they arrived."""
+        start = self._arrived % max(1, len(self._rows)) if self._arrived > len(self._rows) else 0
+        rows = self._rows[: self._arrived]
+        wanted = (rows["step"] >= max(first, 0)) & (rows["step"] <= max(last, 0))
+        order = np.flatnonzero(wanted)
+        found: Rows = rows[np.concatenate([order[order >= start], order[order < start]])]
+        return found
+
+    def _make_room(self, count: int) -> None:
+        needed = min(MAX_ROWS, self._arrived + count)
+        if needed <= len(self._rows):
+            return
+        grown = np.zeros(min(MAX_ROWS, max(_FIRST_ROWS, 2 * needed)), dtype=CALL)
+        grown[: self._arrived] = self._rows[: self._arrived]
+        self._rows = grown
+
+
+def _ranks(text: bytes) -> str:
+    """The text of a GROUP row; one that fills its field was cut, perhaps within a number."""
+    told = text.decode("utf-8", "replace")
+    return told if len(text) < _TEXT_BYTES else told.rpartition(",")[0] + ",..."

@@ -1,0 +1,162 @@
+"""What ranks said of their numbers: the first that were not finite, and replica digests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect.silent_corruption import Comparison
+from stepwatch.collector.state.collective_records import Group
+from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
+from stepwatch.signals.wire import Rows
+
+MAX_BAD = 16_384
+"""Rows of values that are not finite, those of the lowest steps: only the first step tells."""
+MAX_SCALED, MAX_SCALED_OF_STEP = 8192, 64
+"""Rows of scaled losses' gradients, the newest, and how many of one step: one rank or many."""
+MAX_PENDING = 1 << 18
+"""Digests that wait for those of the other replicas; beyond it those of the lowest steps go."""
+MAX_PARTS = 1 << 16
+"""Parts of groups that are remembered; more than that are not compared."""
+_ROW = DTYPES[Kind.NUMERICS]
+
+
+class Numerics:
+    """Keeps what detectors need of one attempt's NUMERICS rows, within bounds."""
+
+    def __init__(self) -> None:
+        self.bad: Rows = np.zeros(0, dtype=_ROW)
+        self.scaled: Rows = np.zeros(0, dtype=_ROW)
+        """Like `bad`, of gradients whose loss a scaler had scaled: healthy unless they go on."""
+        self.disputes: dict[tuple[int, int], Comparison] = {}
+        """Newest comparison of each (group, part) whose replicas do not agree."""
+        self._pending: Rows = np.zeros(0, dtype=_ROW)
+        self._fresh = False
+        self._groups_known = 0
+        self._agreed: dict[tuple[int, int], int] = {}
+        self._groups_agreed: dict[int, int] = {}
+        self._groups_differed: dict[int, int] = {}
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return len(self.bad) + len(self.scaled) + len(self._pending)
+
+    def add(self, rows: Rows, world: int) -> int:
+        """Take NUMERICS rows; returns how many were refused as impossible."""
+        known = (rows["rank"] >= 0) & (rows["rank"] < world)
+        usable = rows[known & (rows["source"] & ~np.uint16(LOSS_SCALED) <= max(NumericsSource))]
+        digests = usable["source"] == NumericsSource.PARAMETERS
+        bad = usable[~digests & (usable["nonfinite"] > 0)]
+        scaled = bad["source"] & LOSS_SCALED > 0
+        if scaled.any():
+            self.scaled = _thinned(np.concatenate([self.scaled, bad[scaled]]))
+        if not scaled.all():
+            self.bad = _lowest(np.concatenate([self.bad, bad[~scaled]]))
+        fresh = usable[digests & (usable["digest_group"] > 0)]
+        if len(fresh):
+            self._pending = _newest(np.concatenate([self._pending, fresh]))
+            self._fresh = True
+        return len(rows) - len(usable)
+
+    def get_over(self, step: int) -> None:
+        """Drop the rows of values that are not finite up to `step`: the run goes on unharmed."""
+        self.bad = self.bad[self.bad["step"] > step]
+        self.scaled = self.scaled[self.scaled["step"] > step]
+
+    def compare(self, groups: dict[int, Group]) -> list[Comparison]:
+        """Compare digests that all replicas sent; returns the disputes there are now."""
+        # Digests may wait for ever for a replica that says nothing: only news are looked at.
+        if len(self._pending) and (self._fresh or len(groups) != self._groups_known):
+            self._compare(groups)
+            self._fresh, self._groups_known = False, len(groups)
+        return list(self.disputes.values())
+
+    def _compare(self, groups: dict[int, Group]) -> None:
+        rows = self._pending
+        names = ("digest_group", "step", "digest_part", "rank")
+        rows = rows[np.lexsort([rows[name] for name in names[::-1]])]
+        rows = rows[_starts(rows, names)]
+        starts = _starts(rows, names[:-1])
+        counts = np.diff(np.append(starts, len(rows)))
+        numbers, place = np.unique(rows["digest_group"][starts], return_inverse=True)
+        sizes = np.array([_size(groups, number) for number in numbers.tolist()])[place]
+        whole = (counts == sizes) & (sizes > 1)
+        same = np.minimum.reduceat(rows["digest"], starts) == np.maximum.reduceat(
+            rows["digest"], starts
+        )
+        for at in np.flatnonzero(whole):
+            part = rows[starts[at] : starts[at] + counts[at]]
+            self._judge(part, groups[int(part["digest_group"][0])].ranks, agree=bool(same[at]))
+        self._pending = rows[np.repeat(~whole, counts)]
+
+    def _judge(self, rows: Rows, members: str, *, agree: bool) -> None:
+        group, part, step = (int(rows[n][0]) for n in ("digest_group", "digest_part", "step"))
+        key = (group, part)
+        if agree:
+            if key in self._agreed or len(self._agreed) < MAX_PARTS:
+                self._agreed[key] = max(step, self._agreed.get(key, -1))
+            self._groups_agreed[group] = min(step, self._groups_agreed.get(group, step))
+            known = self.disputes.get(key)
+            if known is not None and known.step < step:
+                del self.disputes[key]
+            return
+        self._groups_differed[group] = min(step, self._groups_differed.get(group, step))
+        if self._are_replicas(group, len(rows)):
+            agreed = self._agreed.get(key, -1)
+            ranks, digests = rows["rank"].copy(), rows["digest"].copy()
+            self._dispute(key, Comparison(members, part, step, step, agreed, ranks, digests))
+
+    def _are_replicas(self, group: int, size: int) -> bool:
+        """Whether those that differ now should not: others only average parameters now and then.
+
+        Such never agreed or, where no third can vouch for one of two, differed before they did.
+        """
+        agreed = self._groups_agreed.get(group)
+        return agreed is not None and (size > 2 or self._groups_differed[group] > agreed)
+
+    def _dispute(self, key: tuple[int, int], fresh: Comparison) -> None:
+        known = self.disputes.get(key)
+        if known is not None and known.step < fresh.step:
+            previous = known._replace(previous=None)
+            first = known.first_step
+            self.disputes[key] = fresh._replace(first_step=first, previous=previous)
+        elif known is not None:
+            self.disputes[key] = known._replace(first_step=min(known.first_step, fresh.step))
+        elif len(self.disputes) < MAX_PARTS:
+            self.disputes[key] = fresh
+
+
+def _lowest(rows: Rows) -> Rows:
+    """Rows of the lowest steps, at most `MAX_BAD`."""
+    if len(rows) <= MAX_BAD:
+        return rows
+    return rows[np.argsort(rows["step"], kind="stable")[:MAX_BAD]]
+
+
+def _newest(rows: Rows) -> Rows:
+    """Rows of the highest steps, at most `MAX_PENDING`."""
+    if len(rows) <= MAX_PENDING:
+        return rows
+    return rows[np.argsort(rows["step"], kind="stable")[-MAX_PENDING:]]
+
+
+def _thinned(rows: Rows) -> Rows:
+    """The newest steps, of each at most `MAX_SCALED_OF_STEP` rows."""
+    rows = rows[np.argsort(rows["step"], kind="stable")]
+    place = np.arange(len(rows)) - np.searchsorted(rows["step"], rows["step"])
+    return rows[place < MAX_SCALED_OF_STEP][-MAX_SCALED:]
+
+
+def _starts(rows: Rows, names: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where these fields change in rows that are sorted by them."""
+    changes = np.zeros(len(rows), dtype=bool)
+    changes[0] = True
+    for name in names:
+        changes[1:] |= rows[name][1:] != rows[name][:-1]
+    starts: np.ndarray[tuple[int], np.dtype[np.int64]] = np.flatnonzero(changes)
+    return starts
+
+
+def _size(groups: dict[int, Group], number: int) -> int:
+    group = groups.get(number)
+    return 0 if group is None else group.size

@@ -1,0 +1,161 @@
+"""One row per step of an attempt, for its whole life: what SLIs, quantiles and progress need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stepwatch.collector.slo.slices import StepFacts
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.wire import Rows
+
+MAX_STEPS = 1 << 20
+"""Steps kept per attempt; a hostile step number cannot make the ledger grow beyond them."""
+WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
+"""Steps left out at the start of an attempt, steps of its own median, and the fewest of those."""
+NEWEST_STEPS = 8
+"""Steps whose latest end is that of the newest."""
+
+ROW = np.dtype(
+    [
+        ("reported", "<u4"),
+        ("end_wall_ns", "<u8"),
+        ("longest", "<f8"),
+        ("busy", "<f8"),
+        ("tokens", "<u8"),
+        ("loss", "<f8"),
+        ("loss_ranks", "<u4"),
+        ("flags", "<u2"),
+    ]
+)
+"""Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation.
+
+`loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did.
+"""
+
+
+class Ledger:
+    """Steps `first` to `first + len - 1` of one attempt."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self._rows = np.zeros(0, dtype=ROW)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def rows(self) -> Rows:
+        """The rows so far, oldest step first."""
+        return self._rows[: self._used]
+
+    @property
+    def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Step number of each row."""
+        return np.arange(self.first, self.first + self._used, dtype=np.int64)
+
+    def add(self, steps: Rows, to_wall_ns: int) -> None:
+        """Add STEP rows that `make_room` let through, each (rank, step) once.
+
+        `to_wall_ns` turns monotonic into wall time.
+        """
+        index = steps["step"].astype(np.int64) - self.first
+        rows = self._rows
+        pauses = steps["checkpoint_ns"] + steps["eval_ns"]
+        seconds = np.maximum(steps["duration_ns"].astype(np.float64) - pauses, 0.0) / NANOSECONDS
+        np.add.at(rows["reported"], index, 1)
+        np.add.at(rows["busy"], index, seconds)
+        np.add.at(rows["tokens"], index, steps["tokens"].astype(np.uint64))
+        np.maximum.at(rows["longest"], index, seconds)
+        ends = steps["time_ns"].astype(np.int64) + to_wall_ns
+        np.maximum.at(rows["end_wall_ns"], index, ends.astype(np.uint64))
+        np.bitwise_or.at(rows["flags"], index, steps["flags"])
+        known = np.isfinite(steps["loss"])
+        _add_losses(rows, index[known], steps["loss"][known])
+
+    def complete_until(self, world: int) -> int:
+        """Newest step that `world` ranks and all steps before it reported; first - 1 if none."""
+        short = np.flatnonzero(self.rows["reported"] < world)
+        return self.first + (int(short[0]) if len(short) else self._used) - 1
+
+    def baseline(self) -> float:
+        """Median step time in seconds of the attempt's first steps after its warm-up.
+
+        It is fixed once they are over, so that a run which slows down later is held against what it
+        was, and history does not change. NaN until there are enough.
+        """
+        longest = self.rows["longest"][WARMUP_STEPS : WARMUP_STEPS + BASELINE_STEPS]
+        known = longest[longest > 0]
+        return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+
+    def newest_end_ns(self) -> int:
+        """Wall time in nanoseconds at which the newest steps ended; 0 before the first.
+
+        Of a few steps, as ranks are heard one after the other; not of all, so that a clock that was
+        set back is believed.
+        """
+        return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
+
+    def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
+        """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt.
+
+        A step that no rank reported is expected all the same; its end is put between those of its
+        neighbours. `began_s` is 0 where the start was not heard: then the first step began it.
+        """
+        rows = self.rows
+        seen = rows["reported"] > 0
+        ends = rows["end_wall_ns"] / NANOSECONDS
+        if not seen.all():
+            ends = np.interp(self.steps, self.steps[seen], ends[seen])
+        lost = np.zeros(self._used, dtype=np.bool_)
+        if resumed_at is not None:
+            lost = self.steps >= resumed_at
+        if not began_s and self._used:
+            began_s = float(ends[0] - rows["longest"][0])
+        return StepFacts(
+            world,
+            began_s,
+            ends,
+            rows["busy"].astype(np.float64),
+            rows["longest"].astype(np.float64),
+            rows["reported"].astype(np.int64),
+            lost,
+        )
+
+    def make_room(self, steps: Rows) -> Rows:
+        """The STEP rows that fit into `MAX_STEPS`, after making room for them."""
+        numbers = steps["step"].astype(np.int64)
+        if not self._used and len(numbers):
+            self.first = int(numbers.min())
+        if len(numbers) and 0 < self.first - int(numbers.min()) <= MAX_STEPS - self._used:
+            self._shift(self.first - int(numbers.min()))
+        fits = (numbers >= self.first) & (numbers < self.first + MAX_STEPS)
+        if not fits.any():
+            return steps[:0]
+        used = max(self._used, int(numbers[fits].max()) - self.first + 1)
+        if used > len(self._rows):
+            grown = np.zeros(min(MAX_STEPS, max(1024, 2 * used)), dtype=ROW)
+            grown["loss"] = np.nan
+            grown[: self._used] = self.rows
+            self._rows = grown
+        self._used = used
+        return steps[fits]
+
+    def _shift(self, count: int) -> None:
+        earlier = np.zeros(count, dtype=ROW)
+        earlier["loss"] = np.nan
+        self._rows = np.concatenate([earlier, self.rows])
+        self._used += count
+        self.first -= count
+
+
+def _add_losses(rows: Rows, index: np.ndarray[Any, np.dtype[np.int64]], losses: Rows) -> None:
+    """Let the losses count in the means of their steps."""
+    touched = np.unique(index)
+    before = rows["loss_ranks"][touched]
+    rows["loss"][touched] = np.where(before > 0, rows["loss"][touched] * before, 0.0)
+    np.add.at(rows["loss"], index, losses)
+    np.add.at(rows["loss_ranks"], index, 1)
+    rows["loss"][touched] /= rows["loss_ranks"][touched]

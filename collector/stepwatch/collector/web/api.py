@@ -1,0 +1,266 @@
+"""HTTP: segments in; jobs, incidents, metrics and the page out."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import math
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+import sqlalchemy as sa
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
+from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.web import breakdown_view, job_view
+from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
+from stepwatch.signals.errors import StepwatchError
+
+MAX_REQUESTS_IN_FLIGHT = 16
+BODY_SECONDS = 30.0
+"""Time a client has to send its body; one that stalls must not keep others out."""
+Say = Callable[[LiveJob, Verdicts], dict[str, Any]]
+_OPEN_PATHS = ("/healthz", "/", "/static/")
+_CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
+
+
+def make_api(
+    service: Service, token: str | None = None, runbook: ReadRunbook | None = None
+) -> Starlette:
+    """The ASGI application over `service`; with `token`, data needs it as a bearer token.
+
+    `runbook` reads a runbook; without it there are none to show.
+    """
+    api = Api(service, runbook)
+    routes = [
+        Route("/v1/segments", api.segments, methods=["POST"]),
+        Route("/v1/jobs", api.jobs),
+        Route("/v1/jobs/{job}", api.job),
+        Route("/v1/jobs/{job}/heatmap", api.heatmap),
+        Route("/v1/jobs/{job}/collectives", api.collectives),
+        Route("/v1/incidents", api.incidents),
+        Route("/v1/incidents/{id}", api.incident),
+        Route("/v1/runbooks/{name}", api.runbook),
+        Route("/metrics", api.metrics),
+        Route("/healthz", api.health),
+        Route("/", page("index.html")),
+        Route("/jobs/{job}", page("job.html")),
+        Route("/runbooks/{name}", page("runbook.html")),
+        Route("/static/{name}", static),
+    ]
+    middleware = [Middleware(TokenGate, token=token)] if token else []
+    handlers = {sa.exc.SQLAlchemyError: store_gone}
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
+
+
+class TokenGate:
+    """Lets a request through if it presents the token; pages hold no data and need none."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401 unless the path is open or the token fits, compared in constant time."""
+        if scope["type"] == "http" and not self._may_pass(scope):
+            response = JSONResponse({"error": "present the bearer token"}, status_code=401)
+            await response(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _may_pass(self, scope: Scope) -> bool:
+        path = scope["path"]
+        if path in _OPEN_PATHS or path.startswith(("/static/", "/jobs/", "/runbooks/")):
+            return True
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        return hmac.compare_digest(given, self._expected)
+
+
+class Api:
+    """The handlers; each reads `service` and answers JSON without NaN."""
+
+    def __init__(self, service: Service, runbook: ReadRunbook | None) -> None:
+        self._service = service
+        self._runbook = runbook
+        self._in_flight = 0
+        self._registry = CollectorRegistry()
+        self._registry.register(JobExporter(service))
+
+    async def segments(self, request: Request) -> Response:
+        """Take segments; 408 too slow, 413 too large, 429 overloaded, 503 store gone."""
+        if self._in_flight >= MAX_REQUESTS_IN_FLIGHT:
+            return _problem(429, "too many requests in flight", {"retry-after": "1"})
+        self._in_flight += 1
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _bounded_body(request)
+            if body is None:
+                return _problem(413, f"send at most {MAX_BODY_BYTES} bytes at once")
+            verdicts = await run_in_threadpool(self._service.receive, body)
+        except ClientDisconnect:
+            return _problem(400, "the request ended early")
+        except TimeoutError:
+            return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s")
+        finally:
+            self._in_flight -= 1
+        return _json({"verdicts": [verdict._asdict() for verdict in verdicts]})
+
+    async def jobs(self, request: Request) -> Response:
+        """All jobs, newest written first."""
+
+        def lines() -> list[dict[str, Any]]:
+            with self._service.still():
+                jobs, now = self._service.jobs_now()
+                return [job_view.job_line(job, seen, now) for job, seen in jobs]
+
+        return _json({"jobs": await run_in_threadpool(lines)})
+
+    async def job(self, request: Request) -> Response:
+        """One job."""
+        return await self._about_job(
+            request, lambda job, seen: job_view.job_summary(job, seen, self._service.now())
+        )
+
+    async def heatmap(self, request: Request) -> Response:
+        """Seconds over ranks and steps; `?metric=` is one of `job_view.METRIC_PLANES`."""
+        metric = request.query_params.get("metric", "work")
+        if metric not in job_view.METRIC_PLANES:
+            return _problem(400, f"metric must be one of {', '.join(job_view.METRIC_PLANES)}")
+        return await self._about_job(request, lambda job, _: job_view.heatmap(job.current, metric))
+
+    async def collectives(self, request: Request) -> Response:
+        """Transfer and wait for others of each operation and group over the newest steps."""
+        return await self._about_job(
+            request, lambda job, _: breakdown_view.collectives(job.current)
+        )
+
+    async def incidents(self, request: Request) -> Response:
+        """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""
+        job, state = request.query_params.get("job"), request.query_params.get("state")
+        found = await run_in_threadpool(self._service.store.incidents, job, state)
+        return _json({"incidents": found})
+
+    async def incident(self, request: Request) -> Response:
+        """One incident."""
+        wanted = request.path_params["id"]
+        found = await run_in_threadpool(self._service.store.incident, wanted)
+        return _json(found) if found else _problem(404, "no such incident")
+
+    async def runbook(self, request: Request) -> Response:
+        """A runbook as HTML; `?incident=` or `?job=` choose whose values are filled in."""
+        name = request.path_params["name"]
+        if self._runbook is None:
+            return _problem(404, "this collector was started without runbooks")
+        found = await run_in_threadpool(self._service.store.incidents)
+        incident = relevant(found, name, request.query_params)
+        here = str(request.base_url).rstrip("/")
+        try:
+            return _json(runbook_document(name, incident, here, self._runbook))
+        except StepwatchError as error:
+            return _problem(404, str(error))
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus text."""
+
+        def text() -> bytes:
+            with self._service.still():
+                return generate_latest(self._registry)
+
+        return Response(await run_in_threadpool(text), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    async def _about_job(self, request: Request, say: Say) -> Response:
+        """Let `say` describe a job while nothing moves; 404 where it is not known."""
+        name = request.path_params["job"]
+
+        def answer() -> dict[str, Any] | None:
+            with self._service.still():
+                found = self._service.job(name)
+                return None if found is None else say(*found)
+
+        document = await run_in_threadpool(answer)
+        if document is None:
+            return _problem(404, "no such job; /v1/jobs lists them")
+        return _json(document)
+
+    async def health(self, request: Request) -> Response:
+        """200 while the process answers."""
+        return PlainTextResponse("ok\n")
+
+
+async def store_gone(request: Request, error: Exception) -> Response:
+    """503: whatever asked, the store did not answer."""
+    reason = str(getattr(error, "orig", None) or type(error).__name__)
+    return _problem(503, f"the store does not answer: {reason}", {"retry-after": "5"})
+
+
+def page(name: str) -> Any:
+    """A handler that serves one of the page's files."""
+
+    async def serve(request: Request) -> Response:
+        return _file(name)
+
+    return serve
+
+
+async def static(request: Request) -> Response:
+    """Serve a script or style sheet of the page by its bare name."""
+    name = request.path_params["name"]
+    known = {entry.name for entry in _page_folder().iterdir()}
+    if name not in known or not name.endswith((".js", ".css")):
+        return _problem(404, "no such file")
+    return _file(name)
+
+
+def _page_folder() -> Any:
+    return resources.files(__package__) / "page"
+
+
+def _file(name: str) -> Response:
+    suffix = name[name.rindex(".") :]
+    headers = {"content-security-policy": _CSP, "x-content-type-options": "nosniff"}
+    content = (_page_folder() / name).read_bytes()
+    return Response(content, media_type=_CONTENT_TYPES[suffix], headers=headers)
+
+
+async def _bounded_body(request: Request) -> bytes | None:
+    parts, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            return None
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _json(document: Any) -> Response:
+    text = json.dumps(_without_nan(document), allow_nan=False)
+    return Response(text, media_type="application/json")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": message}, status_code=status, headers=headers)

@@ -1,0 +1,220 @@
+"""A job in one JSON object: what the API, the page, `status` and the demo's report show."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from stepwatch.collector.detect import telemetry
+from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
+from stepwatch.collector.slo.objectives import Judgement, budget_words
+from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.web.breakdown_view import breakdown
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import PHASE_NAMES
+
+RECENT_STEPS = 50
+
+
+def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
+    """running, finished, failed, or unknown while its telemetry is lost."""
+    if attempt.finished:
+        return "finished"
+    if has_ended(attempt, now):
+        return "failed" if attempt.failed else "unknown"
+    silent = now - attempt.received_s > telemetry.LIMITS.least_seconds
+    if silent or not attempt.world:
+        return "unknown"
+    if any(incident.kind == "telemetry-lost" for incident in verdicts.open_incidents()):
+        return "unknown"
+    return "running"
+
+
+def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+    """The job in a list."""
+    attempt = job.current
+    return {
+        "job": job.name,
+        "attempt": attempt.number,
+        "state": job_state(attempt, verdicts, now),
+        "world_size": attempt.world,
+        "step": max(attempt.ledger.complete_until(attempt.world), 0) if attempt.world else None,
+        "newest_record_at": attempt.received_s,
+        "open_incidents": len(verdicts.open_incidents()),
+        "worst": _worst(verdicts),
+        "slos": [_slo(judgement) for judgement in verdicts.judgements],
+    }
+
+
+def _worst(verdicts: Verdicts) -> dict[str, str] | None:
+    """Of the open incidents the one that costs the most; None without any."""
+    found = max(
+        verdicts.open_incidents(),
+        key=lambda item: (_cost(item.throughput_lost_ratio), -item.opened_at, item.id),
+        default=None,
+    )
+    if found is None:
+        return None
+    return {"id": found.id, "kind": found.kind, "summary": found.summary}
+
+
+def _cost(ratio: float | None) -> float:
+    return -1.0 if ratio is None or math.isnan(ratio) else ratio
+
+
+def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+    """Everything about a job but its heatmap."""
+    attempt = job.current
+    # What a later attempt says of a checkpoint, that it was bad say, replaces what was known.
+    checkpoints = {
+        step: item for each, _ in job.ordered() for step, item in each.checkpoints.items()
+    }
+    incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
+    return {
+        **job_line(job, verdicts, now),
+        **pace(job),
+        **breakdown(attempt),
+        "ranks": [rank_summary(attempt, rank) for rank in range(min(attempt.world, 1024))],
+        "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
+        "incidents": [incident.document() for incident in incidents],
+        "attempts": [
+            {
+                "attempt": each.number,
+                "began_at": each.began_s,
+                "first_step": each.ledger.first,
+                "steps": len(each.ledger),
+                "resumed_from": each.resumed_from,
+                "redone_from": lost,
+            }
+            for each, lost in job.ordered()
+        ],
+        "lost_records": attempt.lost_records,
+        "refused_records": attempt.refused_records,
+    }
+
+
+def pace(job: LiveJob) -> dict[str, Any]:
+    """Loss over all attempts, speed and step time of the newest; null where there is no number."""
+    attempt = job.current
+    rows = attempt.ledger.rows
+    losses = np.concatenate([each.ledger.rows["loss"] for each, _ in job.ordered()])
+    known = losses[~np.isnan(losses)]
+    longest = rows["longest"][1:][rows["longest"][1:] > 0]
+    return {
+        "loss_first": float(known[0]) if len(known) else None,
+        "loss_last": float(known[-1]) if len(known) else None,
+        "tokens_per_second": _tokens_per_second(attempt),
+        "step_seconds": {
+            f"p{percent}": float(np.percentile(longest, percent)) if len(longest) else None
+            for percent in (50, 95, 99)
+        },
+        "recent_step_seconds": float(np.median(longest[-RECENT_STEPS:])) if len(longest) else None,
+    }
+
+
+def rank_summary(attempt: Attempt, rank: int) -> dict[str, Any]:
+    """One rank: where it runs, and the share of its time per phase; waits apart."""
+    view = attempt.states.get(rank)
+    sums = {name: float(seconds[rank]) for name, seconds in attempt.rank_seconds.items()}
+    total = sums.get("duration", 0.0)
+
+    def share(name: str) -> float | None:
+        return sums[name] / total if total > 0 else None
+
+    return {
+        "rank": rank,
+        "node": view.node if view else None,
+        "stage": int(attempt.ranks.stage[rank]) if view else None,
+        "process_state": int(view.row["process_state"]) if view else None,
+        "ended": attempt.ended[rank].name.lower() if rank in attempt.ended else None,
+        "phase": _phase_name(int(view.row["phase"])) if view else None,
+        "phase_share": {name: share(name) for name in PHASE_NAMES},
+        "collective_wait_share": share("collective"),
+        "pipeline_wait_share": share("pipeline_wait"),
+    }
+
+
+def _phase_name(number: int) -> str | None:
+    return PHASE_NAMES[number] if number < len(PHASE_NAMES) else None
+
+
+def _tokens_per_second(attempt: Attempt) -> float | None:
+    """Tokens after the first step over the time after the first step."""
+    rows = attempt.ledger.rows
+    if len(rows) < 2:
+        return None
+    first, last = int(rows["end_wall_ns"][0]), int(rows["end_wall_ns"].max())
+    seconds = (last - first) / NANOSECONDS
+    return float(rows["tokens"][1:].sum()) / seconds if first and seconds > 0 else None
+
+
+def _slo(judgement: Judgement) -> dict[str, Any]:
+    remaining = judgement.budget_remaining
+    return {
+        "name": judgement.name,
+        "state": judgement.state.value,
+        "target": float(judgement.target),
+        "ratio": None if judgement.ratio is None else float(round(judgement.ratio, 6)),
+        "budget_remaining": None if remaining is None else float(round(remaining, 6)),
+        "budget": budget_words(remaining),
+        "burn_rate": None if judgement.burn_rate is None else float(round(judgement.burn_rate, 4)),
+        "coverage": None if judgement.coverage is None else float(round(judgement.coverage, 6)),
+    }
+
+
+METRIC_PLANES: dict[str, tuple[str, ...]] = {
+    "work": ("data", "forward", "backward", "optimizer", "other"),
+    "step": ("duration",),
+    "data": ("data",),
+    "forward": ("forward",),
+    "backward": ("backward",),
+    "optimizer": ("optimizer",),
+    "collective_wait": ("collective",),
+    "pipeline_wait": ("pipeline_wait",),
+}
+"""What a heatmap can show, and the planes that are added up for it."""
+MAX_RANK_BINS, MAX_STEP_BINS = 64, 160
+
+
+def heatmap(attempt: Attempt, metric: str) -> dict[str, Any]:
+    """Seconds over (rank bin, step bin): the maximum in each bin, null where nothing is known.
+
+    Raises:
+        KeyError: no such metric.
+    """
+    planes = METRIC_PLANES[metric]
+    window = attempt.window(512)
+    values = np.sum([window.planes[name] for name in planes], axis=0).astype(np.float64)
+    rank_edges = _edges(attempt.world, MAX_RANK_BINS)
+    step_edges = _edges(len(window.steps), MAX_STEP_BINS)
+    cells = [
+        [_known_max(values[low:high, first:last]) for low, high in itertools.pairwise(step_edges)]
+        for first, last in itertools.pairwise(rank_edges)
+    ]
+    return {
+        "metric": metric,
+        "attempt": attempt.number,
+        "ranks": [[first, last - 1] for first, last in itertools.pairwise(rank_edges)],
+        "steps": [
+            [int(window.steps[low]), int(window.steps[high - 1])]
+            for low, high in itertools.pairwise(step_edges)
+        ],
+        "seconds": cells,
+    }
+
+
+def _edges(count: int, bins: int) -> list[int]:
+    return (
+        [round(index * count / min(count, bins)) for index in range(min(count, bins) + 1)]
+        if (count)
+        else []
+    )
+
+
+def _known_max(cell: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> float | None:
+    known = cell[~np.isnan(cell)]
+    value = float(known.max()) if known.size else math.nan
+    return round(value, 6) if math.isfinite(value) else None

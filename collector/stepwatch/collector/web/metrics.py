@@ -1,0 +1,258 @@
+"""`/metrics` of the collector: verdicts per job, a bounded number of series, and itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
+from stepwatch.collector.slo.objectives import SloState
+from stepwatch.collector.state.checkpoints import failures_in_a_row
+from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.signals import names
+from stepwatch.signals.names import FindingKind
+from stepwatch.signals.records import PHASE_NAMES
+
+MAX_JOBS = 500
+"""Jobs exported, the newest written first; at about 60 series each, 30,000 series."""
+STRAGGLER_SLOTS = 4
+BUCKETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0)
+"""Upper bounds of step time in seconds, from a debug model to a long pipeline step."""
+
+Value = float | None
+Sample = tuple[Sequence[str], Value]
+
+
+class CollectorView(Protocol):
+    """What the exporter reads of a running collector."""
+
+    evaluation_seconds: float
+    evaluation_failures: int
+
+    @property
+    def jobs_forgotten(self) -> int:
+        """Jobs dropped from live state because there were too many."""
+        ...
+
+    def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
+        """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
+        ...
+
+    def segment_counts(self) -> Mapping[str, int]:
+        """Segments received, by verdict."""
+        ...
+
+
+class JobExporter:
+    """A prometheus-client collector over a running collector."""
+
+    def __init__(self, view: CollectorView) -> None:
+        self._view = view
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric. What is unknown is absent; it is never exported as zero."""
+        jobs, now = self._view.jobs_now()
+        shown = jobs[:MAX_JOBS]
+        yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
+        capped = len(jobs) - len(shown) + self._view.jobs_forgotten
+        yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
+        yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
+        failures = self._view.evaluation_failures
+        yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
+        counts = self._view.segment_counts()
+        yield _counter(names.COLLECTOR_SEGMENTS, [((k,), v) for k, v in sorted(counts.items())])
+        yield from _progress(shown, now)
+        yield from _time(shown)
+        yield from _judgements(shown)
+        yield from _trouble(shown)
+        yield from _checkpoints(shown)
+
+
+Jobs = list[tuple[LiveJob, Verdicts]]
+
+
+def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
+    current = [(job.name, job.current, verdicts) for job, verdicts in jobs]
+    yield _gauge(
+        names.JOB_INFO,
+        [((name, str(a.number), _job_class(a), str(a.world)), 1.0) for name, a, _ in current],
+    )
+    running = [((name,), float(not has_ended(a, now))) for name, a, _ in current]
+    yield _gauge(names.JOB_RUNNING, running)
+    yield _gauge(names.JOB_STEP, [((name,), _newest_step(a)) for name, a, _ in current])
+    yield _gauge(names.JOB_LOSS, [((name,), _newest_loss(a)) for name, a, _ in current])
+    yield _counter(
+        names.JOB_TOKENS,
+        [
+            ((job.name,), float(sum(a.ledger.rows["tokens"].sum() for a in job.attempts.values())))
+            for job, _ in jobs
+            if any(len(attempt.ledger) for attempt in job.attempts.values())
+        ],
+    )
+    still = [((name,), v.still_seconds) for name, a, v in current if not has_ended(a, now)]
+    yield _gauge(names.SECONDS_WITHOUT_PROGRESS, still)
+    failed = [((name,), _since_failure(a, v, now)) for name, a, v in current]
+    yield _gauge(names.SECONDS_SINCE_FAILURE, failed)
+    yield _gauge(names.LAST_RECORD, [((name,), a.received_s) for name, a, _ in current])
+
+
+def _time(jobs: Jobs) -> Iterator[Metric]:
+    histogram = HistogramMetricFamily(
+        names.STEP_DURATION.name, names.STEP_DURATION.help, labels=names.STEP_DURATION.labels
+    )
+    phases: list[Sample] = []
+    exposed: list[Sample] = []
+    waits: list[Sample] = []
+    for job, _ in jobs:
+        attempts = list(job.attempts.values())
+        histogram.add_metric([job.name], *_buckets(attempts))
+        for phase in PHASE_NAMES:
+            phases.append(((job.name, phase), _seconds(attempts, phase)))
+        exposed.append(((job.name,), _seconds(attempts, "collective")))
+        waits.append(((job.name,), _seconds(attempts, "pipeline_wait")))
+    yield histogram
+    yield _counter(names.PHASE_SECONDS, phases)
+    yield _counter(names.COLLECTIVE_EXPOSED_SECONDS, exposed)
+    yield _counter(names.PIPELINE_WAIT_SECONDS, waits)
+
+
+def _judgements(jobs: Jobs) -> Iterator[Metric]:
+    good: list[Sample] = []
+    total: list[Sample] = []
+    budget: list[Sample] = []
+    states: list[Sample] = []
+    coverage: list[Sample] = []
+    for job, verdicts in jobs:
+        for name, slices in verdicts.slices.items():
+            if not slices:
+                continue
+            good.append(((job.name, name), sum(part.good for part in slices.values())))
+            total.append(((job.name, name), sum(part.total for part in slices.values())))
+        for item in verdicts.judgements:
+            remaining = item.budget_remaining
+            budget.append(((job.name, item.name), None if remaining is None else float(remaining)))
+            states.extend(
+                ((job.name, item.name, state.value), float(item.state is state))
+                for state in SloState
+            )
+        known = [item.coverage for item in verdicts.judgements if item.coverage is not None]
+        coverage.append(((job.name,), float(min(known)) if known else None))
+    yield _gauge(names.SLI_GOOD, good)
+    yield _gauge(names.SLI_TOTAL, total)
+    yield _gauge(names.SLO_BUDGET_REMAINING, budget)
+    yield _gauge(names.SLO_STATE, states)
+    yield _gauge(names.TELEMETRY_COVERAGE, coverage)
+
+
+def _trouble(jobs: Jobs) -> Iterator[Metric]:
+    ranks: list[Sample] = []
+    ratios: list[Sample] = []
+    open_incidents: list[Sample] = []
+    for job, verdicts in jobs:
+        for slot, finding in enumerate(_stragglers(verdicts)):
+            labels = (job.name, str(slot), finding.phase, finding.cause)
+            ranks.append((labels, float(finding.rank)))
+            ratios.append((labels, finding.ratio))
+        kinds = [incident.kind for incident in verdicts.open_incidents()]
+        open_incidents.extend(
+            ((job.name, kind.value), float(kinds.count(kind.value))) for kind in FindingKind
+        )
+    yield _gauge(names.STRAGGLER_RANK, ranks)
+    yield _gauge(names.STRAGGLER_SLOWDOWN, ratios)
+    yield _gauge(names.INCIDENT_OPEN, open_incidents)
+
+
+def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
+    outcomes: list[Sample] = []
+    newest: list[Sample] = []
+    bad: list[Sample] = []
+    for job, _ in jobs:
+        checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.values()]
+        for outcome, verified in (("verified", True), ("failed", False), ("unverified", None)):
+            count = sum(checkpoint.verified is verified for checkpoint in checkpoints)
+            outcomes.append(((job.name, outcome), float(count)))
+        good = [checkpoint.step for checkpoint in checkpoints if checkpoint.verified]
+        newest.append(((job.name,), float(max(good)) if good else None))
+        bad.append(((job.name,), _failures_in_a_row(job)))
+    yield _counter(names.CHECKPOINTS, outcomes)
+    yield _gauge(names.CHECKPOINT_VERIFIED_STEP, newest)
+    yield _gauge(names.CHECKPOINT_FAILURES_IN_A_ROW, bad)
+
+
+def _stragglers(verdicts: Verdicts) -> list[Finding]:
+    """Those that are causes: one that something else explains has no open incident."""
+    open_now = {(incident.kind, incident.rank) for incident in verdicts.open_incidents()}
+    found = [
+        item
+        for item in verdicts.findings
+        if item.kind is FindingKind.STRAGGLER and (item.kind.value, item.rank) in open_now
+    ]
+    return found[:STRAGGLER_SLOTS]
+
+
+def _failures_in_a_row(job: LiveJob) -> Value:
+    attempts = [job.attempts[number].checkpoints for number in sorted(job.attempts)]
+    return failures_in_a_row(attempts)
+
+
+def _since_failure(attempt: Attempt, verdicts: Verdicts, now: float) -> Value:
+    """A job that nobody comes back to for a day was given up on purpose."""
+    if is_abandoned(attempt, now) or math.isnan(verdicts.failed_at):
+        return None
+    return max(0.0, now - verdicts.failed_at)
+
+
+def _job_class(attempt: Attempt) -> str:
+    return attempt.job_class or "unknown"
+
+
+def _newest_step(attempt: Attempt) -> Value:
+    newest = attempt.ledger.complete_until(attempt.world) if attempt.world else -1
+    return float(newest) if newest >= attempt.ledger.first and len(attempt.ledger) else None
+
+
+def _newest_loss(attempt: Attempt) -> Value:
+    losses = attempt.ledger.rows["loss"]
+    known = losses[~np.isnan(losses)]
+    return float(known[-1]) if len(known) else None
+
+
+def _seconds(attempts: list[Attempt], name: str) -> Value:
+    known = [a.rank_seconds[name].sum() for a in attempts if len(a.ledger)]
+    return float(sum(known)) if known else None
+
+
+def _buckets(attempts: list[Attempt]) -> tuple[list[tuple[str, float]], float]:
+    """Cumulative counts by upper bound, and the sum, of the slowest rank's time per step."""
+    longest = np.concatenate([np.zeros(0), *(a.ledger.rows["longest"] for a in attempts)])
+    known = longest[longest > 0]
+    counts = [(str(bound), float((known <= bound).sum())) for bound in BUCKETS]
+    return [*counts, ("+Inf", float(len(known)))], float(known.sum())
+
+
+def _gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    _fill(family, samples)
+    return family
+
+
+def _counter(metric: names.Metric, samples: Sequence[Sample]) -> CounterMetricFamily:
+    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    _fill(family, samples)
+    return family
+
+
+def _fill(family: GaugeMetricFamily | CounterMetricFamily, samples: Sequence[Sample]) -> None:
+    for labels, value in samples:
+        if value is not None and not math.isnan(value):
+            family.add_metric(labels, value)

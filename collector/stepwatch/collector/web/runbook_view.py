@@ -1,0 +1,54 @@
+"""Runbooks as the page shows them: Markdown with an incident's values, made into safe HTML.
+
+The pages themselves live above the collector; whoever builds it passes the function that reads one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from stepwatch.collector.incidents.lifecycle import OPEN, runbook_values
+from stepwatch.signals.names import ALERT_ABOUT
+
+ReadRunbook = Callable[[str, Mapping[str, str]], str]
+"""Takes an alert's name and the values known; returns Markdown, raises StepwatchError."""
+
+
+def runbook_document(
+    name: str, incident: dict[str, Any] | None, collector: str, read: ReadRunbook
+) -> dict[str, Any]:
+    """The runbook `name` as HTML, filled in for `incident` if there is one.
+
+    Raises:
+        StepwatchError: there is no such runbook.
+    """
+    values = {"collector": collector}
+    if incident is not None:
+        values |= runbook_values(incident)
+    # Raw HTML in a page or a value is shown as text.
+    html = MarkdownIt("commonmark", {"html": False}).render(read(name, values))
+    return {
+        "name": name,
+        "html": html,
+        "incident": None if incident is None else incident["id"],
+        "job": None if incident is None else incident["job"],
+    }
+
+
+def relevant(
+    incidents: list[dict[str, Any]], name: str, query: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """The incident a runbook is read for: the one asked for, else the newest, open ones first."""
+    kinds = {kind.value for kind in ALERT_ABOUT.get(name, ())}
+    wanted, job = query.get("incident"), query.get("job")
+    fitting = [
+        item
+        for item in incidents
+        if (item["runbook"] == name or item["kind"] in kinds)
+        and (wanted is None or item["id"] == wanted)
+        and (job is None or item["job"] == job)
+    ]
+    return min(fitting, key=lambda item: (item["state"] != OPEN, -item["opened_at"]), default=None)

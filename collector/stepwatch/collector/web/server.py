@@ -1,0 +1,111 @@
+"""The collector as a process: a socket, a web server and the evaluation thread."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import socket
+import threading
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.api import make_api
+from stepwatch.collector.web.runbook_view import ReadRunbook
+from stepwatch.signals.errors import ConfigurationError, StepwatchError
+
+
+def listen(host: str, port: int, token: str | None) -> socket.socket:
+    """Open the listening socket; port 0 takes a free one.
+
+    Raises:
+        ConfigurationError: the port is in use, or the address is beyond loopback without a token.
+    """
+    if token is None and not _is_loopback(host):
+        raise ConfigurationError(
+            f"{host} can be reached from other machines: pass --token-file, or listen on 127.0.0.1"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(128)
+    except (OSError, OverflowError) as error:
+        opened.close()
+        reason = getattr(error, "strerror", None) or "no such port"
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}: {reason}; pass another --port"
+        ) from error
+    return opened
+
+
+def open_store(place: str) -> Store:
+    """Open the store named by a path or an SQLAlchemy URL.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    return Store(place) if "://" in place else Store.sqlite(Path(place))
+
+
+class _Server(uvicorn.Server):
+    """Remembers a SIGINT: raised once more at the end, as uvicorn does, it is lost now and then."""
+
+    interrupted = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.interrupted |= sig == signal.SIGINT
+        super().handle_exit(sig, frame)
+
+
+def serve(
+    service: Service,
+    opened: socket.socket,
+    token: str | None,
+    interval: float,
+    runbook: ReadRunbook | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then close everything.
+
+    Raises:
+        KeyboardInterrupt: it was SIGINT.
+        StepwatchError: the evaluation thread died; a collector that no longer judges must not look
+            alive.
+    """
+    config = uvicorn.Config(
+        make_api(service, token, runbook), log_level="warning", access_log=False, lifespan="off"
+    )
+    server = _Server(config)
+    judging = threading.Event()
+    judging.set()
+
+    def judge() -> None:
+        try:
+            service.run(interval)
+            judging.clear()
+        finally:
+            server.should_exit = True
+
+    evaluation = threading.Thread(target=judge, name="evaluate")
+    evaluation.start()
+    try:
+        server.run(sockets=[opened])
+    finally:
+        service.stop()
+        evaluation.join()
+        service.store.close()
+    if server.interrupted:
+        raise KeyboardInterrupt
+    if judging.is_set():
+        raise StepwatchError("the evaluation ended in an error, see the log; start it again")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

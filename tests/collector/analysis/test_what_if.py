@@ -1,0 +1,96 @@
+"""What-if: known waste taken out gives back what it cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.analysis.step_time_breakdown import Exposed
+from stepwatch.collector.analysis.what_if import (
+    WITH_OVERLAP,
+    WITHOUT_IMBALANCE,
+    WITHOUT_STRAGGLERS,
+    WhatIf,
+    what_if,
+)
+from stepwatch.collector.state.step_window import Window
+from tests.collector.detect.windows import settle, slow, window
+
+
+def replay(made: Window, transfer: float = 0.0) -> dict[str, WhatIf]:
+    shape = made.planes["duration"].shape
+    split = Exposed(np.full(shape, transfer), np.zeros(shape))
+    return {item.scenario: item for item in what_if(made, split)}
+
+
+def test_without_its_straggler_the_job_is_as_fast_as_before() -> None:
+    made = window(20, 8, stages=2)
+    healthy = float(made.planes["duration"].mean())
+    slow(made, 5, "forward", 0.4, since=0)
+    found = replay(made)[WITHOUT_STRAGGLERS]
+    assert found.step_seconds == pytest.approx(healthy + 0.4 * 0.05, rel=1e-5)
+    assert found.device_hours == pytest.approx(0.4 * 20 * 8 / 3600, rel=1e-5)
+    now = float(made.planes["duration"].mean())
+    assert found.faster_ratio == pytest.approx(now / (now - 0.4) - 1, rel=1e-5)
+    assert found.steps == 20
+
+
+def test_a_slow_rank_on_a_stage_with_slack_costs_what_exceeds_the_other() -> None:
+    made = window(10, 8, stages=2)
+    for phase in ("forward", "backward"):
+        made.planes[phase][:, :4] *= 1.5
+    slow(made, 5, "forward", 0.3, since=0)
+    assert replay(made)[WITHOUT_STRAGGLERS].faster_ratio == 0.0
+    slow(made, 5, "forward", 0.125, since=0)
+    assert replay(made)[WITHOUT_STRAGGLERS].device_hours == pytest.approx(0.1 * 80 / 3600, rel=1e-4)
+
+
+def test_balanced_stages_work_as_long_as_their_mean() -> None:
+    made = window(10, 8, stages=2)
+    made.planes["backward"][:, 4:] += 0.2
+    settle(made)
+    found = replay(made)
+    assert found[WITHOUT_IMBALANCE].device_hours == pytest.approx(0.1 * 80 / 3600, rel=1e-5)
+    assert found[WITHOUT_STRAGGLERS].faster_ratio == 0.0
+
+
+def test_overlap_hides_the_transfer_of_the_rank_with_most_work() -> None:
+    made = window(10, 4)
+    made.planes["forward"][:, 1] += 0.1
+    settle(made)
+    transfer = np.zeros((10, 4))
+    transfer[:, 1], transfer[:, 2] = 0.05, 7.0
+    split = Exposed(transfer, np.zeros((10, 4)))
+    found = {item.scenario: item for item in what_if(made, split)}
+    assert found[WITH_OVERLAP].device_hours == pytest.approx(0.05 * 40 / 3600)
+    transfer[2:5] = np.nan
+    found = {item.scenario: item for item in what_if(made, split)}
+    assert found[WITH_OVERLAP].steps == 7, "steps in which it is not known do not count"
+    transfer[:8] = np.nan
+    found = {item.scenario: item for item in what_if(made, split)}
+    assert found[WITH_OVERLAP].faster_ratio is None
+
+
+def test_unknown_is_left_out_or_none() -> None:
+    assert replay(window(2, 4)) == {}
+    assert WITHOUT_IMBALANCE not in replay(window(5, 4, stages=1))
+    made = window(5, 4, stages=2)
+    made.stage[0] = -1
+    found = replay(made)
+    assert found[WITHOUT_STRAGGLERS].device_hours is None and WITHOUT_IMBALANCE not in found
+    made.stage[:] = -1
+    assert replay(made)[WITHOUT_STRAGGLERS].device_hours == 0.0
+
+
+@given(st.integers(0, 1000), st.floats(0.0, 1.0), st.sampled_from([1, 2, 4]), st.floats(0.0, 2.0))
+def test_no_scenario_is_slower_nor_saves_more_than_there_is(
+    seed: int, noise: float, stages: int, transfer: float
+) -> None:
+    made = window(6, 8, stages=stages, noise=noise, seed=seed)
+    spent = float(made.planes["duration"].sum(dtype=np.float64)) / 3600
+    for item in replay(made, transfer).values():
+        if item.device_hours is not None:
+            assert item.faster_ratio is not None and item.faster_ratio >= 0
+            assert 0 <= item.device_hours < spent

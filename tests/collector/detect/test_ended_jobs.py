@@ -1,0 +1,159 @@
+"""What is over is not told: a job whose last rank tidies up, numbers that the run got over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect import hang as detector
+from stepwatch.collector.detect import rank_failed as detector_of_failures
+from stepwatch.collector.detect.non_finite import LIMITS
+from stepwatch.collector.findings import Scene, hang, non_finite, rank_failed
+from stepwatch.collector.state.diagnoses import Diagnoses
+from stepwatch.collector.state.job import Attempt, Heard, LiveJob
+from stepwatch.collector.state.memory_history import Memory
+from stepwatch.collector.state.numerics import MAX_SCALED_OF_STEP
+from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, LifecycleEvent, NumericsSource
+from stepwatch.signals.wire import Rows
+from tests.collector.made import JOB, lifecycle_rows, run_segments, segment, state_rows, step_rows
+
+STEPS, SCALER_STEPS = 40, LIMITS.scaler_steps
+
+
+def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> Scene:
+    """Four ranks of which the first ones have finished; the rest last moved so long ago."""
+    job = LiveJob(JOB)
+    for item in run_segments(STEPS):
+        job.apply(item, Heard(0.0, 100.0))
+    states = state_rows(range(4), 4, 1000.0, STEPS, moved_ago)
+    states["in_collective"][3:] = waits
+    told = {Kind.RANK_STATE: states}
+    if finished:
+        told[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.FINISH, range(finished), at=999.0)
+    job.apply(segment(9000, told), Heard(0.0, 100.0))
+    return Scene(job, 100.0)
+
+
+def test_the_last_rank_may_tidy_up_but_not_wait_for_those_that_finished() -> None:
+    assert hang.find(standing(60.0)) == []
+    assert len(hang.find(standing(60.0, finished=0))) == 1
+    assert len(hang.find(standing(60.0, waits=True))) == 1
+    assert len(hang.find(standing(detector.LIMITS.pause_seconds + 1))) == 1
+
+
+def bad_rows(step: int) -> Rows:
+    rows = np.zeros(4, dtype=DTYPES[Kind.NUMERICS])
+    rows["rank"], rows["step"], rows["nonfinite"] = range(4), step, 1
+    rows["source"] = NumericsSource.COLLECTIVE_INPUT
+    return rows
+
+
+def overflow(steps: int, poisoned_from: int | None = None) -> Scene:
+    """A gradient that is not finite in step 5, and what the losses were after it."""
+    rows = step_rows(range(steps), range(4))
+    if poisoned_from is not None:
+        rows["loss"][rows["step"] >= poisoned_from] = np.nan
+    job = LiveJob(JOB)
+    told = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: rows}
+    job.apply(segment(1, {**told, Kind.NUMERICS: bad_rows(5)}), Heard(0.0, 0.0))
+    return Scene(job, 0.0)
+
+
+def test_an_overflow_is_told_until_enough_finite_losses_followed() -> None:
+    assert len(non_finite.find(overflow(6 + LIMITS.recovered_steps - 1))) == 1
+    assert non_finite.find(overflow(6 + LIMITS.recovered_steps)) == []
+    assert len(non_finite.find(overflow(100, poisoned_from=6))) == 1
+
+
+def test_a_second_overflow_is_told_after_the_first_was_got_over() -> None:
+    scene = overflow(60)
+    scene.attempt.numerics.add(bad_rows(58), 4)
+    (finding,) = non_finite.find(scene)
+    assert finding.began_step == 58
+
+
+def test_overflows_of_a_scaler_are_told_once_they_go_on_and_kept_within_bounds() -> None:
+    scene = overflow(101)
+    numerics = scene.attempt.numerics
+    for step in range(100, 100 + SCALER_STEPS + 1):
+        assert non_finite.find(scene) == []
+        rows = np.tile(bad_rows(step), 100)
+        rows["source"] |= LOSS_SCALED
+        numerics.add(rows, 4)
+    (finding,) = non_finite.find(scene)
+    assert finding.began_step == 100
+    assert len(numerics.scaled) == (SCALER_STEPS + 1) * MAX_SCALED_OF_STEP
+    assert numerics.cells >= len(numerics.scaled)
+
+
+def test_memory_readings_count_and_are_given_back() -> None:
+    attempt = Attempt(0)
+    attempt.apply(segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0)}), Heard(0.0, 0.0))
+    assert attempt.cells >= attempt.ring.cells + attempt.memory.cells > attempt.ring.cells
+    attempt.release()
+    assert attempt.cells == Memory().cells == 0
+
+
+def test_each_attempt_loses_what_the_earliest_later_one_redid() -> None:
+    job = LiveJob(JOB)
+    for number, first in enumerate((0, 30, 20, 50)):
+        told = {
+            Kind.RANK_STATE: state_rows([0], 1, 1.0),
+            Kind.STEP: step_rows(range(first, first + 9), [0]),
+        }
+        job.apply(segment(number + 1, told, attempt=number), Heard(0.0, 0.0))
+    assert [(each.number, lost) for each, lost in job.ordered()] == [
+        (0, 20),
+        (1, 20),
+        (2, 50),
+        (3, None),
+    ]
+
+
+def failed_after(notice_at: float) -> list[tuple[str, int]]:
+    """A job of half a second a step that is told of a preemption, and raises at 1,000 s."""
+    job = LiveJob(JOB)
+    steps = step_rows(range(2000), range(2), 0.5)
+    ended = lifecycle_rows(LifecycleEvent.FAILURE, range(2), at=1000.0)
+    ended["text"] = b"ValueError: no"
+    stop = lifecycle_rows(LifecycleEvent.PREEMPTION, [0], at=notice_at)
+    told = {
+        Kind.RANK_STATE: state_rows(range(2), 2, 1000.0),
+        Kind.STEP: steps,
+        Kind.LIFECYCLE: np.concatenate([stop, ended]),
+    }
+    job.apply(segment(1, told), Heard(0.0, 0.0))
+    return [(item.kind.value, item.rank) for item in rank_failed.find(Scene(job, 10.0, wall_s=0.0))]
+
+
+def test_a_preemption_that_was_called_off_silences_nothing() -> None:
+    limit = detector_of_failures.LIMITS.preempted_seconds
+    assert failed_after(999.0) == failed_after(1001.0 - limit) == []
+    assert failed_after(999.0 - limit) == [("rank-failed", 0)]
+
+
+@pytest.mark.parametrize(("steps", "after", "found"), [(0, 300, 0), (2, 25, 0), (2, 35, 1)])
+def test_a_hang_in_the_first_steps_is_found_by_the_longest_of_them(
+    steps: int, after: float, found: int
+) -> None:
+    job = LiveJob(JOB)
+    told = {
+        Kind.RANK_STATE: state_rows(range(4), 4, 1000.0, steps, after),
+        Kind.STEP: step_rows(range(steps), range(4)),
+    }
+    job.apply(segment(1, told), Heard(0.0, 100.0))
+    assert len(hang.find(Scene(job, 100.0))) == found
+
+
+def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
+    asked = np.zeros(60, dtype=DTYPES[Kind.DIAGNOSIS])
+    asked["rank"], asked["time_ns"] = np.tile([2, 0, 7], 20), range(60)
+    flights = np.zeros(600, dtype=DTYPES[Kind.FLIGHT])
+    flights["rank"], flights["collective_seq"] = np.tile([0, 1, 2], 200), range(600)
+    known = Diagnoses()
+    known.take(asked, flights, 4)
+    assert {rank: item.at_ns for rank, item in known.of.items()} == {0: 58, 2: 57}
+    for rank, item in known.of.items():
+        assert [each.number for each in item.flight] == list(range(600))[rank::3]
+    known.take(asked[:1], flights[:0], 4)
+    assert known.of[2].flight == ()

@@ -1,0 +1,122 @@
+"""What live state knows of a run's flow of data and tokens reaches the detectors and incidents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.analysis.class_throughput import Paces, beginning_of, held_against
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.early_baseline import KEPT_STEPS, LEAST_STEPS, Beginning
+from stepwatch.collector.state.job import Heard, LiveJob
+from stepwatch.collector.state.step_history import WARMUP_STEPS
+from stepwatch.signals.records import Kind
+from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments, step_rows
+
+
+def said(service: Service) -> list[tuple[str, int]]:
+    service.evaluate()
+    found = service.job(JOB)
+    assert found is not None
+    return [(item.kind.value, item.rank) for item in found[1].findings]
+
+
+def test_a_job_that_waits_for_data_opens_one_incident(service: Service, clock: HandClock) -> None:
+    waits = {(rank, "data"): 0.3 for rank in range(4)}
+    service.receive(body(run_segments(40, excess=waits, slow_from=30)))
+    assert said(service) == [("data-stall", -1)]
+
+
+def test_a_stall_within_the_first_steps_is_no_past(service: Service) -> None:
+    waits = {(rank, "data"): 0.3 for rank in range(4)}
+    service.receive(body(run_segments(120, excess=waits, slow_from=14)))
+    assert said(service) == [("data-stall", -1)]
+
+
+def test_an_uneven_shard_is_named_and_stands_above_its_straggler(service: Service) -> None:
+    made = run_segments(40, excess={(2, "forward"): 0.2}, slow_from=20)
+    for item in made:
+        rows = item.tables[Kind.STEP]
+        rows["tokens"][(rows["rank"] == 2) & (rows["step"] >= 20)] = 300
+    service.receive(body(made))
+    assert ("data-skew", 2) in said(service)
+    found = service.job(JOB)
+    assert found is not None
+    skew = next(item for item in found[1].findings if item.kind.value == "data-skew")
+    assert (skew.began_step, skew.ratio) == (20, 3.0)
+
+
+def test_a_loss_that_jumps_is_told(service: Service) -> None:
+    made = run_segments(120)
+    for item in made:
+        rows = item.tables[Kind.STEP]
+        rows["loss"] = 3.0 + 0.01 * np.sin(rows["step"])
+        rows["loss"][rows["step"] >= 110] += 3.0
+    service.receive(body(made))
+    assert said(service) == [("loss-anomaly", -1)]
+
+
+def test_a_job_that_slows_down_as_a_whole_is_told_after_two_minutes(service: Service) -> None:
+    segments = run_segments(300, seconds=1.0)
+    for item in segments:
+        rows = item.tables[Kind.STEP]
+        late = rows["step"] >= 150
+        for name in ("forward_ns", "duration_ns"):
+            rows[name][late] += 10**9
+    service.receive(body(segments))
+    found = service.job(JOB)
+    assert found is not None
+    assert said(service) == [("throughput-regression", -1)]
+    (finding,) = found[1].findings
+    assert (finding.began_step, finding.phase) == (150, "forward")
+
+
+def live(name: str, seconds: float) -> LiveJob:
+    job = LiveJob(name)
+    for item in run_segments(40, seconds=seconds, job=name):
+        job.apply(item, Heard(EPOCH, 0.0))
+    return job
+
+
+def test_jobs_of_one_shape_are_each_others_class() -> None:
+    paces = Paces()
+    for number, seconds in enumerate((0.2, 0.2, 0.25, 0.5)):
+        paces.keep(live(f"job-{number}", seconds))
+    assert sorted(paces.peers("job-3")) == pytest.approx([1600.0, 2000.0, 2000.0])
+    paces.forget("job-0")
+    assert len(paces.peers("job-3")) == 2
+    assert paces.peers("unknown") == []
+
+
+def test_the_beginning_is_kept_and_nothing_else() -> None:
+    beginning = Beginning()
+    for step in (*range(40, 5, -1), *range(41, 400)):
+        beginning.add(step_rows([step], range(4)))
+    seconds = beginning.seconds(4)
+    assert len(seconds["data"]) == KEPT_STEPS - WARMUP_STEPS
+    assert seconds["data"] == pytest.approx(0.05 * 0.2)
+    assert beginning.seconds(5) == {}, "a rank is missing"
+    young = Beginning()
+    young.add(step_rows(range(WARMUP_STEPS + LEAST_STEPS - 1), range(4)))
+    assert young.seconds(4) == {}
+
+
+def restarted(seconds: float, tokens: int, seconds_later: float, tokens_later: int) -> LiveJob:
+    """A job whose second attempt has other steps."""
+    job = LiveJob(JOB)
+    for attempt, (each, held) in enumerate(((seconds, tokens), (seconds_later, tokens_later))):
+        for item in run_segments(40, seconds=each):
+            item.tables[Kind.STEP]["tokens"] = held
+            job.apply(item._replace(key=item.key._replace(attempt=attempt)), Heard(EPOCH, 0.0))
+    return job
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tokens_later", "attempt"), [(100, 101, 0), (100, 200, 1), (0, 0, 1), (100, 0, 1)]
+)
+def test_only_an_attempt_of_as_many_tokens_is_the_past(
+    tokens: int, tokens_later: int, attempt: int
+) -> None:
+    job = restarted(0.2, tokens, 0.5, tokens_later)
+    assert held_against(job).number == attempt
+    assert np.median(beginning_of(job).seconds) == pytest.approx((0.2, 0.5)[attempt])

@@ -1,0 +1,310 @@
+"""The life of incidents under any sequence of findings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.incidents.lifecycle import (
+    ENDED,
+    MAX_SYMPTOMS,
+    MAX_TIMELINE,
+    MERGED,
+    OPEN,
+    REOPEN_WITHIN_SECONDS,
+    RESOLVE_AFTER_SECONDS,
+    RESOLVED,
+    Incident,
+    Moment,
+    advance,
+    incident_from,
+)
+from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
+
+BEGAN = 1_800_000_000.0
+
+
+def finding(
+    kind: FindingKind = FindingKind.STRAGGLER,
+    rank: int = 2,
+    step: int = 30,
+    ago: float = 4.0,
+    lost: float = 0.5,
+) -> Finding:
+    evidence = (Evidence("own time", math.inf, "seconds", "peers"),)
+    return Finding(
+        kind, rank, "forward", Cause.SLOW_COMPUTE, "rank 2 is slow", step, ago, 1.0, math.inf, lost,
+        evidence,
+    )  # fmt: skip
+
+
+class Story:
+    """Incidents as a collector would hold them, from moment to moment."""
+
+    def __init__(self) -> None:
+        self.now = BEGAN
+        self.incidents: dict[str, Incident] = {}
+
+    def turn(
+        self,
+        *findings: Finding,
+        seconds: float = 1.0,
+        frozen: bool = False,
+        ended: bool = False,
+        attempt: int = 0,
+    ) -> list[Incident]:
+        """Let `seconds` pass, judge, and check what must hold at every moment."""
+        self.now += seconds
+        moment = Moment(
+            "job", attempt, self.now, self.now - 0.5, {2: "node-1"}, 4, frozen, ended
+        )  # fmt: skip
+        changed = advance(self.incidents.values(), findings, moment)
+        for incident in changed:
+            before = self.incidents.get(incident.id)
+            if before is not None:
+                assert incident.device_seconds_lost >= before.device_seconds_lost
+                assert incident.opened_at == before.opened_at
+                assert incident.last_seen_at >= before.last_seen_at
+        self.incidents.update((incident.id, incident) for incident in changed)
+        open_keys = [item.key for item in self.incidents.values() if item.state == OPEN]
+        assert len(open_keys) == len(set(open_keys)), "one open incident per key"
+        return changed
+
+    def states(self) -> list[str]:
+        return [item.state for item in self.incidents.values()]
+
+
+class Turn(NamedTuple):
+    kinds: frozenset[tuple[FindingKind, int]]
+    seconds: float
+    step: int
+    frozen: bool
+    ended: bool
+    attempt: int
+
+
+TURNS = st.builds(
+    Turn,
+    st.frozensets(
+        st.tuples(st.sampled_from(FindingKind), st.sampled_from([NO_RANK, 2])), max_size=3
+    ),
+    st.sampled_from([0.0, 0.5, 1.0, RESOLVE_AFTER_SECONDS, 100.0, REOPEN_WITHIN_SECONDS + 1]),
+    st.integers(30, 31),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 1),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(TURNS, max_size=25))
+def test_any_story_keeps_its_promises(turns: list[Turn]) -> None:
+    story = Story()
+    for turn in turns:
+        found = [finding(kind, rank, turn.step, ago=story.now % 7) for kind, rank in turn.kinds]
+        before = dict(story.incidents)
+        changed = story.turn(
+            *found, seconds=turn.seconds, frozen=turn.frozen, ended=turn.ended, attempt=turn.attempt
+        )
+        for incident in changed:
+            was = before.get(incident.id)
+            about_ranks = incident.kind != FindingKind.TELEMETRY_LOST.value
+            same_attempt = incident.attempt == turn.attempt
+            if turn.frozen and about_ranks and not turn.ended and same_attempt:
+                pytest.fail(f"frozen, and yet {was and was.state} became {incident.state}")
+            document = json.loads(json.dumps(incident.document(), allow_nan=False))
+            assert incident_from(document).document() == document
+            assert len(incident.timeline) <= MAX_TIMELINE
+            assert (incident.resolved_at is None) == (incident.state == OPEN)
+            assert bool(incident.merged_into) == (incident.state == MERGED)
+            assert len(incident.symptoms) <= MAX_SYMPTOMS
+            assert incident.key not in [symptom["key"] for symptom in incident.symptoms]
+            if incident.state == MERGED:
+                assert incident.merged_into in story.incidents
+        open_ids = {item.key for item in story.incidents.values() if item.state == OPEN}
+        told_of = [
+            symptom["key"]
+            for item in changed
+            for symptom in item.symptoms
+            if item.state == OPEN and symptom["seen_at"] == story.now
+        ]
+        assert len(told_of) == len(set(told_of)), "a symptom stands under one cause"
+        assert not open_ids & set(told_of), "a symptom opens no incident"
+
+
+def test_opened_with_all_that_is_known() -> None:
+    story = Story()
+    (opened,) = story.turn(finding())
+    assert (opened.state, opened.rank, opened.node) == (OPEN, 2, "node-1")
+    assert opened.began_at == story.now - 0.5 - 4.0
+    assert opened.detected_after_seconds == 4.5
+    assert opened.device_seconds_lost == pytest.approx(0.5 * 4.5 * 4)
+    assert opened.runbook == ALERT_OF[FindingKind.STRAGGLER]
+    document = opened.document()
+    assert document["slowdown_ratio"] is None and document["evidence"][0]["value"] is None
+
+
+def test_ids_are_those_of_every_replica() -> None:
+    (one,), (other,) = Story().turn(finding()), Story().turn(finding())
+    assert one.id == other.id
+    assert len({item.id for item in (one, *Story().turn(finding(rank=1), finding(step=31)))}) == 3
+
+
+def test_resolves_after_a_while_and_not_before() -> None:
+    story = Story()
+    story.turn(finding())
+    assert story.turn(seconds=RESOLVE_AFTER_SECONDS - 1) == []
+    story.turn(finding())
+    assert story.turn(seconds=RESOLVE_AFTER_SECONDS - 1) == []
+    (resolved,) = story.turn(seconds=1.0)
+    assert resolved.state == RESOLVED and resolved.resolved_at == story.now
+    assert story.turn() == []
+
+
+def test_back_soon_is_the_same_incident_and_back_late_another() -> None:
+    story = Story()
+    (first,) = story.turn(finding())
+    story.turn(seconds=RESOLVE_AFTER_SECONDS)
+    (again,) = story.turn(finding(step=40), seconds=REOPEN_WITHIN_SECONDS - 1)
+    assert (again.id, again.state, again.resolved_at) == (first.id, OPEN, None)
+    assert [item["event"] for item in again.timeline][-2:] == ["resolved", "reopened"]
+    assert again.device_seconds_lost - first.device_seconds_lost == pytest.approx(0.5 * 4.0 * 4)
+    story.turn(seconds=RESOLVE_AFTER_SECONDS)
+    (second,) = story.turn(finding(step=90), seconds=REOPEN_WITHIN_SECONDS + 1)
+    assert second.id != first.id and story.states() == [RESOLVED, OPEN]
+
+
+def test_the_very_same_trouble_never_overwrites_its_own_past() -> None:
+    """A hang that another verdict hid for long: the same step, the same beginning, the same id."""
+    story = Story()
+
+    def standing() -> Finding:
+        return finding(FindingKind.HANG, ago=story.now + 1.0 - BEGAN + 60)
+
+    (first,) = story.turn(standing())
+    story.turn(seconds=RESOLVE_AFTER_SECONDS)
+    story.now += REOPEN_WITHIN_SECONDS + 10
+    (again,) = story.turn(standing())
+    assert again.id == first.id
+    assert again.device_seconds_lost > first.device_seconds_lost
+    assert [item["event"] for item in again.timeline] == ["began", "opened", "resolved", "reopened"]
+
+
+def test_two_findings_of_one_key_are_one_incident() -> None:
+    story = Story()
+    assert len(story.turn(finding(), finding(step=55))) == 1
+
+
+def test_frozen_neither_opens_nor_resolves() -> None:
+    story = Story()
+    assert story.turn(finding(), frozen=True) == []
+    story.turn(finding())
+    blind = finding(FindingKind.TELEMETRY_LOST, NO_RANK, lost=math.nan)
+    (lost,) = story.turn(blind, seconds=60, frozen=True)
+    assert lost.kind == "telemetry-lost"
+    assert story.states() == [OPEN, OPEN]
+    (seen_again,) = story.turn(finding())[:1]
+    assert seen_again.kind == "straggler" and seen_again.state == OPEN
+    assert lost.device_seconds_lost == 0.0
+
+
+def test_the_end_of_the_job_ends_what_is_open() -> None:
+    story = Story()
+    story.turn(finding(), finding(FindingKind.TELEMETRY_LOST, NO_RANK))
+    story.turn(ended=True)
+    assert story.states() == [ENDED, ENDED]
+    assert story.turn(ended=True, seconds=100) == []
+
+
+def test_a_new_attempt_ends_what_the_old_one_left_open() -> None:
+    story = Story()
+    story.turn(finding())
+    changed = story.turn(finding(step=5), attempt=1)
+    assert sorted(item.state for item in changed) == [ENDED, OPEN]
+    assert len({item.key for item in changed}) == 2
+
+
+def test_the_timeline_is_bounded() -> None:
+    story = Story()
+    causes = itertools.cycle([Cause.SLOW_COMPUTE, Cause.CPU_CONTENTION])
+    for _ in range(MAX_TIMELINE + 50):
+        story.turn(finding()._replace(cause=next(causes)))
+    (incident,) = story.incidents.values()
+    assert len(incident.timeline) == MAX_TIMELINE
+    assert incident.timeline[0]["event"] == "began"
+
+
+def slower(step: int = 32) -> Finding:
+    return finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, step=step)
+
+
+def test_a_symptom_stands_in_the_incident_of_its_cause_and_opens_none() -> None:
+    story = Story()
+    (cause,) = story.turn(slower(), finding())
+    (symptom,) = cause.symptoms
+    assert cause.kind == "straggler" and symptom["kind"] == "throughput-regression"
+    assert (symptom["since_step"], symptom["seen_at"]) == (32, story.now)
+    (later,) = story.turn(finding(), slower())
+    assert later.symptoms[0]["first_seen_at"] == symptom["first_seen_at"] < story.now
+    assert later.symptoms[0]["seen_at"] == story.now
+
+
+def test_a_symptom_that_was_found_first_is_merged_when_its_cause_is_found() -> None:
+    story = Story()
+    (early,) = story.turn(slower())
+    cause, merged = story.turn(slower(), finding())
+    assert (merged.id, merged.state, merged.merged_into) == (early.id, MERGED, cause.id)
+    assert merged.timeline[-1]["event"] == "merged" and merged.resolved_at == story.now
+    assert cause.state == OPEN and cause.symptoms[0]["key"] == early.key
+    story.turn(slower(), finding())
+    assert story.states() == [MERGED, OPEN]
+
+
+def test_a_symptom_that_outlives_its_cause_becomes_its_own() -> None:
+    story = Story()
+    story.turn(slower())
+    story.turn(slower(), finding())
+    for _ in range(int(RESOLVE_AFTER_SECONDS) - 1):
+        story.turn(slower())
+        assert story.states() == [MERGED, OPEN], "a detector that pauses changes nothing"
+    story.turn(slower())
+    assert story.states() == [OPEN, RESOLVED]
+    assert [item.merged_into for item in story.incidents.values()] == ["", ""]
+
+
+def test_what_a_cause_costs_is_known_from_its_symptoms_where_it_cannot_say() -> None:
+    story = Story()
+    skew = finding(FindingKind.DATA_SKEW, lost=math.nan)
+    (cause,) = story.turn(skew, finding(lost=0.25))
+    assert cause.kind == "data-skew" and cause.throughput_lost_ratio == 0.25
+
+
+def test_symptoms_are_bounded_and_the_newest_stay() -> None:
+    story = Story()
+    many = [
+        finding(FindingKind.SLOW_COLLECTIVE, NO_RANK)._replace(subject=f"group-{number}")
+        for number in range(MAX_SYMPTOMS + 5)
+    ]
+    story.turn(finding(), *many[:5])
+    (cause,) = story.turn(finding(), *many[5:])
+    assert len(cause.symptoms) == MAX_SYMPTOMS
+    assert {item["seen_at"] for item in cause.symptoms} == {story.now}
+
+
+def test_documents_of_other_versions_are_read() -> None:
+    (opened,) = Story().turn(finding())
+    document = opened.document()
+    assert incident_from({**document, "of_tomorrow": {"x": 1}}) == incident_from(document)
+    known = {name: document[name] for name in ("id", "key", "kind", "job", "attempt")}
+    old = incident_from(known)
+    assert (old.id, old.state, old.rank, old.symptoms) == (opened.id, ENDED, NO_RANK, [])
+    assert Story().turn(finding()) and json.dumps(old.document())
+    for name in document:
+        incident_from({key: value for key, value in document.items() if key != name})

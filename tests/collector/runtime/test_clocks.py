@@ -1,0 +1,88 @@
+"""A wall clock that is set in the middle of a run: no hour is charged that never passed."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwatch.collector.incidents.lifecycle import Incident
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.checkpoints_in_flight import Saves
+from stepwatch.collector.state.job import Attempt, Heard
+from stepwatch.collector.store import Store
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import CheckpointEvent, Kind
+from stepwatch.signals.wire import Segment
+from tests.collector.made import (
+    EPOCH,
+    JOB,
+    HandClock,
+    body,
+    checkpoint_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
+
+HOUR = 3600.0
+STARVED = {(rank, "data"): 0.4 for rank in range(4)}
+
+
+def starved_run(store: Store, set_in_segment: int, by: float) -> tuple[Incident, float]:
+    """A data stall from step 60 to 100 on one machine whose clock is set; times as set at last."""
+    clock = HandClock(0.0)
+    service = Service(store, clock)
+    calm = [
+        segment(
+            first,
+            {
+                Kind.STEP: step_rows(range(first, first + 5), range(4)),
+                Kind.RANK_STATE: state_rows(range(4), 4, (first + 5) * 0.2, first + 4),
+            },
+        )
+        for first in range(100, 200, 5)
+    ]
+    for number, item in enumerate([*run_segments(100, excess=STARVED, slow_from=60), *calm]):
+        if number == set_in_segment:
+            clock.wall += by
+        wall = round((clock.wall - clock.monotonic) * NANOSECONDS)
+        service.receive(body([item._replace(clock=ClockPair(0, wall))]))
+        clock.advance(1.0)
+        service.evaluate()
+    found = service.job(JOB)
+    assert found is not None and service.evaluation_failures == 0
+    (incident,) = found[1].incidents.values()
+    return incident, clock.wall - clock.monotonic
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+@pytest.mark.parametrize("set_in_segment", [8, 16])
+def test_an_hour_that_never_passed_is_not_charged(
+    store: Store, set_in_segment: int, by: float
+) -> None:
+    incident, zero = starved_run(store, set_in_segment, by)
+    assert incident.state == "resolved" and incident.resolved_at == pytest.approx(zero + 35, abs=2)
+    assert incident.detected_after_seconds < 10
+    assert incident.device_seconds_lost == pytest.approx(21.3, abs=5)
+
+
+def test_the_newest_steps_say_what_time_it_is() -> None:
+    attempt = Attempt(0)
+    told = {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)}
+    for number in range(20):
+        told[Kind.STEP] = step_rows([number], range(2), 1.0)
+        offset = EPOCH - (HOUR if number >= 10 else 0)
+        made: Segment = segment(number, told)
+        made = made._replace(clock=ClockPair(0, round(offset) * NANOSECONDS))
+        attempt.apply(made, Heard(0.0, 0.0))
+    assert attempt.newest_s == EPOCH - HOUR + 20
+
+
+def test_a_save_after_a_clock_was_set_back_ends_when_it_says() -> None:
+    saves = Saves()
+    for step, wall in ((10, EPOCH + HOUR), (20, EPOCH)):
+        for rank in (0, 1):
+            rows = checkpoint_rows(CheckpointEvent.BEGIN, [rank], step)
+            rows["time_ns"] = (step + rank) * NANOSECONDS
+            saves.add(rows, 2, round(wall) * NANOSECONDS)
+    assert saves.ended_s == EPOCH + 21

@@ -1,0 +1,294 @@
+"""Segments that are well-formed and absurd: they are refused or counted, and stop nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state import job as jobs
+from stepwatch.collector.state.job import Attempt, Heard, LiveJob
+from stepwatch.collector.state.memory_history import Memory
+from stepwatch.collector.state.step_history import BASELINE_STEPS
+from stepwatch.collector.store import Store
+from stepwatch.collector.web import breakdown_view, job_view
+from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.wire import Rows, Segment
+from tests.collector.made import (
+    JOB,
+    HandClock,
+    body,
+    checkpoint_rows,
+    lifecycle_rows,
+    random_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
+
+
+def extremes(dtype: np.dtype[Any]) -> list[Any]:
+    """Values at the edges of a field."""
+    bits = 8 * dtype.itemsize
+    return {
+        "u": [0, 1, 2**bits - 1, 2 ** (bits - 1)],
+        "i": [0, 1, -1, 2 ** (bits - 1) - 1, -(2 ** (bits - 1))],
+        "f": [0.0, math.nan, math.inf, -math.inf, 3e38, -1.0],
+        "S": [b"", b"\xff" * dtype.itemsize, b"a\0b", b'"\n'],
+    }[dtype.kind]
+
+
+def hostile_rows(kind: Kind, count: int, noise: np.random.Generator) -> Rows:
+    """Rows at the edges of every field, often of ranks, steps and worlds that exist."""
+    rows = np.zeros(count, dtype=DTYPES[kind])
+    for name in rows.dtype.names or ():
+        values = extremes(rows.dtype[name])
+        rows[name] = [values[index] for index in noise.integers(0, len(values), count)]
+    if noise.random() < 0.7:
+        rows["rank"], rows["step"] = noise.integers(-1, 5, count), noise.integers(0, 30, count)
+    if kind is Kind.RANK_STATE:
+        rows["world"] = noise.choice([4, 4, 5, 2**32 - 1, 0], count)
+    return rows
+
+
+def everything_said(service: Service) -> str:
+    """All that a reader could ask for, as strict JSON."""
+    known = [(job, seen) for job, seen in service.jobs_now()[0]]
+    for job, _ in known:
+        for metric in job_view.METRIC_PLANES:
+            json.dumps(job_view.heatmap(job.current, metric), allow_nan=False)
+        json.dumps(breakdown_view.collectives(job.current), allow_nan=False)
+        json.dumps(breakdown_view.breakdown(job.current), allow_nan=False)
+    for metric_family in JobExporter(service).collect():
+        assert all(not math.isnan(sample.value) for sample in metric_family.samples)
+    incidents = [item.document() for _, seen in known for item in seen.incidents.values()]
+    json.dumps(incidents, allow_nan=False)
+    return repr([job_view.job_summary(job, seen, service.now()) for job, seen in known])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_value_of_any_field_stops_the_collector(
+    store: Store, clock: HandClock, seed: int
+) -> None:
+    noise = np.random.default_rng(seed)
+    make = hostile_rows if seed % 4 else random_rows
+    service = Service(store, clock)
+    sent = run_segments(12) if seed % 2 else []
+    for number in range(100, 104):
+        kinds = [kind for kind in Kind if noise.random() < 0.6]
+        tables = {kind: make(kind, int(noise.integers(1, 20)), noise) for kind in kinds}
+        sent.append(segment(number, tables))
+    for item in sent:
+        assert [verdict.verdict for verdict in service.receive(body([item]))] == ["accepted"]
+        service.evaluate()
+        clock.advance(1.0)
+    said = everything_said(service)
+    assert service.evaluation_failures == 0
+    after = Service(store, clock)
+    assert everything_said(after) == said, "a restart survives the same rows"
+
+
+def hear(attempt: Attempt, tables: dict[Kind, Rows], number: int = 1) -> None:
+    attempt.apply(segment(number, tables), Heard(0.0, 0.0))
+
+
+def test_a_huge_world_is_refused_without_allocation() -> None:
+    attempt = Attempt(0)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rows = state_rows(range(4), 4, 1.0)
+    for world in (2**32 - 1, jobs.MAX_WORLD + 1):
+        rows["world"] = world
+        hear(attempt, {Kind.RANK_STATE: rows})
+    hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(4), 2**62)})
+    hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(4), -1)})
+    assert attempt.world == 0 and attempt.refused_records == 8
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
+
+
+def test_a_huge_step_is_refused_without_allocation() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    hear(attempt, {Kind.STEP: step_rows(range(5), range(2))})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    hear(attempt, {Kind.STEP: step_rows([2**32 - 1, 2**31, 5 + (1 << 20)], range(2))})
+    assert attempt.refused_records == 6
+    assert len(attempt.ledger) == 5
+    assert attempt.window(10).steps.tolist() == [0, 1, 2, 3, 4], "and blinds no detector"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
+@pytest.mark.parametrize("name", ["duration_ns", "forward_ns", "collective_ns", "time_ns"])
+def test_impossible_times_spoil_no_sum(name: str) -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    rows = step_rows(range(4), range(2))
+    rows[name][3] = 2**64 - 1
+    hear(attempt, {Kind.STEP: rows})
+    assert attempt.refused_records == 1
+    assert attempt.ledger.rows["reported"].tolist() == [2, 1, 2, 2]
+    assert attempt.rank_seconds["duration"].sum() == pytest.approx(7 * 0.2)
+    assert attempt.newest_s < 1.9e9
+
+
+def test_ranks_that_do_not_exist_finish_nothing() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    for rank in (-1, -(2**31), 2, 2**31 - 1):
+        hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [rank])})
+    hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [0])})
+    assert not attempt.finished
+    hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [1])})
+    assert attempt.finished
+
+
+def test_a_failure_stays_one_whatever_follows() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(1), 1, 1.0)})
+    hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [0])})
+    hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [0])})
+    assert attempt.failed and not attempt.finished
+
+
+def test_unknown_events_and_texts_are_passed_over() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(1), 1, 1.0)})
+    odd = lifecycle_rows(LifecycleEvent.START, [0], 1)
+    odd["event"] = 77
+    hear(attempt, {Kind.LIFECYCLE: odd})
+    hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(77, [0], 3, b"\xff\xfe")})
+    hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.FAILED, [0], 4, b"\xff")})
+    assert attempt.lifecycle == []
+    assert attempt.checkpoints[3].verified is None
+    assert attempt.checkpoints[4].reason == "\ufffd"
+
+
+def test_a_bad_checkpoint_is_never_made_good_by_another_rank() -> None:
+    attempt = Attempt(0)
+    for event in (CheckpointEvent.VERIFIED, CheckpointEvent.FAILED, CheckpointEvent.VERIFIED):
+        hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(event, [0], 9)})
+    assert attempt.checkpoints[9].verified is False
+
+
+MONTH_NS, LARGEST = 31 * 86_400 * NANOSECONDS, 2**64 - 1
+
+
+def saved(attempt: Attempt, event: CheckpointEvent, at: float, **values: int) -> None:
+    """Both ranks say it of step 9 at run time `at`, rank 1 with `values`."""
+    rows = checkpoint_rows(event, range(2), 9)
+    rows["time_ns"], rows["stall_ns"] = round(at * NANOSECONDS), 0
+    for name, value in values.items():
+        rows[name][1] = value
+    hear(attempt, {Kind.CHECKPOINT: rows})
+
+
+@pytest.mark.parametrize("stall_ns", [LARGEST, 2**63, MONTH_NS, 601 * NANOSECONDS])
+def test_a_stall_longer_than_the_attempt_is_unknown(stall_ns: int) -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    up_before = 40 * 86_400.0  # the node was up for longer than the stall that is told
+    start = lifecycle_rows(LifecycleEvent.START, range(2), 2, at=up_before)
+    hear(attempt, {Kind.LIFECYCLE: start})
+    now = up_before + 600.0
+    saved(attempt, CheckpointEvent.BEGIN, now - 5.0)
+    assert attempt.saves.newest[9].in_progress
+    saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=stall_ns)
+    save = attempt.saves.newest[9]
+    assert math.isnan(save.stall[1]) and save.began_ns.tolist()[1] == 0
+    assert attempt.checkpoints[9].stall_seconds is None
+    saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=600 * NANOSECONDS)
+    assert attempt.checkpoints[9].stall_seconds == 600.0
+    assert save.stall[1] == 600.0
+
+
+def test_a_stall_longer_than_the_machine_was_up_is_unknown_without_a_start() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=101 * NANOSECONDS)
+    assert attempt.checkpoints[9].stall_seconds is None
+    saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=99 * NANOSECONDS)
+    assert attempt.checkpoints[9].stall_seconds == 99.0
+
+
+def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
+    attempt = Attempt(0)
+    hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
+    huge = {"durable_ns": LARGEST, "bytes": LARGEST}
+    saved(attempt, CheckpointEvent.WRITTEN, 100.0, **huge)
+    held = attempt.checkpoints[9]
+    assert (held.durable_seconds, held.size_bytes) == (2.0, 1000), "what the other rank told"
+    attempt.checkpoints.clear()
+    rows = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 9)
+    for name, value in huge.items():
+        rows[name] = value
+    hear(attempt, {Kind.CHECKPOINT: rows})
+    assert (attempt.checkpoints[9].durable_seconds, attempt.checkpoints[9].size_bytes) == (
+        None,
+        None,
+    )
+
+
+def test_an_impossible_stall_raises_no_incident(service: Service) -> None:
+    for item in run_segments(12):
+        service.receive(body([item]))
+    rows = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 9)
+    rows["stall_ns"] = LARGEST
+    service.receive(body([segment(99, {Kind.CHECKPOINT: rows})]))
+    service.evaluate()
+    found = service.job(JOB)
+    assert found is not None
+    assert [item.kind for item in found[1].open_incidents()] == []
+
+
+def test_gaps_that_run_backwards_lose_nothing() -> None:
+    attempt = Attempt(0)
+    gaps = np.zeros(2, dtype=DTYPES[Kind.GAP])
+    gaps["first_seq"], gaps["last_seq"] = [10, 2**64 - 1], [14, 0]
+    hear(attempt, {Kind.GAP: gaps})
+    assert attempt.lost_records == 5
+
+
+def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory()
+    memory.resize(4)
+    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * ((512 + BASELINE_STEPS) * 4 + memory.cells))
+    job = LiveJob(JOB)
+    for number in range(6):
+        tables = {
+            Kind.RANK_STATE: state_rows(range(4), 4, 1.0),
+            Kind.STEP: step_rows(range(5), range(4)),
+        }
+        job.apply(segment(1, tables, attempt=number), Heard(0.0, 0.0))
+    assert job.cells <= jobs.MAX_JOB_CELLS
+    assert [attempt.ring.world for attempt in job.attempts.values()] == [0, 0, 0, 4, 4, 4]
+    assert all(len(attempt.ledger) == 5 for attempt in job.attempts.values())
+
+
+def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MAX_NODES", 10)
+    monkeypatch.setattr(jobs, "MAX_ATTEMPTS", 10)
+    job = LiveJob(JOB)
+    for number in range(30):
+        host: dict[Kind, Rows] = {Kind.HOST: np.zeros(1, dtype=DTYPES[Kind.HOST])}
+        made: Segment = segment(1, host, node=f"node-{number}", attempt=0)
+        job.apply(made, Heard(0.0, 0.0))
+        job.apply(segment(1, host, attempt=100 + number), Heard(0.0, 0.0))
+    assert len(job.attempts) == 10
+    assert max(len(attempt.hosts) for attempt in job.attempts.values()) <= 10
+
+
+def test_store_takes_the_largest_numbers(store: Store, clock: HandClock, tmp_path: Path) -> None:
+    service = Service(store, clock)
+    odd = segment(2**63 - 1, {Kind.STEP: step_rows([2**32 - 1], [2**31 - 1])}, attempt=2**32 - 1)
+    odd.tables[Kind.STEP]["duration_ns"] = 2**64 - 1
+    assert [item.verdict for item in service.receive(body([odd]))] == ["accepted"]
+    service.evaluate()
+    assert service.evaluation_failures == 0

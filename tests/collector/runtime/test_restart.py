@@ -1,0 +1,204 @@
+"""What a restarted collector knows is what it knew; what was acknowledged is there, once."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.collector.runtime import service
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state import job
+from stepwatch.collector.store import Store, schema
+from stepwatch.collector.web import job_view
+from stepwatch.signals import wire
+from stepwatch.signals.errors import StoreError
+from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
+from tests.collector.made import (
+    JOB,
+    HandClock,
+    body,
+    checkpoint_rows,
+    lifecycle_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
+from tests.collector.process import Process
+
+
+def view(known: Service, job: str = JOB) -> dict[str, Any]:
+    found = known.job(job)
+    assert found is not None
+    return job_view.job_summary(*found, known.now())
+
+
+def eventful_run() -> list[wire.Segment]:
+    """A straggler, checkpoints, a failure, and a second attempt that resumes at step 40."""
+    first = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
+    ranks = range(4)
+    more: list[dict[Kind, wire.Rows]] = [
+        {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.WRITTEN, ranks, 40)},
+        {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.VERIFIED, ranks, 40)},
+        {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [1], at=12.0)},
+    ]
+    last = [segment(100 + number, tables) for number, tables in enumerate(more)]
+    second = segment(
+        200,
+        {
+            Kind.LIFECYCLE: np.concatenate(
+                [
+                    lifecycle_rows(LifecycleEvent.START, ranks, 4, at=20.0),
+                    lifecycle_rows(LifecycleEvent.RESUME, ranks, 40, at=21.0),
+                ]
+            ),
+            Kind.RANK_STATE: state_rows(ranks, 4, 30.0),
+            Kind.STEP: step_rows(range(40, 60), ranks, began=14.0),
+        },
+        attempt=1,
+    )
+    return [*first, *last, second]
+
+
+def test_a_restart_rebuilds_what_was_known(store: Store, clock: HandClock) -> None:
+    before = Service(store, clock)
+    for item in eventful_run():
+        before.receive(body([item]))
+        before.evaluate()
+        clock.advance(0.5)
+    known = view(before)
+    assert {item["kind"] for item in known["incidents"]} == {"straggler"}
+    assert [item["redone_from"] for item in known["attempts"]] == [40, None]
+    assert known["slos"][0]["ratio"] is not None
+    after = Service(store, clock)
+    assert view(after) == known
+    after.evaluate()
+    assert view(after) == known, "a second look at the same facts changes nothing"
+
+
+def test_a_job_beyond_the_restored_ones_comes_back_whole(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Service(store, clock)
+    run = run_segments(40, excess={(2, "forward"): 0.2}, slow_from=20)
+    before.receive(body(run))
+    before.evaluate()
+    opened = view(before)["incidents"]
+    assert [item["state"] for item in opened] == ["open"]
+    before.receive(body(run_segments(10, job="other")))
+    monkeypatch.setattr(service, "MAX_RESTORED_JOBS", 1)
+    after = Service(store, clock)
+    assert after.job(JOB) is None
+    more = step_rows(range(40, 45), range(4), excess={(2, "forward"): 0.2})
+    after.receive(body([segment(900, {Kind.STEP: more})]))
+    after.evaluate()
+    assert view(after)["step"] == 44
+    assert [item["id"] for item in view(after)["incidents"]] == [opened[0]["id"]]
+    assert len(store.incidents(JOB)) == 1, "no second incident for the same trouble"
+
+
+def test_the_first_request_of_a_job_counts_once(store: Store, clock: HandClock) -> None:
+    gap = np.zeros(1, dtype=DTYPES[Kind.GAP])
+    gap["first_seq"], gap["last_seq"] = 1, 5
+    known = Service(store, clock)
+    known.receive(body([*run_segments(10), segment(70, {Kind.GAP: gap})]))
+    assert view(known)["lost_records"] == 5
+    known.receive(body([segment(71, {Kind.GAP: gap})]))
+    assert view(known)["lost_records"] == 10 == view(Service(store, clock))["lost_records"]
+
+
+def test_jobs_beyond_the_limit_leave_aloud_and_come_back(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(job, "MAX_JOBS", 3)
+    known = Service(store, clock)
+    for number in range(5):
+        known.receive(body(run_segments(5, job=f"job-{number}")))
+        known.evaluate()
+    assert [job.name for job, _ in known.jobs_now()[0]] == ["job-4", "job-3", "job-2"]
+    assert known.jobs_forgotten == 2
+    assert "job-0 is no longer judged" in caplog.text
+    more = segment(50, {Kind.STEP: step_rows(range(5, 8), range(4))}, "job-0")
+    known.receive(body([more, more]))
+    assert view(known, "job-0")["step"] == 7
+    assert known.job("job-2") is None
+
+
+def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    store = Store.sqlite(path)
+    Service(store, HandClock()).receive(body(run_segments(400)))
+    store.close()
+    data = bytearray(path.read_bytes())
+    assert len(data) > 16 * 4096
+    for page in range(12, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 100] = b"\xff" * 100
+    path.write_bytes(data)
+    with pytest.raises(StoreError) as refused:
+        Service(Store.sqlite(path), HandClock())
+    assert "\n" not in str(refused.value)
+
+
+def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    collector = Process(tmp_path)
+    waiting = run_segments(400, seconds=0.01)
+    acknowledged: list[str] = []
+    kills, next_kill = 0, time.monotonic() + 3.0
+    deadline = time.monotonic() + 60
+    collector.start()
+    try:
+        while (waiting or kills < 3) and time.monotonic() < deadline:
+            if time.monotonic() > next_kill and kills < 3:
+                threshold = random.Random(kills).uniform(1.5, 2.5)
+                collector.end()
+                collector.start()
+                kills, next_kill = kills + 1, time.monotonic() + threshold
+            batch = waiting[:3]
+            try:
+                answer = collector.send(body(batch))
+            except httpx.HTTPError:
+                time.sleep(0.02)
+                continue
+            acknowledged += [item["verdict"] for item in answer.json()["verdicts"]]
+            waiting = waiting[3:]
+            time.sleep(0.1)
+    finally:
+        collector.end()
+    assert kills == 3 and not waiting
+    assert set(acknowledged) <= {"accepted", "duplicate"} and len(acknowledged) == 80
+    store = Store.sqlite(tmp_path / "store.db")
+    found = [
+        (int(row["rank"]), int(row["step"]))
+        for payload, _ in store.segments(JOB)
+        for row in wire.decode(payload).tables[Kind.STEP]
+    ]
+    assert sorted(found) == sorted((rank, step) for rank in range(4) for step in range(400))
+    known = Service(store, HandClock(60.0))
+    assert view(known)["step"] == 399
+    store.close()
+
+
+def test_two_processes_may_open_a_new_store_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    others: list[Store] = []
+    waiting = [path]
+
+    def another_is_faster(*_args: Any, **_more: Any) -> None:
+        if waiting:  # between this one's look for tables and its making of them
+            others.append(Store.sqlite(waiting.pop()))
+
+    sa.event.listen(schema.metadata, "before_create", another_is_faster)
+    try:
+        opened = Store.sqlite(path)
+    finally:
+        sa.event.remove(schema.metadata, "before_create", another_is_faster)
+    for store in (opened, *others):
+        store.close()
+    assert len(others) == 1

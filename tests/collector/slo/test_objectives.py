@@ -1,0 +1,142 @@
+"""SLOs: exact arithmetic, coverage gates, unknown where nothing is known, and documents."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from stepwatch.collector.slo.objectives import (
+    SHORT_WINDOW_SECONDS,
+    Slo,
+    SloState,
+    budget_words,
+    default_slos,
+    judge,
+    parse_slo,
+)
+from stepwatch.collector.slo.slices import SLICE_SECONDS, STEP_TIME, Slice
+from stepwatch.signals.errors import ConfigurationError
+
+DATA = Path(__file__).parents[2] / "data"
+SLO = Slo("step-time", "", STEP_TIME, Decimal("0.95"), 3600)
+
+
+def slices_of(parts: list[tuple[float, float]], coverage: float = 1.0) -> list[Slice]:
+    """Consecutive slices from (good, total)."""
+    result, good, total = [], 0.0, 0.0
+    for index, part in enumerate(parts):
+        good, total = good + part[0], total + part[1]
+        start = index * SLICE_SECONDS
+        result.append(Slice(start, 1, *part, round(100 * coverage), 100, good, total))
+    return result
+
+
+def end_of(slices: list[Slice]) -> float:
+    return slices[-1].start_s + SLICE_SECONDS / 2
+
+
+@pytest.mark.parametrize(
+    ("parts", "state"),
+    [
+        ([(40.0, 40.0)] * 30, SloState.OK),
+        ([(40.0, 40.0)] * 300 + [(36.0, 40.0)] * 6, SloState.BURNING),
+        ([(36.0, 40.0)] * 30, SloState.EXHAUSTED),
+        ([(0.0, 40.0)] * 30, SloState.EXHAUSTED),
+        ([(5.0, 5.0)] * 3, SloState.UNKNOWN),
+        ([], SloState.UNKNOWN),
+        ([(0.0, 0.0)] * 20, SloState.UNKNOWN),
+    ],
+)
+def test_states(parts: list[tuple[float, float]], state: SloState) -> None:
+    slices = slices_of(parts)
+    assert judge(SLO, slices, end_of(slices) if slices else 0.0).state is state
+
+
+def test_nothing_counted_is_no_ratio() -> None:
+    found = judge(SLO, [], 1e9)
+    assert (found.ratio, found.budget_remaining, found.burn_rate, found.coverage) == (None,) * 4
+
+
+@pytest.mark.parametrize(("coverage", "frozen"), [(0.89, True), (0.90, False), (0.0, True)])
+def test_below_the_coverage_floor_nothing_is_judged(coverage: float, frozen: bool) -> None:
+    for part in ((40.0, 40.0), (0.0, 40.0)):
+        slices = slices_of([part] * 30, coverage)
+        found = judge(SLO, slices, end_of(slices))
+        assert (found.state is SloState.FROZEN) == frozen
+        assert found.coverage == Decimal(str(coverage))
+
+
+def test_blindness_of_the_newest_minute_freezes_a_long_window() -> None:
+    seen = slices_of([(40.0, 40.0)] * 200)
+    short = SHORT_WINDOW_SECONDS // SLICE_SECONDS
+    blind = [part._replace(observed=10) for part in seen[-short - 1 :]]
+    assert judge(SLO, [*seen[: -short - 1], *blind], end_of(seen)).state is SloState.FROZEN
+
+
+def test_arithmetic_is_exact() -> None:
+    slices = slices_of([(0.1, 0.1)] * 999 + [(0.0, 0.1)])
+    slo = SLO._replace(target=Decimal("0.99"), window_seconds=100_000)
+    found = judge(slo, slices, end_of(slices))
+    assert found.ratio == Decimal("0.999")
+    assert found.budget_remaining == Decimal("0.9")
+    assert str(found.ratio) == "0.999"
+
+
+def test_a_window_leaves_out_what_is_older() -> None:
+    slices = slices_of([(0.0, 40.0)] * 100 + [(40.0, 40.0)] * 400)
+    found = judge(SLO._replace(window_seconds=1000), slices, end_of(slices))
+    assert found.ratio == 1 and found.budget_remaining == 1
+    assert judge(SLO._replace(window_seconds=5000), slices, end_of(slices)).ratio == Decimal("0.8")
+
+
+def test_burn_rate_is_of_the_newest_minute() -> None:
+    slices = slices_of([(0.0, 40.0)] * 10 + [(40.0, 40.0)] * 100)
+    found = judge(SLO, slices, end_of(slices))
+    assert found.burn_rate == 0
+    worse = slices_of([(40.0, 40.0)] * 100 + [(38.0, 40.0)] * 10)
+    assert judge(SLO, worse, end_of(worse)).burn_rate == 1, "exactly the budget's pace"
+
+
+@pytest.mark.parametrize(
+    ("remaining", "words"),
+    [
+        ("1", "100% left"),
+        ("0.999", "99% left"),
+        ("0.004", "less than 1% left"),
+        ("0", "all spent"),
+        ("-0.04", "all spent"),
+        ("-0.6", "spent 1.6x"),
+        ("-15.17", "spent 16x"),
+        (None, "unknown"),
+    ],
+)
+def test_a_budget_is_told_so_that_overspending_can_be_read(
+    remaining: str | None, words: str
+) -> None:
+    assert budget_words(None if remaining is None else Decimal(remaining)) == words
+
+
+def test_the_slos_that_come_along_are_read() -> None:
+    assert [(slo.name, slo.target, slo.window_seconds) for slo in default_slos()] == [
+        ("step-time", Decimal("0.95"), 28 * 86_400)
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((DATA / "good").glob("*.yaml")), ids=lambda p: p.stem)
+def test_good_documents(path: Path) -> None:
+    slo = parse_slo(path.read_text(), path.name)
+    assert slo.target == Decimal("0.999"), "as written, not as a float"
+    assert slo.window_seconds == 28 * 86_400
+
+
+@pytest.mark.parametrize("path", sorted((DATA / "bad").glob("*.yaml")), ids=lambda p: p.stem)
+def test_bad_documents_are_refused_by_name(path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=path.name):
+        parse_slo(path.read_text(), path.name)
+
+
+def test_there_are_documents() -> None:
+    assert len(list((DATA / "bad").glob("*.yaml"))) >= 15
+    assert list((DATA / "good").glob("*.yaml"))

@@ -1,0 +1,166 @@
+"""Slices against a slow reference; cumulative sums; versions when the past turns bad."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.slo.slices import (
+    SLICE_SECONDS,
+    SLOW_STEP_FACTOR,
+    Slice,
+    StepFacts,
+    changed,
+    goodput_slices,
+    step_time_slices,
+)
+from stepwatch.collector.state.step_history import Ledger
+from tests.collector.made import EPOCH, step_rows
+
+OFFSET = EPOCH * 10**9
+Step = tuple[float, float, int, bool]
+"""Seconds since the step before, longest rank's seconds, ranks that reported, lost."""
+
+STEPS = st.lists(
+    st.tuples(st.floats(0, 30), st.floats(0, 20), st.integers(0, 4), st.booleans()),
+    min_size=1,
+    max_size=30,
+)
+
+
+def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFacts:
+    ends = began + np.cumsum([gap for gap, *_ in steps])
+    longest = np.array([seconds if seen else 0.0 for _, seconds, seen, _ in steps])
+    observed = np.array([seen for _, _, seen, _ in steps])
+    lost = np.array([gone for *_, gone in steps])
+    return StepFacts(world, began, ends, longest * observed, longest, observed, lost)
+
+
+def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> list[Slice]:
+    """The same, one step at a time."""
+    sums: dict[int, list[float]] = {}
+    for facts, baseline in zip(attempts, baselines, strict=True):
+        before = facts.began_s
+        for index, end in enumerate(facts.end_s):
+            cell = sums.setdefault(int(end // SLICE_SECONDS) * SLICE_SECONDS, [0.0, 0.0, 0, 0])
+            busy, longest = float(facts.busy[index]), float(facts.longest[index])
+            if sli == "step-time":
+                slow = not math.isnan(baseline) and longest > SLOW_STEP_FACTOR * baseline
+                good, total = (0.0 if slow else busy), busy
+            else:
+                total = max(0.0, end - before) * facts.world if facts.observed[index] else 0.0
+                good = 0.0 if facts.lost[index] else min(busy, total)
+            before = end
+            cell[0] += good
+            cell[1] += total
+            cell[2] += int(facts.observed[index])
+            cell[3] += facts.world
+    result, cumulative_good, cumulative_total = [], 0.0, 0.0
+    for start in sorted(sums):
+        good, total, observed, expected = sums[start]
+        cumulative_good += good
+        cumulative_total += total
+        result.append(
+            Slice(start, 1, good, total, int(observed), int(expected), cumulative_good,
+                  cumulative_total)
+        )  # fmt: skip
+    return result
+
+
+@given(first=STEPS, second=STEPS, baseline=st.floats(0.1, 5) | st.just(math.nan))
+def test_slices_are_those_of_the_reference(
+    first: list[Step], second: list[Step], baseline: float
+) -> None:
+    attempts = [facts_of(first), facts_of(second, began=1900.0)]
+    baselines = [baseline, 1.0]
+    for name, found in (
+        ("step-time", step_time_slices(attempts, baselines)),
+        ("goodput", goodput_slices(attempts)),
+    ):
+        expected = reference(attempts, baselines, name)
+        assert len(found) == len(expected)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert mine == pytest.approx(theirs)
+
+
+@given(first=STEPS, second=STEPS)
+def test_any_window_is_the_difference_of_two_sums(first: list[Step], second: list[Step]) -> None:
+    slices = goodput_slices([facts_of(first), facts_of(second, began=1500.0)])
+    assert [part.start_s for part in slices] == sorted({part.start_s for part in slices})
+    for low in range(len(slices)):
+        for high in range(low, len(slices)):
+            total = sum(part.total for part in slices[low : high + 1])
+            before = slices[low - 1].cumulative_total if low else 0.0
+            assert slices[high].cumulative_total - before == pytest.approx(total, abs=1e-6)
+        assert 0 <= slices[low].good <= slices[low].total + 1e-9
+        assert slices[low].observed <= slices[low].expected
+
+
+def test_no_step_is_no_slice() -> None:
+    assert step_time_slices([], []) == []
+    assert goodput_slices([facts_of([(1.0, 1.0, 4, False)])._replace(end_s=np.zeros(0))]) == []
+
+
+def test_work_that_is_redone_turns_bad_and_counts_a_version() -> None:
+    steps: list[Step] = [(1.0, 1.0, 4, False)] * 40
+    before = {part.start_s: part for part in goodput_slices([facts_of(steps)])}
+    redone = [(*step[:3], index >= 30) for index, step in enumerate(steps)]
+    after = changed(before, goodput_slices([facts_of(redone)]))
+    starts = sorted(before)
+    assert [part.start_s for part in after] == starts[3:], "only what the resume undid, and later"
+    assert {part.version for part in after} == {2}
+    assert sum(part.good for part in after) < sum(before[p.start_s].good for p in after)
+    assert [part.total for part in after] == [before[part.start_s].total for part in after]
+    before.update((part.start_s, part) for part in after)
+    assert changed(before, goodput_slices([facts_of(redone)])) == [], "the same again is no news"
+
+
+def test_a_slice_whose_step_moved_on_is_emptied() -> None:
+    """A late rank ends the step later than was known: it must not count in two slices."""
+    early = [facts_of([(5.0, 5.0, 4, False), (12.0, 12.0, 3, False), (30.0, 9.0, 4, False)])]
+    late = [facts_of([(5.0, 5.0, 4, False), (16.0, 16.0, 4, False), (26.0, 9.0, 4, False)])]
+    known = {part.start_s: part for part in goodput_slices(early)}
+    known.update((part.start_s, part) for part in changed(known, goodput_slices(late)))
+    fresh = goodput_slices(late)
+    assert sum(part.total for part in known.values()) == pytest.approx(fresh[-1].cumulative_total)
+    assert sum(part.expected for part in known.values()) == 12
+    ordered = [known[start] for start in sorted(known)]
+    sums = [part.cumulative_total for part in ordered]
+    assert sums == sorted(sums)
+    assert changed(known, fresh) == []
+
+
+def test_steps_nobody_reported_are_expected_and_neither_good_nor_bad() -> None:
+    ledger = Ledger()
+    for steps in (range(10), range(20, 30)):
+        ledger.add(ledger.make_room(step_rows(steps, range(4), seconds=1.0)), OFFSET)
+    facts = ledger.facts(4, float(EPOCH), None)
+    slices = goodput_slices([facts])
+    assert sum(part.expected for part in slices) == 120
+    assert sum(part.observed for part in slices) == 80
+    assert sum(part.total for part in slices) == pytest.approx(80.0)
+    assert [part.observed for part in slices if part.start_s == EPOCH + 10] == [4]
+
+
+def test_a_start_that_was_not_heard_allocates_nothing() -> None:
+    ledger = Ledger()
+    rows = step_rows(range(5, 15), range(4), seconds=1.0)
+    ledger.add(ledger.make_room(rows), OFFSET)
+    slices = goodput_slices([ledger.facts(4, 0.0, None)])
+    assert slices[-1].cumulative_total == pytest.approx(40.0)
+
+
+def test_checkpoint_and_evaluation_are_not_step_time() -> None:
+    ledger = Ledger()
+    rows = step_rows(range(20), range(2))
+    rows["duration_ns"][20:] += 10 * 10**9
+    rows["checkpoint_ns"][20:] = 6 * 10**9
+    rows["eval_ns"][20:] = 4 * 10**9
+    ledger.add(ledger.make_room(rows), OFFSET)
+    slices = step_time_slices([ledger.facts(2, float(EPOCH), None)], [ledger.baseline()])
+    assert slices[-1].cumulative_good == pytest.approx(slices[-1].cumulative_total)
+    assert slices[-1].cumulative_total == pytest.approx(20 * 2 * 0.2)

@@ -1,0 +1,141 @@
+"""A job launched once more by hand: the same name, attempt 0 again, steps from the beginning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.store import Store
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.wire import Rows, Segment
+from tests.collector.made import (
+    JOB,
+    HandClock,
+    body,
+    lifecycle_rows,
+    run_segments,
+    segment,
+    state_rows,
+)
+
+SLOW = {(2, "forward"): 0.4}
+PAUSE = 100
+
+
+def said(service: Service) -> tuple[Attempt, Verdicts]:
+    found = service.job(JOB)
+    assert found is not None
+    return found[0].current, found[1]
+
+
+def take(service: Service, clock: HandClock, *segments: Segment) -> None:
+    for item in segments:
+        assert [verdict.verdict for verdict in service.receive(body([item]))] == ["accepted"]
+        clock.advance(1.0)
+        service.evaluate()
+    assert service.evaluation_failures == 0
+
+
+def second_run(steps: int) -> list[Segment]:
+    """The ranks again, `PAUSE` seconds later; rank 2 is slow from step 20 on."""
+    later = []
+    for number, item in enumerate(run_segments(steps, excess=SLOW, slow_from=20)):
+        tables: dict[Kind, Rows] = dict(item.tables)
+        for rows in tables.values():
+            for name in {"time_ns", "since_ns", "heartbeat_ns"} & set(rows.dtype.names or ()):
+                rows[name] += np.uint64(PAUSE * 10**9)
+        later.append(segment(600 + number, tables))
+    return later
+
+
+def first_run(service: Service, clock: HandClock, event: LifecycleEvent | None) -> None:
+    """40 steps, and an end of all ranks: told, or by SIGKILL."""
+    take(service, clock, *run_segments(40))
+    states = state_rows(range(4), 4, 9.0, 39)
+    tables: dict[Kind, Rows] = {Kind.RANK_STATE: states}
+    if event is None:
+        states["process_state"], states["exit_code"] = ProcessState.GONE, -1
+        states["gone_ns"] = 9 * 10**9 + np.arange(4) * 10**9
+    else:
+        tables[Kind.LIFECYCLE] = lifecycle_rows(event, range(4), at=9.0)
+    take(service, clock, segment(500, tables))
+    for _ in range(20):
+        clock.advance(1.0)
+        service.evaluate()
+
+
+@pytest.mark.parametrize("event", [LifecycleEvent.FINISH, LifecycleEvent.FAILURE, None])
+def test_a_second_run_under_the_same_name_is_judged(
+    store: Store, clock: HandClock, event: LifecycleEvent | None
+) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, event)
+    take(service, clock, *second_run(60))
+    attempt, verdicts = said(service)
+    assert not attempt.finished and not attempt.failed
+    assert (attempt.ledger.first, len(attempt.ledger)) == (0, 60)
+    assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
+    assert [item.kind for item in verdicts.open_incidents()] == ["straggler"]
+    after, _ = said(Service(store, clock))
+    assert (after.ledger.first, len(after.ledger), after.failed) == (0, 60, False)
+
+
+def test_why_the_first_run_failed_stays_until_the_second_makes_progress(
+    store: Store, clock: HandClock
+) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, LifecycleEvent.FAILURE)
+    start, *rest = second_run(120)
+    only = dict(start.tables)
+    del only[Kind.STEP]
+    take(service, clock, segment(599, only))
+    for number in range(30):
+        states = state_rows(range(4), 4, 1.0 + PAUSE + number)
+        take(service, clock, segment(550 + number, {Kind.RANK_STATE: states}))
+    _, verdicts = said(service)
+    assert [item.kind for item in verdicts.open_incidents()] == ["rank-failed"]
+    take(service, clock, *rest)
+    states_of = {item.kind: item.state for item in verdicts.incidents.values()}
+    assert states_of["rank-failed"] == "resolved"
+
+
+def test_a_second_run_that_fails_at_once_goes_on_with_the_same_incident(
+    store: Store, clock: HandClock
+) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, LifecycleEvent.FAILURE)
+    for number in range(3):
+        at = float(PAUSE + number)
+        told = [
+            lifecycle_rows(event, range(4), 4, at)
+            for event in (LifecycleEvent.START, LifecycleEvent.FAILURE)
+        ]
+        tables: dict[Kind, Rows] = {Kind.RANK_STATE: state_rows(range(4), 4, at)}
+        take(
+            service, clock, segment(600 + number, {**tables, Kind.LIFECYCLE: np.concatenate(told)})
+        )
+    _, verdicts = said(service)
+    assert [(item.kind, item.state) for item in verdicts.incidents.values()] == [
+        ("rank-failed", "open")
+    ]
+
+
+def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: HandClock) -> None:
+    service = Service(store, clock)
+    take(service, clock, *run_segments(40))
+    ends = lifecycle_rows(LifecycleEvent.FINISH, range(4), at=9.0)
+    take(service, clock, segment(500, {Kind.LIFECYCLE: ends[:2]}))
+    start, *rest = second_run(60)
+    starts = start.tables[Kind.LIFECYCLE]
+    take(service, clock, segment(510, {Kind.LIFECYCLE: starts[:2]}))
+    take(service, clock, segment(501, {Kind.LIFECYCLE: ends[2:]}, node="node-1"))
+    take(service, clock, segment(511, {Kind.LIFECYCLE: starts[2:]}, node="node-1"))
+    others = dict(start.tables)
+    del others[Kind.LIFECYCLE]
+    take(service, clock, segment(512, others), *rest)
+    attempt, verdicts = said(service)
+    assert len(attempt.ledger) == 60
+    assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]

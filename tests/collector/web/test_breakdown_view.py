@@ -1,0 +1,154 @@
+"""From segments to the JSON of anatomy, pipeline, what-if and collectives."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state import job as jobs
+from stepwatch.collector.state.job import Attempt, Heard, LiveJob
+from stepwatch.collector.store import Store
+from stepwatch.collector.web import breakdown_view
+from stepwatch.collector.web.api import make_api
+from stepwatch.signals.records import Kind, Op
+from tests.collector.client import Client
+from tests.collector.gathered import PAIRS, SINCE, SLOW, STEPS, call_rows, gathering_run, group_rows
+from tests.collector.made import (
+    JOB,
+    HandClock,
+    body,
+    microbatch_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
+
+
+@pytest.fixture
+def judged(service: Service, clock: HandClock) -> Client:
+    clock.advance(STEPS * 0.2 - 59.0)
+    for item in gathering_run():
+        service.receive(body([item]))
+    service.evaluate()
+    return Client(make_api(service))
+
+
+def test_collectives_say_who_was_waited_for(judged: Client) -> None:
+    told = judged.get(f"/v1/jobs/{JOB}/collectives").json()
+    assert (told["attempt"], told["steps"], told["left_out"]) == (0, [0, STEPS - 1], 0)
+    lines = {line["group"]: line for line in told["collectives"]}
+    assert set(lines) == set(PAIRS)
+    slow, healthy = lines[11], lines[10]
+    assert (slow["op"], slow["ranks"], slow["size"]) == ("all_gather", "2,3", 2)
+    assert (slow["waited_for"], slow["waited_for_ratio"]) == (SLOW, 1.0)
+    assert slow["transfer_seconds"] == pytest.approx(0.04, rel=1e-3)
+    assert slow["wait_seconds"] == pytest.approx(0.2 / 2 / 2, rel=1e-3), "half the steps and ranks"
+    assert (healthy["waited_for"], healthy["wait_seconds"]) == (None, 0.0)
+    assert slow["bus_bytes_per_second"] == pytest.approx(1000 / 0.04, rel=1e-3)
+
+
+def test_the_job_tells_anatomy_pipeline_and_what_if(judged: Client) -> None:
+    job = judged.get(f"/v1/jobs/{JOB}").json()
+    parts = job["anatomy"]
+    assert sum(parts["seconds"].values()) == pytest.approx(parts["step_seconds"])
+    assert sum(parts["ratio"].values()) == pytest.approx(1.0)
+    assert parts["seconds"]["transfer"] > 0 and parts["seconds"]["collective_unsplit"] == 0
+    assert (parts["steps"], parts["rank_steps"]) == ([0, STEPS - 1], STEPS * 4)
+    assert [stage["stage"] for stage in job["pipeline"]["stages"]] == [0, 1]
+    saved = {item["scenario"]: item["device_hours"] for item in job["what_if"]}
+    excess = 0.2 * (STEPS - SINCE) * 4 / 3600
+    assert saved["without stragglers"] == pytest.approx(excess, rel=1e-3)
+    assert saved["with perfect overlap"] == pytest.approx(0.04 * STEPS * 4 / 3600, rel=1e-3)
+
+
+def test_the_job_tells_microbatches_of_the_newest_sample(service: Service) -> None:
+    service.receive(body(run_segments(10)))
+    client = Client(make_api(service))
+    assert client.get(f"/v1/jobs/{JOB}").json()["microbatches"] is None, "no sample yet"
+    service.receive(body([segment(9, {Kind.MICROBATCH: microbatch_rows(8, range(4))})]))
+    told = client.get(f"/v1/jobs/{JOB}").json()["microbatches"]
+    assert (told["step"], told["ranks"], told["left_out"]) == (8, 4, 0)
+    first, last = told["stages"]
+    assert (first["stage"], first["ranks"], first["bubble_ratio"]) == (0, 2, 0.0)
+    assert last["idle_seconds"] == pytest.approx(0.01)
+    assert last["bubble_ratio"] == pytest.approx(1 / 13)
+    cell = last["microbatches"][0]
+    assert cell["forward_idle_before_seconds"] == pytest.approx(0.01)
+    assert cell["backward_busy_seconds"] == pytest.approx(0.02)
+    assert (last["rank"], len(last["chunks"])) == (2, 8)
+
+
+def test_microbatches_of_old_attempts_are_given_back() -> None:
+    attempt = Attempt(0)
+    tables = {
+        Kind.RANK_STATE: state_rows(range(4), 4, 1.0),
+        Kind.MICROBATCH: microbatch_rows(8, range(4)),
+    }
+    attempt.apply(segment(1, tables), Heard(0.0, 0.0))
+    assert attempt.microbatches.cells == 36
+    attempt.release()
+    attempt.apply(segment(2, tables), Heard(0.0, 0.0))
+    assert attempt.microbatches.cells == 0
+
+
+def test_the_straggler_is_waited_for(judged: Client) -> None:
+    job = judged.get(f"/v1/jobs/{JOB}").json()
+    (incident,) = [each for each in job["incidents"] if each["kind"] == "straggler"]
+    assert incident["rank"] == SLOW
+    rows = {row["name"]: row for row in incident["evidence"]}
+    row = rows["made others wait in all_gather per step"]
+    assert row["value"] == pytest.approx(0.2, rel=1e-3)
+    assert row["against"].startswith("100% of all wait")
+
+
+def test_a_restart_tells_the_same(judged: Client, store: Store, clock: HandClock) -> None:
+    again = Client(make_api(Service(store, clock)))
+    for path in (f"/v1/jobs/{JOB}/collectives", f"/v1/jobs/{JOB}"):
+        assert again.get(path).json() == judged.get(path).json(), path
+
+
+def test_without_collectives_nothing_is_made_up(service: Service) -> None:
+    service.receive(body(run_segments(10)))
+    client = Client(make_api(service))
+    told = client.get(f"/v1/jobs/{JOB}/collectives").json()
+    assert told == {"attempt": 0, "steps": [0, 9], "collectives": [], "left_out": 0}
+    parts = client.get(f"/v1/jobs/{JOB}").json()["anatomy"]
+    assert parts["ratio"]["collective_unsplit"] == pytest.approx(0.2)
+    assert parts["ratio"]["transfer"] == parts["ratio"]["wait_for_others"] == 0
+    assert client.get("/v1/jobs/nobody/collectives").status_code == 404
+
+
+def test_before_the_first_step_all_is_unknown(service: Service) -> None:
+    service.receive(body([segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0)})]))
+    client = Client(make_api(service))
+    job = client.get(f"/v1/jobs/{JOB}").json()
+    assert (job["anatomy"], job["pipeline"], job["what_if"]) == (None, None, [])
+    assert job["microbatches"] is None
+    assert client.get(f"/v1/jobs/{JOB}/collectives").json()["steps"] is None
+
+
+def test_a_large_job_is_judged_over_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breakdown_view, "MAX_CELLS", 40)
+    attempt = Attempt(0)
+    states = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: step_rows(range(30), [1])}
+    attempt.apply(segment(1, states), Heard(0.0, 0.0))
+    assert breakdown_view.collectives(attempt)["steps"] == (20, 29)
+    monkeypatch.setattr(breakdown_view, "MAX_CELLS", 1)
+    assert breakdown_view.collectives(attempt)["steps"] == (22, 29)
+
+
+def test_collectives_of_old_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 6_000)
+    job = LiveJob(JOB)
+    for number in range(5):
+        tables = {
+            Kind.RANK_STATE: state_rows(range(2), 2, 1.0),
+            Kind.COLLECTIVE: call_rows(range(500), {0: 0.1, 1: 0.1}, op=Op.BARRIER),
+            Kind.GROUP: group_rows(7, [0, 1]),
+        }
+        job.apply(segment(1, tables, attempt=number), Heard(0.0, 0.0))
+    assert job.cells <= jobs.MAX_JOB_CELLS
+    assert [each.calls.cells > 0 for each in job.attempts.values()] == [False] * 4 + [True]
+    job.apply(segment(2, tables, attempt=0), Heard(0.0, 0.0))
+    assert job.attempts[0].calls.cells == 0, "what was given back stays so"

@@ -1,0 +1,233 @@
+"""`/metrics`: exactly the declared names and labels, nothing unknown, bounded per job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from stepwatch.collector.runtime.evaluation import ABANDONED_SECONDS
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.checkpoints import Checkpoint, failures_in_a_row
+from stepwatch.collector.store import Store
+from stepwatch.collector.web import metrics
+from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.signals import names
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
+from tests.collector.made import (
+    JOB,
+    HandClock,
+    body,
+    checkpoint_rows,
+    lifecycle_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
+
+DECLARED = {name: metric for metric in names.METRICS for name in metric.series_names}
+OTHERS_EXPORT = ("stepwatch_node_", "stepwatch_agent_")
+LIMIT = 80
+
+
+def families(service: Service) -> list[Family]:
+    """The metrics as Prometheus reads them."""
+    registry = CollectorRegistry()
+    registry.register(JobExporter(service))
+    return list(text_string_to_metric_families(generate_latest(registry).decode()))
+
+
+def series(found: Iterable[Family]) -> dict[tuple[str, ...], float]:
+    """Value by (name, label values in order of name)."""
+    return {
+        (sample.name, *(sample.labels[key] for key in sorted(sample.labels))): sample.value
+        for family in found
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def busy(service: Service, clock: HandClock) -> Service:
+    """A job with stragglers in every slot, checkpoints of every kind and two attempts."""
+    excess = {(rank, "forward"): 0.2 for rank in (1, 2, 4, 6, 9, 13)}
+    service.receive(body(run_segments(40, world=16, excess=excess, slow_from=20)))
+    for step, event in enumerate(CheckpointEvent):
+        service.receive(
+            body([segment(50 + step, {Kind.CHECKPOINT: checkpoint_rows(event, [0], step)})])
+        )
+    service.evaluate()
+    return service
+
+
+def test_names_and_labels_are_those_declared(busy: Service) -> None:
+    seen: dict[str, set[tuple[str, ...]]] = {}
+    for family in families(busy):
+        assert family.documentation
+        for sample in family.samples:
+            labels = {key for key in sample.labels if key != "le"}
+            assert sample.name in DECLARED, sample.name
+            assert labels == set(DECLARED[sample.name].labels), sample.name
+            seen.setdefault(sample.name, set())
+    absent = {names.SECONDS_SINCE_FAILURE.name}  # a job that runs has not failed
+    missing = {name for name in DECLARED if not name.startswith(OTHERS_EXPORT)} - seen.keys()
+    assert missing == absent, "declared for the collector and never exported"
+
+
+def test_series_per_job_are_bounded(busy: Service) -> None:
+    mine = [key for key in series(families(busy)) if JOB in key]
+    assert 40 < len(mine) <= LIMIT
+    stragglers = [key for key in mine if key[0] == names.STRAGGLER_RANK.name]
+    assert len(stragglers) == metrics.STRAGGLER_SLOTS
+
+
+def test_values_are_right(busy: Service) -> None:
+    found = series(families(busy))
+    assert found[(names.JOB_STEP.name, JOB)] == 39
+    assert found[(names.JOB_RUNNING.name, JOB)] == 1
+    assert found[(names.JOB_TOKENS.name, JOB)] == 40 * 16 * 100
+    assert found[(names.INCIDENT_OPEN.name, JOB, "straggler")] == 6
+    assert found[(names.INCIDENT_OPEN.name, JOB, "hang")] == 0
+    assert found[(names.JOB_INFO.name, "0", "experiment", JOB, "16")] == 1
+    assert found[(names.CHECKPOINTS.name, JOB, "verified")] == 1
+    assert found[(names.CHECKPOINTS.name, JOB, "failed")] == 2
+    assert found[(names.CHECKPOINT_VERIFIED_STEP.name, JOB)] == 2
+    assert found[(names.CHECKPOINT_FAILURES_IN_A_ROW.name, JOB)] == 2
+    assert found[(f"{names.STEP_DURATION.name}_count", JOB)] == 40
+    assert found[(f"{names.STEP_DURATION.name}_bucket", JOB, "0.2")] == 20
+    assert found[(names.COLLECTOR_SEGMENTS.name, "accepted")] == 13
+
+
+def test_what_is_not_known_is_absent(service: Service) -> None:
+    service.receive(body([segment(1, {Kind.STEP: step_rows([0], [0])})]))
+    service.evaluate()
+    exported = {name for name, *_ in series(families(service))}
+    unknown = {
+        names.JOB_STEP,
+        names.JOB_LOSS,
+        names.JOB_TOKENS,
+        names.PHASE_SECONDS,
+        names.COLLECTIVE_EXPOSED_SECONDS,
+        names.SLO_BUDGET_REMAINING,
+        names.TELEMETRY_COVERAGE,
+        names.CHECKPOINT_VERIFIED_STEP,
+        names.STRAGGLER_RANK,
+        names.SLI_GOOD,
+        names.SECONDS_SINCE_FAILURE,
+        names.CHECKPOINT_FAILURES_IN_A_ROW,
+    }
+    assert exported.isdisjoint(metric.name for metric in unknown)
+    assert names.JOB_RUNNING.name in exported
+
+
+def ended(service: Service, clock: HandClock, event: LifecycleEvent, attempt: int = 0) -> None:
+    """All four ranks of an attempt end like that, as their agent hears it now."""
+    rows = lifecycle_rows(event, range(4), at=clock.monotonic)
+    rows["text"] = b"ValueError: no" if event is LifecycleEvent.FAILURE else b""
+    states = state_rows(range(4), 4, clock.monotonic)
+    told = {Kind.LIFECYCLE: rows, Kind.RANK_STATE: states}
+    service.receive(body([segment(900 + attempt, told, attempt=attempt)]))
+    service.evaluate()
+
+
+def since_failure(service: Service) -> float | None:
+    return series(families(service)).get((names.SECONDS_SINCE_FAILURE.name, JOB))
+
+
+def test_a_failed_job_counts_the_seconds_until_a_new_attempt_begins(
+    service: Service, clock: HandClock, store: Store
+) -> None:
+    service.receive(body(run_segments(12)))
+    service.evaluate()
+    assert since_failure(service) is None, "it runs"
+    ended(service, clock, LifecycleEvent.FAILURE)
+    assert since_failure(service) == 0.0
+    clock.advance(100.0)
+    late = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
+    service.receive(body([segment(940, late)]))
+    service.evaluate()
+    assert since_failure(service) == 100.0, "its agent still speaks of it"
+    clock.advance(300.0)
+    service.evaluate()
+    assert since_failure(service) == 400.0
+    after = Service(store, clock)
+    after.evaluate()
+    assert since_failure(after) == 300.0, "after a restart of the collector, since it last heard"
+    states = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
+    service.receive(body([segment(950, states, attempt=1)]))
+    service.evaluate()
+    assert since_failure(service) is None
+    ended(service, clock, LifecycleEvent.FAILURE, attempt=1)
+    clock.advance(7.0)
+    assert since_failure(service) == 7.0, "of the newest attempt"
+    clock.advance(ABANDONED_SECONDS)
+    assert since_failure(service) is None, "given up"
+
+
+@pytest.mark.parametrize("preempted", [False, True])
+def test_a_job_that_ended_in_order_has_not_failed(
+    service: Service, clock: HandClock, preempted: bool
+) -> None:
+    service.receive(body(run_segments(12)))
+    if preempted:
+        notice = lifecycle_rows(LifecycleEvent.PREEMPTION, range(4), at=clock.monotonic)
+        service.receive(body([segment(800, {Kind.LIFECYCLE: notice})]))
+    ended(service, clock, LifecycleEvent.FAILURE if preempted else LifecycleEvent.FINISH)
+    clock.advance(600.0)
+    service.evaluate()
+    assert series(families(service))[(names.JOB_RUNNING.name, JOB)] == 0
+    assert since_failure(service) is None
+
+
+def test_a_job_of_which_one_rank_failed_waits_for_the_others(
+    service: Service, clock: HandClock
+) -> None:
+    service.receive(body(run_segments(12)))
+    rows = lifecycle_rows(LifecycleEvent.FAILURE, [1], at=clock.monotonic)
+    rows["text"] = b"ValueError: no"
+    service.receive(body([segment(900, {Kind.LIFECYCLE: rows})]))
+    clock.advance(10.0)
+    service.evaluate()
+    assert since_failure(service) is None, "the hang alert speaks while ranks are left"
+
+
+@pytest.mark.parametrize(
+    ("ends", "in_a_row"),
+    [
+        ([{}], None),
+        ([{10: None}], None),
+        ([{10: True}], 0),
+        ([{10: True, 20: False}], 1),
+        ([{10: True, 20: False, 30: None, 40: False}], 2),
+        ([{10: False, 20: False}], 2),
+        ([{10: True, 20: False, 30: False, 40: True}], 0),
+        ([{10: True, 20: True}, {20: False}], 1),
+        ([{10: True, 20: False}, {}, {20: False}, {20: True}], 0),
+    ],
+)
+def test_bad_checkpoints_count_until_one_verifies(
+    ends: list[dict[int, bool | None]], in_a_row: int | None
+) -> None:
+    attempts = [
+        {step: Checkpoint(step, verified=verified) for step, verified in known.items()}
+        for known in ends
+    ]
+    assert failures_in_a_row(attempts) == in_a_row
+
+
+def test_jobs_over_the_cap_are_counted_aloud(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "MAX_JOBS", 3)
+    for number in range(8):
+        service.receive(body(run_segments(5, job=f"job-{number}")))
+    service.evaluate()
+    found = series(families(service))
+    shown = {key[1] for key in found if key[0] == names.JOB_RUNNING.name}
+    assert shown == {"job-7", "job-6", "job-5"}
+    assert found[(names.COLLECTOR_JOBS_CAPPED.name,)] == 5
+    assert found[(names.COLLECTOR_JOBS.name,)] == 8

@@ -1,0 +1,329 @@
+"""The page in a real browser, over a real collector process."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from stepwatch.collector.quantities import quantity
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import CheckpointEvent, Kind, ProcessState
+from stepwatch.signals.wire import Segment
+from tests.collector.explained import store_explained
+from tests.collector.gathered import gathering_run
+from tests.collector.made import (
+    JOB,
+    body,
+    checkpoint_rows,
+    microbatch_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
+from tests.collector.process import Process
+
+STEPS, RANKS, SLOW_FROM = 60, 4, 40
+EXCESS = {(2, "forward"): 0.2}
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def chromium() -> str | None:
+    """The browser that the test command installs; None lets playwright take its own."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+class Visitor:
+    """One open page, everything it said and asked for."""
+
+    def __init__(self, browser: Browser, width: int = 1280, dark: bool = False) -> None:
+        self.page: Page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        self.errors: list[str] = []
+        self.asked: set[str] = set()
+        self.page.on("console", lambda said: self._note(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.asked.add(request.url))
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.errors.append(text)
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Visitor]:
+    opened = Visitor(browser)
+    yield opened
+    opened.page.close()
+
+
+def send(collector: Process, segments: list[Segment]) -> None:
+    """Post a run that has just come to its last step."""
+    began = time.time_ns() - round(STEPS * 0.2 * NANOSECONDS)
+    for item in segments:
+        now = item._replace(clock=ClockPair(0, began))
+        assert collector.send(body([now])).json()["verdicts"][0]["verdict"] == "accepted"
+
+
+def straggling_run() -> list[Segment]:
+    return run_segments(STEPS, RANKS, excess=EXCESS, slow_from=SLOW_FROM)
+
+
+def judged(collector: Process, visitor: Visitor) -> Page:
+    """The job's page once its incident is there."""
+    visitor.page.goto(f"{collector.url}/jobs/{JOB}")
+    slow = visitor.page.locator(".incident.open").filter(has_text="rank 2 is slow")
+    expect(slow).to_be_visible(timeout=15_000)
+    return visitor.page
+
+
+@pytest.fixture(scope="module")
+def straggling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One for all tests that only look."""
+    process = Process(tmp_path_factory.mktemp("collector"))
+    process.start()
+    process.wait_ready()
+    send(process, straggling_run())
+    yield process
+    process.end()
+
+
+def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
+    page = judged(straggling, visitor)
+    cells = page.locator("#heatmap rect.cell")
+    expect(cells).to_have_count(STEPS * RANKS)
+    fills = [cell.get_attribute("fill") for cell in cells.all()]
+    slow = set(fills[2 * STEPS + SLOW_FROM : 3 * STEPS])
+    others = set(fills) - slow
+    assert len(slow) == 1 and others, "the slow cells, and they alone, stand out"
+    assert slow.isdisjoint(fills[: 2 * STEPS + SLOW_FROM] + fills[3 * STEPS :])
+    expect(page.locator("#heatmap rect.cell-unknown")).to_have_count(0)
+    incident = page.locator(".incident.open").filter(has_text="straggler")
+    headline = incident.locator(".headline")
+    expect(headline).to_contain_text(f"rank 2 is slow in forward since step {SLOW_FROM}")
+    expect(incident.locator("code")).to_contain_text("stepwatch runbook TrainingStraggler")
+    expect(page.locator("#title")).to_have_text(JOB)
+    assert "NaN" not in page.locator("main").inner_text()
+    assert "undefined" not in page.locator("main").inner_text()
+    assert visitor.errors == []
+    assert {url.split("/")[2] for url in visitor.asked if not url.startswith("data:")} == {
+        straggling.url.removeprefix("http://")
+    }
+
+
+def test_the_newest_steps_are_taken_apart(collector: Process, visitor: Visitor) -> None:
+    send(collector, gathering_run())
+    page = visitor.page
+    page.goto(f"{collector.url}/jobs/{JOB}")
+    lines = page.locator("#collectives tbody tr")
+    expect(lines).to_have_count(2)
+    expect(lines.filter(has_text="ranks 2,3")).to_contain_text("rank 2 (100% of the wait)")
+    expect(lines.filter(has_text="ranks 0,1")).to_contain_text("nobody")
+    widths = [float(str(bar.get_attribute("width"))) for bar in page.locator("#anatomy rect").all()]
+    whole = page.locator("#anatomy svg").evaluate("picture => picture.viewBox.baseVal.width")
+    assert sum(widths) == pytest.approx(whole, abs=9)
+    expect(page.locator("#anatomy-legend")).to_contain_text("wait for others")
+    expect(page.locator("#stages tbody tr")).to_have_count(2)
+    expect(page.locator("#what-if tbody tr")).to_have_count(3)
+    expect(page.locator("#what-if tbody")).to_contain_text("without stragglers")
+    text = page.locator("main").inner_text()
+    assert not re.search("NaN|undefined|null|Infinity", text)
+    assert visitor.errors == []
+
+
+def test_microbatches_are_drawn_and_their_absence_is_told(
+    collector: Process, visitor: Visitor
+) -> None:
+    send(collector, run_segments(STEPS, RANKS))
+    page = visitor.page
+    page.goto(f"{collector.url}/jobs/{JOB}")
+    drawn = page.locator("#microbatches")
+    expect(drawn).to_contain_text("No step of a pipeline has been sampled yet")
+    send(collector, [segment(99, {Kind.MICROBATCH: microbatch_rows(8, range(RANKS))})])
+    expect(drawn.locator("rect")).to_have_count(2 * 2 * 4, timeout=10_000)
+    expect(drawn).to_contain_text("stage 1 · idle 7.7%")
+    expect(page.locator("#microbatches-span")).to_have_text(
+        "step 8, the newest sampled one, of 4 ranks"
+    )
+    title = drawn.locator("rect title").nth(8)
+    assert title.text_content() == (
+        "stage 1, rank 2: forward of microbatch 0, 10 ms; idle for 10 ms before it"
+    )
+    assert visitor.errors == []
+
+
+def test_the_fleet_leads_to_the_job(straggling: Process, visitor: Visitor) -> None:
+    page = visitor.page
+    page.goto(straggling.url)
+    line = page.locator("#jobs tbody tr")
+    expect(line).to_contain_text("straggler: rank 2 is slow in forward")
+    expect(line).to_have_count(1)
+    expect(line).to_contain_text("4")
+    expect(line.locator(".s-open")).to_have_text(re.compile("[12]"), timeout=15_000)
+    line.locator("a").first.click()
+    expect(page.locator("#heatmap rect.cell").first).to_be_visible()
+    assert visitor.errors == []
+
+
+def test_the_incident_leads_to_its_runbook(straggling: Process, visitor: Visitor) -> None:
+    page = judged(straggling, visitor)
+    page.locator(".incident.open", has_text="rank 2 is slow").locator("a").click()
+    expect(page.locator("#page h1")).to_have_text("TrainingStraggler")
+    expect(page.locator("#page")).to_contain_text(f"Job {JOB}, attempt 0: rank 2 on node-0")
+    expect(page.locator("#page")).to_contain_text(straggling.url)
+    assert visitor.errors == []
+
+
+def test_an_empty_collector_says_so(collector: Process, visitor: Visitor) -> None:
+    visitor.page.goto(collector.url)
+    expect(visitor.page.locator("#empty")).to_be_visible()
+    assert visitor.errors == []
+
+
+def test_a_rank_that_vanished_is_hatched_and_named(collector: Process, visitor: Visitor) -> None:
+    gone = state_rows([3], RANKS, STEPS * 0.2, STEPS)
+    gone["process_state"] = ProcessState.GONE
+    more = step_rows(range(STEPS, STEPS + 5), [0, 1, 2], excess=EXCESS)
+    failed = checkpoint_rows(CheckpointEvent.FAILED, [1], 50, b"disk full")
+    tables = {Kind.STEP: more, Kind.RANK_STATE: gone, Kind.CHECKPOINT: failed}
+    send(collector, [*straggling_run(), segment(500, tables)])
+    page = judged(collector, visitor)
+    expect(page.locator("#heatmap rect.cell-unknown")).to_have_count(5)
+    expect(page.locator("#heatmap rect.cell")).to_have_count(STEPS * RANKS + 15)
+    hatched = page.locator("#heatmap rect.cell-unknown").first
+    assert "unknown" in str(hatched.evaluate("cell => getComputedStyle(cell).fill"))
+    expect(page.locator("#phases text.troubled")).to_have_text("rank 3 · stage 1 · gone")
+    expect(page.locator("#checkpoints tbody")).to_contain_text("failed disk full")
+
+
+def test_another_metric_is_drawn_at_once(straggling: Process, visitor: Visitor) -> None:
+    page = judged(straggling, visitor)
+    first = page.locator("#heatmap rect.cell").first
+    before = first.get_attribute("data-seconds")
+    page.select_option("#metric", "collective_wait")
+    expect(first).not_to_have_attribute("data-seconds", str(before), timeout=1_500)
+
+
+def test_a_page_without_its_collector_says_so(collector: Process, visitor: Visitor) -> None:
+    send(collector, straggling_run())
+    page = judged(collector, visitor)
+    expect(page.locator("#freshness")).to_contain_text("updated")
+    collector.end()
+    expect(page.locator("#freshness")).to_contain_text("stale since", timeout=10_000)
+    expect(page.locator("body")).to_have_class("outdated")
+    collector.start()
+    expect(page.locator("#freshness")).to_contain_text("updated", timeout=20_000)
+    expect(page.locator("body")).not_to_have_class("outdated")
+    expect(page.locator(".incident.open .headline").first).to_be_visible()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (700, False), (1280, True)])
+def test_widths_and_grounds(
+    straggling: Process, browser: Browser, tmp_path: Path, width: int, dark: bool
+) -> None:
+    visitor = Visitor(browser, width, dark)
+    page = judged(straggling, visitor)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
+    label = page.locator("#heatmap text").first
+    assert float(label.evaluate("text => text.getBoundingClientRect().height")) >= 10
+    shot = page.screenshot(path=str(tmp_path / "page.png"), full_page=True)
+    assert len(shot) > 20_000
+    ground = str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    brightness = sum(int(part) for part in ground.strip("rgb()").split(",")) / 3
+    assert (brightness < 60) if dark else (brightness > 200)
+    assert visitor.errors == []
+    page.close()
+
+
+def test_symptoms_stand_under_their_cause(tmp_path: Path, visitor: Visitor) -> None:
+    store_explained(tmp_path / "store.db")
+    process = Process(tmp_path, interval=3600.0)
+    process.start()
+    process.wait_ready()
+    try:
+        visitor.page.goto(f"{process.url}/jobs/{JOB}")
+        cause = visitor.page.locator(".incident", has_text="rank 2 has more samples")
+        expect(cause.locator(".symptoms li").first).to_contain_text("straggler: rank 2 is slow")
+        merged = visitor.page.locator(".incident.merged")
+        merged.locator("a", has_text="incident").first.click()
+        assert visitor.page.url.split("#")[1] == cause.get_attribute("id")
+        assert visitor.errors == []
+    finally:
+        process.end()
+
+
+def test_long_evidence_stays_on_a_narrow_screen_and_commands_break_between_words(
+    straggling: Process, browser: Browser
+) -> None:
+    visitor = Visitor(browser, 700)
+    page = judged(straggling, visitor)
+    stack = " < ".join(f"Stage.forward_one_chunk pipelining/stage.py:{line}" for line in range(12))
+    told = {"name": "Python line", "text": "models/llama/attention_kernels.py:1035 in forward"}
+    # In one go: two seconds later the page draws what the collector says again.
+    width, words, command = page.evaluate(
+        """async row => {
+            const view = await (await fetch("/v1/jobs/" + job)).json();
+            drawIncidents(view.incidents.map(each => ({ ...each, evidence: [row] })));
+            const command = document.querySelector(".incident .command");
+            return [document.documentElement.scrollWidth,
+                [...command.children].map(word => word.textContent), command.textContent];
+        }""",
+        {**told, "value": None, "unit": "", "against": stack},
+    )
+    assert width <= 700
+    assert " ".join(words) == command
+    assert words[:2] == ["stepwatch", "runbook"] and words[3] == "--incident"
+    visitor.page.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [
+        (0.0, "seconds"),
+        (0.000068, "seconds"),
+        (0.6871, "seconds"),
+        (0.9996, "seconds"),
+        (61.5, "seconds"),
+        (744.0, "seconds"),
+        (11_520.0, "seconds"),
+        (0.452, "seconds ago"),
+        (67_108_864.0, "bytes"),
+        (1.5e6, "bytes_per_second"),
+        (0.54, "ratio"),
+        (3.0, "ranks"),
+        (0.0213, "per second"),
+        (20_480.0, "tokens"),
+        (25.0, "step"),
+        (48_879.0, "digest"),
+        (-9.0, ""),
+        (None, "bytes"),
+    ],
+)
+def test_the_page_words_a_value_as_the_command_line_does(
+    straggling: Process, visitor: Visitor, value: float | None, unit: str
+) -> None:
+    visitor.page.goto(straggling.url)
+    said = visitor.page.evaluate("([value, unit]) => measure(value, unit)", [value, unit])
+    assert said == quantity(value, unit)
