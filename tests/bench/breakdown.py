@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from stepwatch.collector.state.job import Attempt, Heard
+from stepwatch.collector.state.job import Attempt, Received
 from stepwatch.collector.web import breakdown_view
 from stepwatch.signals.records import DTYPES, Kind, Op
 from stepwatch.signals.wire import Rows, Segment
@@ -24,7 +24,7 @@ CALLS = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER)
 def measure() -> Iterator[Result]:
     """64 steps of ranks that each call three operations in two groups."""
     attempt = Attempt(0)
-    heard = Heard(0.0, 0.0)
+    heard = Received(0.0, 0.0)
     times = [_seconds(partial(attempt.apply, item, heard)) for item in _run()]
     size = f"{RANKS:,} ranks, {2 * len(CALLS)} rows a step"
     yield Result(f"live state, {size}", _shown(min(times[1:])), "none set", "per step of the job")

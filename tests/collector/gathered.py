@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from stepwatch.collector.state.collective_records import Calls
+from stepwatch.collector.state.collective_records import CollectiveRecords
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, Op
 from stepwatch.signals.wire import Rows, Segment
@@ -45,9 +45,9 @@ def call_rows(
     return rows
 
 
-def kept(rows: Rows, *groups: Rows, world: int = 1 << 17) -> Calls:
+def kept(rows: Rows, *groups: Rows, world: int = 1 << 17) -> CollectiveRecords:
     """What the collector would hold after these rows."""
-    calls = Calls()
+    calls = CollectiveRecords()
     for each in groups:
         calls.add_groups(each)
     calls.add(rows, world)

@@ -80,7 +80,7 @@ class Watching:
     def step(self) -> int:
         """Newest step of the job."""
         found = self.service.job("contended")
-        return 0 if found is None else found[0].current.ledger.complete_until(2)
+        return 0 if found is None else found[0].current.step_history.complete_until(2)
 
     def close(self) -> None:
         """Let go of everything."""

@@ -18,7 +18,7 @@ from stepwatch.collector.analysis.collective_timing import (
     waits,
 )
 from stepwatch.collector.state import collective_records as calls_module
-from stepwatch.collector.state.collective_records import Calls
+from stepwatch.collector.state.collective_records import CollectiveRecords
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows, kept
@@ -27,11 +27,11 @@ RANKS = [0, 2, 5, 9]
 EXPOSED = {0: 0.5, 2: 0.1, 5: 0.4, 9: 0.3}
 
 
-def everything(calls: Calls) -> Rows:
+def everything(calls: CollectiveRecords) -> Rows:
     return calls.of_steps(0, 2**32 - 1)
 
 
-def lines(found: Waits, calls: Calls) -> list[Collective]:
+def lines(found: Waits, calls: CollectiveRecords) -> list[Collective]:
     return summaries(found, calls.groups, 10)[0]
 
 
@@ -107,7 +107,7 @@ def test_a_repeated_row_counts_once() -> None:
 
 
 def test_nothing_in_nothing_out() -> None:
-    found = waits(everything(Calls()), {})
+    found = waits(everything(CollectiveRecords()), {})
     assert summaries(found, {}, 10) == ([], 0)
     assert [len(each) for each in caused(found)] == [0, 0]
 
@@ -132,7 +132,7 @@ def test_bus_bandwidth_of_four_ranks(op: Op, factor: float) -> None:
 def test_the_newest_rows_stay_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls_module, "MAX_ROWS", 10)
     monkeypatch.setattr(calls_module, "_FIRST_ROWS", 4)
-    calls = Calls()
+    calls = CollectiveRecords()
     for step in range(23):
         assert calls.add(call_rows([step], {0: 0.1}), 1) == 0
     assert everything(calls)["step"].tolist() == list(range(13, 23))
@@ -144,7 +144,7 @@ def test_the_newest_rows_stay_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_impossible_rows_are_refused_and_groups_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls_module, "MAX_GROUPS", 5)
-    calls = Calls()
+    calls = CollectiveRecords()
     rows = call_rows([0], {rank: 0.1 for rank in range(6)})
     rows["op"][0], rows["exposed_ns"][1], rows["bytes"][2] = 99, 2**64 - 1, 2**64 - 1
     rows["rank"][3:5] = [-1, 6]

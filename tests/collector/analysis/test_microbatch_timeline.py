@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.analysis import microbatch_timeline as module
-from stepwatch.collector.analysis.microbatch_timeline import StageTimes, Timetable, timetable
+from stepwatch.collector.analysis.microbatch_timeline import (
+    MicrobatchTimeline,
+    StageTimes,
+    microbatch_timeline,
+)
 from stepwatch.collector.state import microbatches
 from stepwatch.collector.state.microbatches import CHUNK, STEPS_AHEAD, Microbatches
 from stepwatch.signals.clock import NANOSECONDS
@@ -63,8 +67,8 @@ def two_stages(microbatches: int = 3) -> Rows:
     return np.concatenate([rank_rows(0, first), rank_rows(1, last, after=2 * MS, began=7)])
 
 
-def known(rows: Rows) -> Timetable:
-    found = timetable(rows)
+def known(rows: Rows) -> MicrobatchTimeline:
+    found = microbatch_timeline(rows)
     assert found is not None
     return found
 
@@ -160,8 +164,8 @@ def test_a_rank_that_cannot_be_true_is_unknown_and_the_others_stay(damage: str) 
     rows = two_stages()
     first, other = rows[rows["rank"] == 0], rows[rows["rank"] == 1]
     first = _damaged(first, damage)
-    assert timetable(first) is None
-    assert timetable(np.concatenate([first, other])) == timetable(other)
+    assert microbatch_timeline(first) is None
+    assert microbatch_timeline(np.concatenate([first, other])) == microbatch_timeline(other)
 
 
 CHUNKS = st.lists(
@@ -199,7 +203,9 @@ def test_busy_blocked_and_idle_make_the_span_in_any_order_of_rows(
         assert stage.bubble_ratio is None or 0.0 <= stage.bubble_ratio <= 1.0
     order = list(range(len(rows))) + [number % len(rows) for number in range(repeated)]
     shuffle.shuffle(order)
-    assert repr(timetable(rows[order])) == repr(found), "NaN where a stage had no such chunk"
+    assert repr(microbatch_timeline(rows[order])) == repr(found), (
+        "NaN where a stage had no such chunk"
+    )
 
 
 def _total(stage: StageTimes) -> float:
@@ -222,7 +228,7 @@ def test_garbage_beside_a_good_rank_does_no_harm(raw: bytes, few: bool) -> None:
 
 
 def test_no_rows_are_unknown() -> None:
-    assert timetable(np.zeros(0, dtype=CHUNK)) is None
+    assert microbatch_timeline(np.zeros(0, dtype=CHUNK)) is None
 
 
 def test_of_very_many_microbatches_the_first_of_each_stage_are_told(
@@ -267,10 +273,10 @@ def test_a_sample_is_laid_out_once_until_more_of_it_arrives() -> None:
     kept = Microbatches()
     kept.add(wire_rows(8, range(2)), 4, 8)
     sample = kept.sample()
-    assert sample is not None and sample.timetable is sample.timetable
-    assert sample.timetable is not None and sample.timetable.ranks == 2
+    assert sample is not None and sample.microbatch_timeline is sample.microbatch_timeline
+    assert sample.microbatch_timeline is not None and sample.microbatch_timeline.ranks == 2
     kept.add(wire_rows(8, range(2, 4)), 4, 8)
-    assert sample.timetable.ranks == 4
+    assert sample.microbatch_timeline.ranks == 4
 
 
 def test_what_cannot_be_is_refused_and_never_kept() -> None:

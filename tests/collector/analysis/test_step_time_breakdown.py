@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.collector.analysis.collective_timing import Waits, waits
-from stepwatch.collector.analysis.step_time_breakdown import PARTS, anatomy, exposed
-from stepwatch.collector.state.collective_records import Calls
+from stepwatch.collector.analysis.step_time_breakdown import PARTS, exposed, step_time_breakdown
+from stepwatch.collector.state.collective_records import CollectiveRecords
 from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.records import Op
 from tests.collector.detect.windows import window
 from tests.collector.gathered import call_rows, group_rows, kept
 
 
-def blocked(made: Window, groups: list[list[int]]) -> Calls:
+def blocked(made: Window, groups: list[list[int]]) -> CollectiveRecords:
     """Rows of one all-gather per group that block as long as the window says."""
     rows = [
         call_rows([int(step)], {r: float(made.planes["collective"][at, r]) for r in ranks}, number)
@@ -27,7 +27,7 @@ def blocked(made: Window, groups: list[list[int]]) -> Calls:
     return kept(np.concatenate(rows), *introduced)
 
 
-def told(calls: Calls) -> Waits:
+def told(calls: CollectiveRecords) -> Waits:
     return waits(calls.of_steps(0, 10_000), calls.groups)
 
 
@@ -37,7 +37,7 @@ def test_the_parts_add_up_to_the_step(seed: int, noise: float, missing: list[boo
     found = told(blocked(made, [[0, 1], [2, 3]]))
     for plane in made.planes.values():
         plane[np.array(missing).reshape(6, 4)] = np.nan
-    parts = anatomy(made, exposed(made, found))
+    parts = step_time_breakdown(made, exposed(made, found))
     if all(missing):
         assert parts is None
         return
@@ -70,7 +70,7 @@ def test_what_cannot_be_told_apart_is_a_part_of_its_own() -> None:
     split = exposed(made, told(calls))
     unknown = np.isnan(split.transfer)
     assert unknown[2:].all() and not unknown[:2].any()
-    parts = anatomy(made, split)
+    parts = step_time_breakdown(made, split)
     assert parts is not None
     lost = made.planes["collective"][2:].sum(dtype=np.float64) / 8
     assert parts.seconds["collective_unsplit"] == pytest.approx(lost)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect import data_stall, straggler
-from stepwatch.collector.detect.data_stall import Past, past_of
+from stepwatch.collector.detect.data_stall import Baseline, past_of
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.records import StepFlag
@@ -16,10 +16,10 @@ from stepwatch.signals.records import StepFlag
 from .windows import settle, unknown_facts, window
 
 LIMITS = data_stall.LIMITS
-HEALTHY = Past(0.05, 0.06)
+HEALTHY = Baseline(0.05, 0.06)
 
 
-def found(made: Window, past: Past | None = HEALTHY) -> list[Finding]:
+def found(made: Window, past: Baseline | None = HEALTHY) -> list[Finding]:
     return data_stall.detect(made, past, LIMITS)
 
 
@@ -102,7 +102,7 @@ def test_a_stall_that_is_over_is_not_said() -> None:
 
 def test_a_loader_that_has_always_been_slow_is_not_news() -> None:
     made = starve(window(64, 4, noise=0.1), 0.6, 0)
-    assert found(made, Past(0.7, 0.7)) == []
+    assert found(made, Baseline(0.7, 0.7)) == []
     assert found(made, None) == [], "no past is known"
 
 

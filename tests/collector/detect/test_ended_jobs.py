@@ -8,10 +8,10 @@ import pytest
 from stepwatch.collector.detect import hang as detector
 from stepwatch.collector.detect import rank_failed as detector_of_failures
 from stepwatch.collector.detect.non_finite import LIMITS
-from stepwatch.collector.findings import Scene, hang, non_finite, rank_failed
+from stepwatch.collector.findings import DetectionContext, hang, non_finite, rank_failed
 from stepwatch.collector.state.diagnoses import Diagnoses
-from stepwatch.collector.state.job import Attempt, Heard, LiveJob
-from stepwatch.collector.state.memory_history import Memory
+from stepwatch.collector.state.job import Attempt, LiveJob, Received
+from stepwatch.collector.state.memory_history import MemoryHistory
 from stepwatch.collector.state.numerics import MAX_SCALED_OF_STEP
 from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, LifecycleEvent, NumericsSource
 from stepwatch.signals.wire import Rows
@@ -20,18 +20,18 @@ from tests.collector.made import JOB, lifecycle_rows, run_segments, segment, sta
 STEPS, SCALER_STEPS = 40, LIMITS.scaler_steps
 
 
-def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> Scene:
+def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> DetectionContext:
     """Four ranks of which the first ones have finished; the rest last moved so long ago."""
     job = LiveJob(JOB)
     for item in run_segments(STEPS):
-        job.apply(item, Heard(0.0, 100.0))
+        job.apply(item, Received(0.0, 100.0))
     states = state_rows(range(4), 4, 1000.0, STEPS, moved_ago)
     states["in_collective"][3:] = waits
     told = {Kind.RANK_STATE: states}
     if finished:
         told[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.FINISH, range(finished), at=999.0)
-    job.apply(segment(9000, told), Heard(0.0, 100.0))
-    return Scene(job, 100.0)
+    job.apply(segment(9000, told), Received(0.0, 100.0))
+    return DetectionContext(job, 100.0)
 
 
 def test_the_last_rank_may_tidy_up_but_not_wait_for_those_that_finished() -> None:
@@ -48,15 +48,15 @@ def bad_rows(step: int) -> Rows:
     return rows
 
 
-def overflow(steps: int, poisoned_from: int | None = None) -> Scene:
+def overflow(steps: int, poisoned_from: int | None = None) -> DetectionContext:
     """A gradient that is not finite in step 5, and what the losses were after it."""
     rows = step_rows(range(steps), range(4))
     if poisoned_from is not None:
         rows["loss"][rows["step"] >= poisoned_from] = np.nan
     job = LiveJob(JOB)
     told = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: rows}
-    job.apply(segment(1, {**told, Kind.NUMERICS: bad_rows(5)}), Heard(0.0, 0.0))
-    return Scene(job, 0.0)
+    job.apply(segment(1, {**told, Kind.NUMERICS: bad_rows(5)}), Received(0.0, 0.0))
+    return DetectionContext(job, 0.0)
 
 
 def test_an_overflow_is_told_until_enough_finite_losses_followed() -> None:
@@ -66,21 +66,21 @@ def test_an_overflow_is_told_until_enough_finite_losses_followed() -> None:
 
 
 def test_a_second_overflow_is_told_after_the_first_was_got_over() -> None:
-    scene = overflow(60)
-    scene.attempt.numerics.add(bad_rows(58), 4)
-    (finding,) = non_finite.find(scene)
+    context = overflow(60)
+    context.attempt.numerics.add(bad_rows(58), 4)
+    (finding,) = non_finite.find(context)
     assert finding.began_step == 58
 
 
 def test_overflows_of_a_scaler_are_told_once_they_go_on_and_kept_within_bounds() -> None:
-    scene = overflow(101)
-    numerics = scene.attempt.numerics
+    context = overflow(101)
+    numerics = context.attempt.numerics
     for step in range(100, 100 + SCALER_STEPS + 1):
-        assert non_finite.find(scene) == []
+        assert non_finite.find(context) == []
         rows = np.tile(bad_rows(step), 100)
         rows["source"] |= LOSS_SCALED
         numerics.add(rows, 4)
-    (finding,) = non_finite.find(scene)
+    (finding,) = non_finite.find(context)
     assert finding.began_step == 100
     assert len(numerics.scaled) == (SCALER_STEPS + 1) * MAX_SCALED_OF_STEP
     assert numerics.cells >= len(numerics.scaled)
@@ -88,10 +88,10 @@ def test_overflows_of_a_scaler_are_told_once_they_go_on_and_kept_within_bounds()
 
 def test_memory_readings_count_and_are_given_back() -> None:
     attempt = Attempt(0)
-    attempt.apply(segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0)}), Heard(0.0, 0.0))
+    attempt.apply(segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0)}), Received(0.0, 0.0))
     assert attempt.cells >= attempt.ring.cells + attempt.memory.cells > attempt.ring.cells
     attempt.release()
-    assert attempt.cells == Memory().cells == 0
+    assert attempt.cells == MemoryHistory().cells == 0
 
 
 def test_each_attempt_loses_what_the_earliest_later_one_redid() -> None:
@@ -101,7 +101,7 @@ def test_each_attempt_loses_what_the_earliest_later_one_redid() -> None:
             Kind.RANK_STATE: state_rows([0], 1, 1.0),
             Kind.STEP: step_rows(range(first, first + 9), [0]),
         }
-        job.apply(segment(number + 1, told, attempt=number), Heard(0.0, 0.0))
+        job.apply(segment(number + 1, told, attempt=number), Received(0.0, 0.0))
     assert [(each.number, lost) for each, lost in job.ordered()] == [
         (0, 20),
         (1, 20),
@@ -122,8 +122,11 @@ def failed_after(notice_at: float) -> list[tuple[str, int]]:
         Kind.STEP: steps,
         Kind.LIFECYCLE: np.concatenate([stop, ended]),
     }
-    job.apply(segment(1, told), Heard(0.0, 0.0))
-    return [(item.kind.value, item.rank) for item in rank_failed.find(Scene(job, 10.0, wall_s=0.0))]
+    job.apply(segment(1, told), Received(0.0, 0.0))
+    return [
+        (item.kind.value, item.rank)
+        for item in rank_failed.find(DetectionContext(job, 10.0, wall_s=0.0))
+    ]
 
 
 def test_a_preemption_that_was_called_off_silences_nothing() -> None:
@@ -141,8 +144,8 @@ def test_a_hang_in_the_first_steps_is_found_by_the_longest_of_them(
         Kind.RANK_STATE: state_rows(range(4), 4, 1000.0, steps, after),
         Kind.STEP: step_rows(range(steps), range(4)),
     }
-    job.apply(segment(1, told), Heard(0.0, 100.0))
-    assert len(hang.find(Scene(job, 100.0))) == found
+    job.apply(segment(1, told), Received(0.0, 100.0))
+    assert len(hang.find(DetectionContext(job, 100.0))) == found
 
 
 def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:

@@ -14,7 +14,7 @@ from stepwatch.collector.state.step_window import Window
 from .healthy import KINDS, healthy
 from .windows import settle, unknown_facts, window
 
-Past = dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
+Baseline = dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
 
 
 def idle(made: Window) -> Window:
@@ -25,7 +25,7 @@ def idle(made: Window) -> Window:
     return made
 
 
-def past_of(made: Window, steps: int = 30) -> Past:
+def past_of(made: Window, steps: int = 30) -> Baseline:
     return {name: np.median(made.planes[name][:steps], axis=0).astype(float) for name in WORK}
 
 
@@ -34,7 +34,7 @@ def slower(made: Window, stage: int, phase: str, seconds: float, since: int) -> 
     return idle(made)
 
 
-def found(made: Window, past: Past, ideal: float | None = 0.1) -> list[Finding]:
+def found(made: Window, past: Baseline, ideal: float | None = 0.1) -> list[Finding]:
     return detect(made, past, ideal, LIMITS)
 
 

@@ -10,8 +10,8 @@ import pytest
 from stepwatch.collector.analysis.collective_timing import waits
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
-from stepwatch.collector.state.baseline import PastCall
-from stepwatch.collector.state.collective_records import Calls
+from stepwatch.collector.state.baseline import BaselineCollective
+from stepwatch.collector.state.collective_records import CollectiveRecords
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows, kept
@@ -46,7 +46,7 @@ def found(
     rows: list[Rows], groups: Groups, more: float = 0.0, slowdown: float = 1.0
 ) -> list[Finding]:
     introduced = [group_rows(number, ranks) for number, ranks in groups.items()]
-    calls: Calls = kept(np.concatenate(rows), *introduced)
+    calls: CollectiveRecords = kept(np.concatenate(rows), *introduced)
     world = 1 + max(max(ranks) for ranks in groups.values())
     steps = Steps(
         np.arange(STEPS),
@@ -55,7 +55,10 @@ def found(
         np.zeros((STEPS, world)) + more,
     )
     heads = np.unique(np.concatenate(rows)[["group", "op"]])
-    past = {(int(head["group"]), int(head["op"])): PastCall(TRANSFER, SENT, 4.0) for head in heads}
+    past = {
+        (int(head["group"]), int(head["op"])): BaselineCollective(TRANSFER, SENT, 4.0)
+        for head in heads
+    }
     judged = waits(calls.of_steps(0, STEPS), calls.groups)
     return detect(judged, calls.groups, past, steps, LIMITS)
 
@@ -171,7 +174,11 @@ def test_nothing_is_said_where_it_cannot_be_known(spoil: str) -> None:
     groups = {} if spoil == "group" else {7: ranks}
     introduced = [group_rows(number, each) for number, each in groups.items()]
     calls = kept(rows, *introduced)
-    past = {} if spoil == "past" else {(7, int(Op.ALL_GATHER)): PastCall(TRANSFER, SENT, 4.0)}
+    past = (
+        {}
+        if spoil == "past"
+        else {(7, int(Op.ALL_GATHER)): BaselineCollective(TRANSFER, SENT, 4.0)}
+    )
     steps = Steps(
         np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.ones(STEPS), np.zeros((STEPS, 3))
     )

@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.class_throughput import Paces, beginning_of, held_against
+from stepwatch.collector.analysis.class_throughput import (
+    ClassThroughput,
+    beginning_of,
+    held_against,
+)
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.early_baseline import KEPT_STEPS, LEAST_STEPS, Beginning
-from stepwatch.collector.state.job import Heard, LiveJob
+from stepwatch.collector.state.early_baseline import KEPT_STEPS, LEAST_STEPS, EarlyBaseline
+from stepwatch.collector.state.job import LiveJob, Received
 from stepwatch.collector.state.step_history import WARMUP_STEPS
 from stepwatch.signals.records import Kind
 from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments, step_rows
@@ -74,29 +78,29 @@ def test_a_job_that_slows_down_as_a_whole_is_told_after_two_minutes(service: Ser
 def live(name: str, seconds: float) -> LiveJob:
     job = LiveJob(name)
     for item in run_segments(40, seconds=seconds, job=name):
-        job.apply(item, Heard(EPOCH, 0.0))
+        job.apply(item, Received(EPOCH, 0.0))
     return job
 
 
 def test_jobs_of_one_shape_are_each_others_class() -> None:
-    paces = Paces()
+    class_throughput = ClassThroughput()
     for number, seconds in enumerate((0.2, 0.2, 0.25, 0.5)):
-        paces.keep(live(f"job-{number}", seconds))
-    assert sorted(paces.peers("job-3")) == pytest.approx([1600.0, 2000.0, 2000.0])
-    paces.forget("job-0")
-    assert len(paces.peers("job-3")) == 2
-    assert paces.peers("unknown") == []
+        class_throughput.keep(live(f"job-{number}", seconds))
+    assert sorted(class_throughput.peers("job-3")) == pytest.approx([1600.0, 2000.0, 2000.0])
+    class_throughput.forget("job-0")
+    assert len(class_throughput.peers("job-3")) == 2
+    assert class_throughput.peers("unknown") == []
 
 
 def test_the_beginning_is_kept_and_nothing_else() -> None:
-    beginning = Beginning()
+    beginning = EarlyBaseline()
     for step in (*range(40, 5, -1), *range(41, 400)):
         beginning.add(step_rows([step], range(4)))
     seconds = beginning.seconds(4)
     assert len(seconds["data"]) == KEPT_STEPS - WARMUP_STEPS
     assert seconds["data"] == pytest.approx(0.05 * 0.2)
     assert beginning.seconds(5) == {}, "a rank is missing"
-    young = Beginning()
+    young = EarlyBaseline()
     young.add(step_rows(range(WARMUP_STEPS + LEAST_STEPS - 1), range(4)))
     assert young.seconds(4) == {}
 
@@ -107,7 +111,7 @@ def restarted(seconds: float, tokens: int, seconds_later: float, tokens_later: i
     for attempt, (each, held) in enumerate(((seconds, tokens), (seconds_later, tokens_later))):
         for item in run_segments(40, seconds=each):
             item.tables[Kind.STEP]["tokens"] = held
-            job.apply(item._replace(key=item.key._replace(attempt=attempt)), Heard(EPOCH, 0.0))
+            job.apply(item._replace(key=item.key._replace(attempt=attempt)), Received(EPOCH, 0.0))
     return job
 
 

@@ -56,7 +56,7 @@ def test_repeated_and_reordered_segments_count_once(
     assert [item.sequence for item in verdicts] == [RUN[i].key.sequence for i in order]
     found = service.job(JOB)
     assert found is not None
-    assert found[0].current.ledger.rows["reported"].tolist() == [4] * 30
+    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 30
     assert store.payload_bytes(JOB)[0] == len(RUN)
     store.close()
 

@@ -6,8 +6,8 @@ import pytest
 
 from stepwatch.collector.incidents.lifecycle import Incident
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.checkpoints_in_flight import Saves
-from stepwatch.collector.state.job import Attempt, Heard
+from stepwatch.collector.state.checkpoints_in_flight import CheckpointsInFlight
+from stepwatch.collector.state.job import Attempt, Received
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind
@@ -74,12 +74,12 @@ def test_the_newest_steps_say_what_time_it_is() -> None:
         offset = EPOCH - (HOUR if number >= 10 else 0)
         made: Segment = segment(number, told)
         made = made._replace(clock=ClockPair(0, round(offset) * NANOSECONDS))
-        attempt.apply(made, Heard(0.0, 0.0))
+        attempt.apply(made, Received(0.0, 0.0))
     assert attempt.newest_s == EPOCH - HOUR + 20
 
 
 def test_a_save_after_a_clock_was_set_back_ends_when_it_says() -> None:
-    saves = Saves()
+    saves = CheckpointsInFlight()
     for step, wall in ((10, EPOCH + HOUR), (20, EPOCH)):
         for rank in (0, 1):
             rows = checkpoint_rows(CheckpointEvent.BEGIN, [rank], step)

@@ -13,8 +13,8 @@ import pytest
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
-from stepwatch.collector.state.job import Attempt, Heard, LiveJob
-from stepwatch.collector.state.memory_history import Memory
+from stepwatch.collector.state.job import Attempt, LiveJob, Received
+from stepwatch.collector.state.memory_history import MemoryHistory
 from stepwatch.collector.state.step_history import BASELINE_STEPS
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view, job_view
@@ -98,7 +98,7 @@ def test_no_value_of_any_field_stops_the_collector(
 
 
 def hear(attempt: Attempt, tables: dict[Kind, Rows], number: int = 1) -> None:
-    attempt.apply(segment(number, tables), Heard(0.0, 0.0))
+    attempt.apply(segment(number, tables), Received(0.0, 0.0))
 
 
 def test_a_huge_world_is_refused_without_allocation() -> None:
@@ -121,7 +121,7 @@ def test_a_huge_step_is_refused_without_allocation() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     hear(attempt, {Kind.STEP: step_rows([2**32 - 1, 2**31, 5 + (1 << 20)], range(2))})
     assert attempt.refused_records == 6
-    assert len(attempt.ledger) == 5
+    assert len(attempt.step_history) == 5
     assert attempt.window(10).steps.tolist() == [0, 1, 2, 3, 4], "and blinds no detector"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
 
@@ -134,7 +134,7 @@ def test_impossible_times_spoil_no_sum(name: str) -> None:
     rows[name][3] = 2**64 - 1
     hear(attempt, {Kind.STEP: rows})
     assert attempt.refused_records == 1
-    assert attempt.ledger.rows["reported"].tolist() == [2, 1, 2, 2]
+    assert attempt.step_history.rows["reported"].tolist() == [2, 1, 2, 2]
     assert attempt.rank_seconds["duration"].sum() == pytest.approx(7 * 0.2)
     assert attempt.newest_s < 1.9e9
 
@@ -199,9 +199,9 @@ def test_a_stall_longer_than_the_attempt_is_unknown(stall_ns: int) -> None:
     hear(attempt, {Kind.LIFECYCLE: start})
     now = up_before + 600.0
     saved(attempt, CheckpointEvent.BEGIN, now - 5.0)
-    assert attempt.saves.newest[9].in_progress
+    assert attempt.checkpoints_in_flight.newest[9].in_progress
     saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=stall_ns)
-    save = attempt.saves.newest[9]
+    save = attempt.checkpoints_in_flight.newest[9]
     assert math.isnan(save.stall[1]) and save.began_ns.tolist()[1] == 0
     assert attempt.checkpoints[9].stall_seconds is None
     saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=600 * NANOSECONDS)
@@ -257,7 +257,7 @@ def test_gaps_that_run_backwards_lose_nothing() -> None:
 
 
 def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = Memory()
+    memory = MemoryHistory()
     memory.resize(4)
     monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * ((512 + BASELINE_STEPS) * 4 + memory.cells))
     job = LiveJob(JOB)
@@ -266,10 +266,10 @@ def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch
             Kind.RANK_STATE: state_rows(range(4), 4, 1.0),
             Kind.STEP: step_rows(range(5), range(4)),
         }
-        job.apply(segment(1, tables, attempt=number), Heard(0.0, 0.0))
+        job.apply(segment(1, tables, attempt=number), Received(0.0, 0.0))
     assert job.cells <= jobs.MAX_JOB_CELLS
     assert [attempt.ring.world for attempt in job.attempts.values()] == [0, 0, 0, 4, 4, 4]
-    assert all(len(attempt.ledger) == 5 for attempt in job.attempts.values())
+    assert all(len(attempt.step_history) == 5 for attempt in job.attempts.values())
 
 
 def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,8 +279,8 @@ def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(30):
         host: dict[Kind, Rows] = {Kind.HOST: np.zeros(1, dtype=DTYPES[Kind.HOST])}
         made: Segment = segment(1, host, node=f"node-{number}", attempt=0)
-        job.apply(made, Heard(0.0, 0.0))
-        job.apply(segment(1, host, attempt=100 + number), Heard(0.0, 0.0))
+        job.apply(made, Received(0.0, 0.0))
+        job.apply(segment(1, host, attempt=100 + number), Received(0.0, 0.0))
     assert len(job.attempts) == 10
     assert max(len(attempt.hosts) for attempt in job.attempts.values()) <= 10
 

@@ -18,7 +18,7 @@ from stepwatch.collector.slo.slices import (
     goodput_slices,
     step_time_slices,
 )
-from stepwatch.collector.state.step_history import Ledger
+from stepwatch.collector.state.step_history import StepHistory
 from tests.collector.made import EPOCH, step_rows
 
 OFFSET = EPOCH * 10**9
@@ -135,10 +135,10 @@ def test_a_slice_whose_step_moved_on_is_emptied() -> None:
 
 
 def test_steps_nobody_reported_are_expected_and_neither_good_nor_bad() -> None:
-    ledger = Ledger()
+    step_history = StepHistory()
     for steps in (range(10), range(20, 30)):
-        ledger.add(ledger.make_room(step_rows(steps, range(4), seconds=1.0)), OFFSET)
-    facts = ledger.facts(4, float(EPOCH), None)
+        step_history.add(step_history.make_room(step_rows(steps, range(4), seconds=1.0)), OFFSET)
+    facts = step_history.facts(4, float(EPOCH), None)
     slices = goodput_slices([facts])
     assert sum(part.expected for part in slices) == 120
     assert sum(part.observed for part in slices) == 80
@@ -147,20 +147,22 @@ def test_steps_nobody_reported_are_expected_and_neither_good_nor_bad() -> None:
 
 
 def test_a_start_that_was_not_heard_allocates_nothing() -> None:
-    ledger = Ledger()
+    step_history = StepHistory()
     rows = step_rows(range(5, 15), range(4), seconds=1.0)
-    ledger.add(ledger.make_room(rows), OFFSET)
-    slices = goodput_slices([ledger.facts(4, 0.0, None)])
+    step_history.add(step_history.make_room(rows), OFFSET)
+    slices = goodput_slices([step_history.facts(4, 0.0, None)])
     assert slices[-1].cumulative_total == pytest.approx(40.0)
 
 
 def test_checkpoint_and_evaluation_are_not_step_time() -> None:
-    ledger = Ledger()
+    step_history = StepHistory()
     rows = step_rows(range(20), range(2))
     rows["duration_ns"][20:] += 10 * 10**9
     rows["checkpoint_ns"][20:] = 6 * 10**9
     rows["eval_ns"][20:] = 4 * 10**9
-    ledger.add(ledger.make_room(rows), OFFSET)
-    slices = step_time_slices([ledger.facts(2, float(EPOCH), None)], [ledger.baseline()])
+    step_history.add(step_history.make_room(rows), OFFSET)
+    slices = step_time_slices(
+        [step_history.facts(2, float(EPOCH), None)], [step_history.baseline()]
+    )
     assert slices[-1].cumulative_good == pytest.approx(slices[-1].cumulative_total)
     assert slices[-1].cumulative_total == pytest.approx(20 * 2 * 0.2)

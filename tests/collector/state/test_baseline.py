@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.analysis.pipeline_stages import WORK, Schedule
-from stepwatch.collector.findings import Scene, find
-from stepwatch.collector.state.baseline import GRACE_STEPS, Past
-from stepwatch.collector.state.collective_records import Calls
-from stepwatch.collector.state.job import Heard, LiveState
+from stepwatch.collector.findings import DetectionContext, find
+from stepwatch.collector.state.baseline import GRACE_STEPS, Baseline
+from stepwatch.collector.state.collective_records import CollectiveRecords
+from stepwatch.collector.state.job import LiveState, Received
 from stepwatch.collector.state.step_history import BASELINE_STEPS, WARMUP_STEPS
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
@@ -20,7 +20,7 @@ LAST = WARMUP_STEPS + BASELINE_STEPS
 
 
 def test_medians_after_the_warm_up() -> None:
-    past, calls = Past(), Calls()
+    past, calls = Baseline(), CollectiveRecords()
     past.add(step_rows(range(WARMUP_STEPS), range(2), seconds=60.0), 0, 2, calls)
     past.add(step_rows(range(WARMUP_STEPS, LAST - 1), range(2), seconds=1.0), 0, 2, calls)
     assert past.work == {}, "not over yet"
@@ -34,7 +34,7 @@ def test_medians_after_the_warm_up() -> None:
 
 
 def test_a_rank_that_never_reports_has_no_past_and_holds_nobody_up() -> None:
-    past, calls = Past(), Calls()
+    past, calls = Baseline(), CollectiveRecords()
     past.add(step_rows(range(LAST + GRACE_STEPS + 1), [0, 2], seconds=1.0), 0, 3, calls)
     assert np.isnan(past.work["forward"]).tolist() == [False, True, False]
     assert past.cells == 0
@@ -42,7 +42,7 @@ def test_a_rank_that_never_reports_has_no_past_and_holds_nobody_up() -> None:
 
 def test_transfers_of_the_first_steps() -> None:
     before = call_rows(range(LAST), {0: 0.3, 1: 0.1}, op=Op.ALL_REDUCE, count=3, size_bytes=500)
-    past, calls = Past(), kept(before, group_rows(7, [0, 1]))
+    past, calls = Baseline(), kept(before, group_rows(7, [0, 1]))
     past.add(step_rows(range(LAST), range(2)), 0, 2, calls)
     [(key, call)] = past.calls.items()
     assert key == (7, Op.ALL_REDUCE)
@@ -56,7 +56,9 @@ def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | No
     told = lifecycle_rows(LifecycleEvent.SCHEDULE, range(4), millionths)
     told["text"] = b"ScheduleGPipe"
     lines = np.concatenate([first.tables[Kind.LIFECYCLE], told])
-    state.apply([first._replace(tables={**first.tables, Kind.LIFECYCLE: lines})], Heard(0.0, 0.0))
+    state.apply(
+        [first._replace(tables={**first.tables, Kind.LIFECYCLE: lines})], Received(0.0, 0.0)
+    )
     (job,) = state.jobs.values()
     assert job.current.schedule == Schedule("ScheduleGPipe", ideal)
     found = breakdown(job.current)["pipeline"]
@@ -71,8 +73,8 @@ def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:
         item.tables[Kind.RANK_STATE]["stage"] = item.tables[Kind.RANK_STATE]["rank"]
     state = LiveState()
     for at, item in enumerate(segments):
-        state.apply([item], Heard(0.0, float(at)))
+        state.apply([item], Received(0.0, float(at)))
         (job,) = state.jobs.values()
         newest = 5 * at + 4
-        named = [finding.rank for finding in find(Scene(job, float(at)))]
+        named = [finding.rank for finding in find(DetectionContext(job, float(at)))]
         assert named == ([2] if newest >= 64 else []), newest

@@ -1,11 +1,11 @@
-"""Saves as live state sees them: who is still in one, who waits, who let go, and what is said."""
+"""Checkpoints in flight: which ranks are still in one, which wait, and what is reported."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.checkpoints_in_flight import MAX_SAVES, Saves
+from stepwatch.collector.state.checkpoints_in_flight import MAX_SAVES, CheckpointsInFlight
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import CheckpointEvent, Kind, Phase
@@ -109,11 +109,11 @@ def test_a_bad_checkpoint_found_at_the_resume_is_no_save(service: Service) -> No
         body([segment(20, {Kind.CHECKPOINT: facts(CheckpointEvent.REJECTED, 20, 5.0)})])
     )
     assert said(service) == []
-    assert job(service).current.saves.newest == {}
+    assert job(service).current.checkpoints_in_flight.newest == {}
 
 
 def test_saves_are_bounded_and_ranks_out_of_range_are_left_out() -> None:
-    saves = Saves()
+    saves = CheckpointsInFlight()
     for step in range(10):
         saves.add(facts(CheckpointEvent.BEGIN, step, 1.0 + step, 0.1), 4, 0)
     assert list(saves.newest) == list(range(10 - MAX_SAVES, 10))

@@ -76,11 +76,11 @@ def test_a_second_run_under_the_same_name_is_judged(
     take(service, clock, *second_run(60))
     attempt, verdicts = said(service)
     assert not attempt.finished and not attempt.failed
-    assert (attempt.ledger.first, len(attempt.ledger)) == (0, 60)
+    assert (attempt.step_history.first, len(attempt.step_history)) == (0, 60)
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
     assert [item.kind for item in verdicts.open_incidents()] == ["straggler"]
     after, _ = said(Service(store, clock))
-    assert (after.ledger.first, len(after.ledger), after.failed) == (0, 60, False)
+    assert (after.step_history.first, len(after.step_history), after.failed) == (0, 60, False)
 
 
 def test_why_the_first_run_failed_stays_until_the_second_makes_progress(
@@ -137,5 +137,5 @@ def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: 
     del others[Kind.LIFECYCLE]
     take(service, clock, segment(512, others), *rest)
     attempt, verdicts = said(service)
-    assert len(attempt.ledger) == 60
+    assert len(attempt.step_history) == 60
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]

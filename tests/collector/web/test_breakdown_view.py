@@ -6,7 +6,7 @@ import pytest
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
-from stepwatch.collector.state.job import Attempt, Heard, LiveJob
+from stepwatch.collector.state.job import Attempt, LiveJob, Received
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view
 from stepwatch.collector.web.api import make_api
@@ -85,10 +85,10 @@ def test_microbatches_of_old_attempts_are_given_back() -> None:
         Kind.RANK_STATE: state_rows(range(4), 4, 1.0),
         Kind.MICROBATCH: microbatch_rows(8, range(4)),
     }
-    attempt.apply(segment(1, tables), Heard(0.0, 0.0))
+    attempt.apply(segment(1, tables), Received(0.0, 0.0))
     assert attempt.microbatches.cells == 36
     attempt.release()
-    attempt.apply(segment(2, tables), Heard(0.0, 0.0))
+    attempt.apply(segment(2, tables), Received(0.0, 0.0))
     assert attempt.microbatches.cells == 0
 
 
@@ -132,7 +132,7 @@ def test_a_large_job_is_judged_over_fewer_steps(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(breakdown_view, "MAX_CELLS", 40)
     attempt = Attempt(0)
     states = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: step_rows(range(30), [1])}
-    attempt.apply(segment(1, states), Heard(0.0, 0.0))
+    attempt.apply(segment(1, states), Received(0.0, 0.0))
     assert breakdown_view.collectives(attempt)["steps"] == (20, 29)
     monkeypatch.setattr(breakdown_view, "MAX_CELLS", 1)
     assert breakdown_view.collectives(attempt)["steps"] == (22, 29)
@@ -147,8 +147,10 @@ def test_collectives_of_old_attempts_are_given_back(monkeypatch: pytest.MonkeyPa
             Kind.COLLECTIVE: call_rows(range(500), {0: 0.1, 1: 0.1}, op=Op.BARRIER),
             Kind.GROUP: group_rows(7, [0, 1]),
         }
-        job.apply(segment(1, tables, attempt=number), Heard(0.0, 0.0))
+        job.apply(segment(1, tables, attempt=number), Received(0.0, 0.0))
     assert job.cells <= jobs.MAX_JOB_CELLS
-    assert [each.calls.cells > 0 for each in job.attempts.values()] == [False] * 4 + [True]
-    job.apply(segment(2, tables, attempt=0), Heard(0.0, 0.0))
-    assert job.attempts[0].calls.cells == 0, "what was given back stays so"
+    assert [each.collective_records.cells > 0 for each in job.attempts.values()] == [False] * 4 + [
+        True
+    ]
+    job.apply(segment(2, tables, attempt=0), Received(0.0, 0.0))
+    assert job.attempts[0].collective_records.cells == 0, "what was given back stays so"

@@ -29,7 +29,7 @@ class Shape(NamedTuple):
     tokens_per_step: int
 
 
-class Paces:
+class ClassThroughput:
     """Tokens per second in their first steps, of the jobs of each shape."""
 
     def __init__(self) -> None:
@@ -66,11 +66,11 @@ class Paces:
 
 
 def course_of(attempt: Attempt, steps: slice) -> Course:
-    """Those rows of the ledger that all ranks reported and no pause touched."""
-    ledger = attempt.ledger
-    rows, numbers = ledger.rows[steps], ledger.steps[steps]
+    """Those rows of the step_history that all ranks reported and no pause touched."""
+    step_history = attempt.step_history
+    rows, numbers = step_history.rows[steps], step_history.steps[steps]
     good = (rows["reported"] >= attempt.world) & (rows["flags"] & _PAUSED == 0)
-    good &= (rows["longest"] > 0) & (numbers >= ledger.first + WARMUP_STEPS)
+    good &= (rows["longest"] > 0) & (numbers >= step_history.first + WARMUP_STEPS)
     rows = rows[good]
     ends = rows["end_wall_ns"] / NANOSECONDS
     return Course(numbers[good], ends, rows["longest"], rows["tokens"].astype(np.float64))

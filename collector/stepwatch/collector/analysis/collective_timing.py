@@ -29,7 +29,7 @@ _POINT_TO_POINT = (Op.SEND, Op.RECV)
 
 
 class Waits(NamedTuple):
-    """Calls by (group, op), step and rank, each once; arrays (rows,) but for `first` and below.
+    """Collectives by (group, op), step and rank, each once; arrays (rows,) but `first` and below.
 
     `transfer` and `wait` are seconds, NaN where they cannot be known: a member is missing, members
     counted different calls, the group's size is unknown, or the operation is point to point.

@@ -70,7 +70,7 @@ class StageTimes(NamedTuple):
     chunks: tuple[Chunk, ...]
 
 
-class Timetable(NamedTuple):
+class MicrobatchTimeline(NamedTuple):
     """The stages in one step, and of how many ranks that is known; `left_out` counts cells."""
 
     step: int
@@ -90,7 +90,7 @@ class _Rows(NamedTuple):
     """Since the rank entered the schedule."""
 
 
-def timetable(rows: Rows) -> Timetable | None:
+def microbatch_timeline(rows: Rows) -> MicrobatchTimeline | None:
     """Lay out rows of one step (`microbatches.CHUNK`), in any order.
 
     A rank counts whose rows are all there and can be true; None where there is no such rank.
@@ -108,7 +108,7 @@ def timetable(rows: Rows) -> Timetable | None:
         stages.append(stage)
         left_out += beyond
     ranks = len(np.unique(known.rows["rank"]))
-    return Timetable(int(known.rows["step"][0]), ranks, tuple(stages), left_out)
+    return MicrobatchTimeline(int(known.rows["step"][0]), ranks, tuple(stages), left_out)
 
 
 def _distinct(rows: Rows) -> Rows:

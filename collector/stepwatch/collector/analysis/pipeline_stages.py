@@ -18,7 +18,7 @@ WORK = ("data", "forward", "backward", "optimizer", "other")
 STAGE_WORK = ("forward", "backward")
 """Phases that differ with the layers of a stage."""
 
-Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 MAX_STAGES = 256
 """Beyond any pipeline that is run; more are taken for a mistake."""
 
@@ -70,9 +70,9 @@ class Pipeline(NamedTuple):
     limiting_ratio: float | None
 
 
-def own_work(window: Window, phases: tuple[str, ...] = WORK) -> Plane:
+def own_work(window: Window, phases: tuple[str, ...] = WORK) -> Matrix:
     """Seconds (steps, ranks) of a rank's own work; NaN where nothing was received."""
-    total: Plane = np.sum([window.planes[name] for name in phases], axis=0, dtype=np.float64)
+    total: Matrix = np.sum([window.planes[name] for name in phases], axis=0, dtype=np.float64)
     return total
 
 
@@ -94,7 +94,7 @@ def known_stages(window: Window) -> list[int]:
     return numbers if numbers and numbers[0] >= 0 and len(numbers) <= MAX_STAGES else []
 
 
-def stage_work(work: Plane, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Plane:
+def stage_work(work: Matrix, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Matrix:
     """Low median (steps, stages) over the ranks of each stage, stages in rising order.
 
     Low, because of two ranks the slow one must not be half of what counts as usual.

@@ -16,7 +16,7 @@ from stepwatch.collector.analysis.collective_timing import Waits
 from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.records import PHASE_NAMES, Op
 
-Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 UNACCOUNTED = "unaccounted"
 PARTS = (
@@ -30,7 +30,7 @@ PARTS = (
 """What a step divides into; `unaccounted` is what the record's own parts leave open."""
 
 
-class Anatomy(NamedTuple):
+class StepTimeBreakdown(NamedTuple):
     """Means over `rank_steps` reported (rank, step) cells of `steps` steps.
 
     `seconds` maps each of `PARTS` to seconds per step; they add up to `step_seconds`.
@@ -45,8 +45,8 @@ class Anatomy(NamedTuple):
 class Exposed(NamedTuple):
     """Exposed collective time in planes (steps, ranks) of seconds, NaN where not told apart."""
 
-    transfer: Plane
-    wait: Plane
+    transfer: Matrix
+    wait: Matrix
 
 
 def exposed(window: Window, found: Waits) -> Exposed:
@@ -63,7 +63,7 @@ def exposed(window: Window, found: Waits) -> Exposed:
     return Exposed(collective * ratio, collective * (1.0 - ratio))
 
 
-def anatomy(window: Window, split: Exposed) -> Anatomy | None:
+def step_time_breakdown(window: Window, split: Exposed) -> StepTimeBreakdown | None:
     """Divide the steps of `window`; None where no step was reported."""
     known = ~np.isnan(window.planes["duration"])
     cells = int(known.sum())
@@ -81,10 +81,10 @@ def anatomy(window: Window, split: Exposed) -> Anatomy | None:
     seconds["pipeline_wait"] = mean(window.planes["pipeline_wait"])
     duration = mean(window.planes["duration"])
     seconds[UNACCOUNTED] = duration - sum(seconds.values())
-    return Anatomy(len(window.steps), cells, duration, seconds)
+    return StepTimeBreakdown(len(window.steps), cells, duration, seconds)
 
 
-def _sums(window: Window, found: Waits) -> tuple[Plane, Plane]:
+def _sums(window: Window, found: Waits) -> tuple[Matrix, Matrix]:
     """Blocked and transfer seconds (steps, ranks) that the records of collectives tell.
 
     Sends and receives are left out: the hooks count their time as pipeline wait.
@@ -97,7 +97,7 @@ def _sums(window: Window, found: Waits) -> tuple[Plane, Plane]:
     inside[inside] &= window.steps[index[inside]] == rows["step"][inside]
     at = index[inside] * shape[1] + rows["rank"][inside]
 
-    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Plane:
+    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Matrix:
         sums = np.bincount(at, weights=values[inside], minlength=shape[0] * shape[1])
         return sums.astype(np.float64).reshape(shape)
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import Plane, known_stages, own_work, stage_work
+from stepwatch.collector.analysis.pipeline_stages import Matrix, known_stages, own_work, stage_work
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
 from stepwatch.collector.state.step_window import Window
 
@@ -66,22 +66,22 @@ def what_if(window: Window, split: Exposed) -> list[WhatIf]:
     return [_replayed(name, window, seconds) for name, seconds in saved.items()]
 
 
-def _without_stragglers(work: Plane, window: Window) -> Plane:
+def _without_stragglers(work: Matrix, window: Window) -> Matrix:
     """Each rank works as long as the low median of its stage; one stage where none is known."""
     _, where = np.unique(window.stage, return_inverse=True)
-    then: Plane = stage_work(work, window.stage)[:, where]
+    then: Matrix = stage_work(work, window.stage)[:, where]
     return then
 
 
-def _without_imbalance(work: Plane, window: Window) -> Plane:
+def _without_imbalance(work: Matrix, window: Window) -> Matrix:
     """Each stage works as long as the mean of all; a rank keeps what it differs from its own."""
     _, where = np.unique(window.stage, return_inverse=True)
     stages = stage_work(work, window.stage)
-    then: Plane = work - stages[:, where] + stages.mean(axis=1, keepdims=True)
+    then: Matrix = work - stages[:, where] + stages.mean(axis=1, keepdims=True)
     return then
 
 
-def _saved(work: Plane, then: Plane) -> Vector:
+def _saved(work: Matrix, then: Matrix) -> Vector:
     """Seconds per step that the largest own work gets smaller; it never gets larger."""
     saved: Vector = np.maximum(work.max(axis=1) - then.max(axis=1), 0.0)
     return saved

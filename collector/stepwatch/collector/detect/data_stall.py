@@ -51,7 +51,7 @@ class Waits(NamedTuple):
     long: Flags
 
 
-class Past(NamedTuple):
+class Baseline(NamedTuple):
     """Data time per second of the rest of the step in the run's first steps.
 
     `most` is what most of them exceeded, `mean` what they came to together.
@@ -61,7 +61,7 @@ class Past(NamedTuple):
     mean: float
 
 
-def past_of(ratios: Vector, limits: Thresholds) -> Past | None:
+def past_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
     """The past as one ratio per first step tells it; None where there is none.
 
     As many of the first steps stay below `most` as newest steps may be short in a stall.
@@ -69,10 +69,10 @@ def past_of(ratios: Vector, limits: Thresholds) -> Past | None:
     if not len(ratios):
         return None
     below = 1 - limits.least_steps / limits.window_steps
-    return Past(float(np.quantile(ratios, below)), float(np.mean(ratios)))
+    return Baseline(float(np.quantile(ratios, below)), float(np.mean(ratios)))
 
 
-def detect(window: Window, past: Past | None, limits: Thresholds) -> list[Finding]:
+def detect(window: Window, past: Baseline | None, limits: Thresholds) -> list[Finding]:
     """At most one finding on the newest steps of `window`; without a past nothing can be said."""
     usable = usable_steps(window, limits.warmup_steps)
     if usable.sum() < limits.window_steps or past is None:
@@ -91,7 +91,7 @@ def detect(window: Window, past: Past | None, limits: Thresholds) -> list[Findin
     return []
 
 
-def _waits(window: Window, usable: Mask, past: Past, limits: Thresholds) -> Waits:
+def _waits(window: Window, usable: Mask, past: Baseline, limits: Thresholds) -> Waits:
     planes = window.planes
     pauses = planes["checkpoint"] + planes["eval"]
     seconds = (planes["duration"] - pauses)[usable].astype(np.float64)

@@ -17,7 +17,7 @@ from stepwatch.signals.names import Cause, FindingKind
 
 MEBIBYTE = float(1 << 20)
 
-Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -31,9 +31,9 @@ class History(NamedTuple):
     device apart.
     """
 
-    seconds: Plane
-    bytes: Plane
-    steps: Plane
+    seconds: Matrix
+    bytes: Matrix
+    steps: Matrix
     room: Column
     share: np.ndarray[tuple[int], np.dtype[np.int64]]
     cause: Cause

@@ -14,7 +14,7 @@ import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import (
     STAGE_WORK,
-    Plane,
+    Matrix,
     bubble_ratio,
     known_stages,
     own_work,
@@ -62,8 +62,8 @@ class Stages(NamedTuple):
 
     numbers: list[int]
     size: np.ndarray[tuple[int], np.dtype[np.int64]]
-    work: Plane
-    others: Plane
+    work: Matrix
+    others: Matrix
     usual: Vector
     seconds: Vector
 
@@ -72,7 +72,7 @@ class Excess(NamedTuple):
     """Where (steps, stages) a stage is too slow, and beyond what seconds."""
 
     slow: Flags
-    against: Plane
+    against: Matrix
 
 
 def detect(
@@ -125,9 +125,9 @@ def _stages(window: Window, past: Mapping[str, Vector]) -> Stages:
     return Stages(numbers.tolist(), size, work, _others(work), usual, step_seconds(window))
 
 
-def _others(work: Plane) -> Plane:
+def _others(work: Matrix) -> Matrix:
     """For each (step, stage) the median of the other stages."""
-    found: Plane = median_of_others(work[:, None, :])[:, 0, :].astype(np.float64)
+    found: Matrix = median_of_others(work[:, None, :])[:, 0, :].astype(np.float64)
     return found
 
 
@@ -145,7 +145,7 @@ def _built_in(stages: Stages, limits: Thresholds) -> Excess:
     return Excess(slow & (stages.usual >= limits.built_in_past_ratio * ratio), stages.others)
 
 
-def _exceeds(stages: Stages, against: Plane, ratio: float, excess_ratio: float) -> Flags:
+def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float) -> Flags:
     excess = stages.work - against
     limiting = stages.work >= stages.work.max(axis=1, keepdims=True)
     return np.asarray(

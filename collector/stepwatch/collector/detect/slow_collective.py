@@ -20,14 +20,14 @@ from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
-from stepwatch.collector.state.baseline import PastCall
+from stepwatch.collector.state.baseline import BaselineCollective
 from stepwatch.collector.state.collective_records import Group
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, Op
 
 Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 Key = tuple[int, int]
 
@@ -61,7 +61,7 @@ class Steps(NamedTuple):
     numbers: Integers
     seconds: Vector
     slowdown: Vector
-    more_work: Plane
+    more_work: Matrix
 
 
 class Transfers(NamedTuple):
@@ -71,16 +71,16 @@ class Transfers(NamedTuple):
     """
 
     keys: list[Key]
-    seconds: Plane
-    expected: Plane
-    more_work: Plane
-    bytes: Plane
+    seconds: Matrix
+    expected: Matrix
+    more_work: Matrix
+    bytes: Matrix
 
 
 def detect(
     found: Waits,
     groups: Mapping[int, Group],
-    past: Mapping[Key, PastCall],
+    past: Mapping[Key, BaselineCollective],
     steps: Steps,
     limits: Thresholds,
 ) -> list[Finding]:
@@ -105,7 +105,7 @@ def detect(
     return [_finding(moved, slow[at], at, steps, groups, past, len(troubled), rank)]
 
 
-def _transfers(found: Waits, past: Mapping[Key, PastCall], steps: Steps) -> Transfers:
+def _transfers(found: Waits, past: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
     heads, seconds = found.rows[found.first], found.transfer[found.first]
     numbers = heads["group"].astype(np.int64) << 16 | heads["op"]
     names, key = np.unique(numbers, return_inverse=True)
@@ -118,7 +118,7 @@ def _transfers(found: Waits, past: Mapping[Key, PastCall], steps: Steps) -> Tran
         grown = np.maximum(heads["bytes"] / before[:, 1], heads["count"] / before[:, 2])
     expected = before[:, 0] * np.fmax(1.0, grown)
 
-    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Plane:
+    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Matrix:
         filled = np.full((len(keys), len(steps.numbers)), np.nan)
         filled[key[inside], step[inside]] = values[inside]
         return filled
@@ -127,7 +127,7 @@ def _transfers(found: Waits, past: Mapping[Key, PastCall], steps: Steps) -> Tran
     return Transfers(keys, plane(seconds), plane(expected), plane(work), plane(heads["bytes"]))
 
 
-_NOTHING = PastCall(float("nan"), float("nan"), float("nan"))
+_NOTHING = BaselineCollective(float("nan"), float("nan"), float("nan"))
 
 
 def _more_work(
@@ -164,7 +164,7 @@ def _common_rank(
     found: Waits,
     moved: Transfers,
     troubled: list[Key],
-    past: Mapping[Key, PastCall],
+    past: Mapping[Key, BaselineCollective],
     limits: Thresholds,
 ) -> int:
     """The only rank that all slow groups have and no healthy one of the same operation; -1: none.
@@ -203,7 +203,7 @@ def _finding(
     at: int,
     steps: Steps,
     groups: Mapping[int, Group],
-    past: Mapping[Key, PastCall],
+    past: Mapping[Key, BaselineCollective],
     related: int,
     rank: int,
 ) -> Finding:

@@ -23,24 +23,24 @@ from . import (
     throughput_regression,
 )
 from .causes import explained
-from .scene import Scene
+from .context import DetectionContext
 
-__all__ = ["ENDED_KINDS", "Scene", "find", "find_ended"]
+__all__ = ["ENDED_KINDS", "DetectionContext", "find", "find_ended"]
 
-STANDING: tuple[Callable[[Scene], list[Finding]], ...] = (
+STANDING: tuple[Callable[[DetectionContext], list[Finding]], ...] = (
     desync.find,
     checkpoint_stall.find_standing,
 )
 """Say why a job stands still; while one of them speaks, nothing is said about steps."""
 
-LASTING: tuple[Callable[[Scene], list[Finding]], ...] = (
+LASTING: tuple[Callable[[DetectionContext], list[Finding]], ...] = (
     non_finite.find,
     silent_corruption.find,
     memory_growth.find,
 )
 """Stay true whether the job moves or stands."""
 
-MOVING: tuple[Callable[[Scene], list[Finding]], ...] = (
+MOVING: tuple[Callable[[DetectionContext], list[Finding]], ...] = (
     straggler.find,
     data_stall.find,
     data_skew.find,
@@ -57,19 +57,19 @@ ENDED_KINDS = frozenset({FindingKind.RANK_FAILED.value, FindingKind.DESYNC.value
 """What is said of an attempt that failed, and stays until a later one makes progress."""
 
 
-def find_ended(scene: Scene) -> list[Finding]:
-    """Why the attempt of `scene` failed; empty while it has not."""
-    return explained(scene, desync.find_ended(scene))
+def find_ended(context: DetectionContext) -> list[Finding]:
+    """Why the attempt of `context` failed; empty while it has not."""
+    return explained(context, desync.find_ended(context))
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """What is wrong now: being blind hides everything, standing still hides what is slow."""
-    lost = telemetry.find(scene)
+    lost = telemetry.find(context)
     if lost:
         return lost
-    standing = [finding for finder in STANDING for finding in finder(scene)]
-    lasting = [finding for finder in LASTING for finding in finder(scene)]
+    standing = [finding for finder in STANDING for finding in finder(context)]
+    lasting = [finding for finder in LASTING for finding in finder(context)]
     if standing:
-        return explained(scene, standing + lasting)
-    moving = [finding for finder in MOVING for finding in finder(scene)]
-    return explained(scene, moving + lasting)
+        return explained(context, standing + lasting)
+    moving = [finding for finder in MOVING for finding in finder(context)]
+    return explained(context, moving + lasting)

@@ -7,15 +7,15 @@ import math
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.attribution import explain
 
-from .scene import Scene
+from .context import DetectionContext
 
 SPANS = (4.0, 8.0, 16.0, 60.0)
 """Seconds over which facts are averaged: the shortest that reaches back to the beginning."""
 
 
-def explained(scene: Scene, findings: list[Finding]) -> list[Finding]:
+def explained(context: DetectionContext, findings: list[Finding]) -> list[Finding]:
     """Each finding with the cause that the facts over its time give it."""
-    attempt = scene.attempt
+    attempt = context.attempt
     nodes = {rank: view.node for rank, view in attempt.states.items()} if findings else {}
     troubled = frozenset(finding.rank for finding in findings if finding.rank >= 0)
     views = {

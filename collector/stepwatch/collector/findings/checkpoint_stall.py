@@ -8,27 +8,27 @@ import numpy as np
 
 from stepwatch.collector.detect import checkpoint_stall
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.checkpoints_in_flight import Save
+from stepwatch.collector.state.checkpoints_in_flight import CheckpointInFlight
 from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Phase
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find_standing(scene: Scene) -> list[Finding]:
+def find_standing(context: DetectionContext) -> list[Finding]:
     """A save in which the job stands still now."""
-    return [item for item in _found(scene) if item.lost_ratio == 1.0]
+    return [item for item in _found(context) if item.lost_ratio == 1.0]
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """A save that was slow, that failed, or that is one of too many."""
-    return [item for item in _found(scene) if item.lost_ratio < 1.0]
+    return [item for item in _found(context) if item.lost_ratio < 1.0]
 
 
-def _found(scene: Scene) -> list[Finding]:
-    attempt = scene.attempt
-    saves = list(attempt.saves.newest.values())
+def _found(context: DetectionContext) -> list[Finding]:
+    attempt = context.attempt
+    saves = list(attempt.checkpoints_in_flight.newest.values())
     begun = [save for save in saves if (save.began_ns > 0).any() or not np.isnan(save.stall).all()]
     if not begun or attempt.gone:
         return []
@@ -38,12 +38,12 @@ def _found(scene: Scene) -> list[Finding]:
     )
 
 
-def _saving(attempt: Attempt, save: Save) -> checkpoint_stall.Saving:
+def _saving(attempt: Attempt, save: CheckpointInFlight) -> checkpoint_stall.Saving:
     elapsed = _elapsed(attempt, save)
     lasts = elapsed > 0
     if not lasts and not np.isnan(save.stall).all():
         elapsed = float(np.nanmax(save.stall))
-    ended_ago = max(0.0, attempt.newest_s - attempt.saves.ended_s)
+    ended_ago = max(0.0, attempt.newest_s - attempt.checkpoints_in_flight.ended_s)
     return checkpoint_stall.Saving(
         save.step,
         elapsed,
@@ -55,7 +55,7 @@ def _saving(attempt: Attempt, save: Save) -> checkpoint_stall.Saving:
     )
 
 
-def _elapsed(attempt: Attempt, save: Save) -> float:
+def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
     """Longest time in seconds that a rank has stood in this save when its agent last looked.
 
     0 where none stands in it.
@@ -67,9 +67,9 @@ def _elapsed(attempt: Attempt, save: Save) -> float:
     return int(passed.max(initial=0)) / NANOSECONDS
 
 
-def _run(attempt: Attempt, newest: Save) -> checkpoint_stall.Run:
+def _run(attempt: Attempt, newest: CheckpointInFlight) -> checkpoint_stall.Run:
     known = {step: item.stall_seconds for step, item in attempt.checkpoints.items()}
     stalls = {step: stall for step, stall in known.items() if stall is not None}
     earlier = [stall for step, stall in stalls.items() if step != newest.step]
     age = attempt.newest_s - attempt.began_s if attempt.began_s else 0.0
-    return checkpoint_stall.Run(earlier, sum(stalls.values()), age, attempt.ledger.baseline())
+    return checkpoint_stall.Run(earlier, sum(stalls.values()), age, attempt.step_history.baseline())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stepwatch.collector.detect import data_skew
 from stepwatch.collector.detect.finding import Finding
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """Ranks whose steps hold more, or fewer, tokens than those of their peers."""
-    found = data_skew.detect(scene.window, data_skew.LIMITS)
-    return [scene.dated(finding) for finding in found]
+    found = data_skew.detect(context.window, data_skew.LIMITS)
+    return [context.dated(finding) for finding in found]

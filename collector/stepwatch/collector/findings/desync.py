@@ -8,29 +8,29 @@ from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.records import phase_name
 
 from . import hang, rank_failed
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """Why a job stands still: ranks that disagree, else the rank that did not arrive."""
-    standing = hang.find(scene)
+    standing = hang.find(context)
     if not standing:
         return []
-    lines = entered(scene.attempt)
-    found = hang.asked(scene.attempt)
+    lines = entered(context.attempt)
+    found = hang.asked(context.attempt)
     mismatch = desync.from_flight(found.diagnoses) or desync.from_lines(lines, found.groups)
     if mismatch is None:
         return standing
     return [desync.finding(mismatch, lines, standing[0].began_ago_seconds)]
 
 
-def find_ended(scene: Scene) -> list[Finding]:
+def find_ended(context: DetectionContext) -> list[Finding]:
     """Why an attempt failed: ranks that disagreed, else the rank that failed first."""
-    failed = rank_failed.find(scene)
+    failed = rank_failed.find(context)
     if not failed:
         return []
-    lines = entered(scene.attempt)
-    mismatch = desync.from_lines(lines, hang.asked(scene.attempt).groups)
+    lines = entered(context.attempt)
+    mismatch = desync.from_lines(lines, hang.asked(context.attempt).groups)
     if mismatch is None:
         return failed
     return [desync.finding(mismatch, lines, failed[0].began_ago_seconds)]

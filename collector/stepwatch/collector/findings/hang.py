@@ -12,20 +12,22 @@ from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """A job in which no rank moves, and the rank that did not arrive."""
-    ledger = scene.attempt.ledger
-    if not moved_age(scene) >= hang.LIMITS.least_seconds:  # no phase allows less
+    step_history = context.attempt.step_history
+    if not moved_age(context) >= hang.LIMITS.least_seconds:  # no phase allows less
         return []
-    situations = rank_situations(scene.attempt, scene.now_s)
-    if _is_finishing(scene.attempt, situations):
+    situations = rank_situations(context.attempt, context.now_s)
+    if _is_finishing(context.attempt, situations):
         return []
-    found = asked(scene.attempt)
-    longest = float(ledger.rows["longest"].max(initial=0.0)) if len(ledger) else math.nan
-    return hang.detect(situations, ledger.baseline(), longest, hang.LIMITS, found)
+    found = asked(context.attempt)
+    longest = (
+        float(step_history.rows["longest"].max(initial=0.0)) if len(step_history) else math.nan
+    )
+    return hang.detect(situations, step_history.baseline(), longest, hang.LIMITS, found)
 
 
 def _is_finishing(attempt: Attempt, ranks: list[hang.RankSituation]) -> bool:
@@ -50,20 +52,22 @@ def asked(attempt: Attempt) -> hang.Asked:
         if (view := attempt.states.get(rank)) is not None
         and diagnosis.at_ns >= max(int(view.row["since_ns"]), int(view.row["collective_since_ns"]))
     }
-    groups = {number & 0xFFFF: group.ranks for number, group in attempt.calls.groups.items()}
+    groups = {
+        number & 0xFFFF: group.ranks for number, group in attempt.collective_records.groups.items()
+    }
     return hang.Asked(fresh, groups)
 
 
-def still_seconds(scene: Scene) -> float:
+def still_seconds(context: DetectionContext) -> float:
     """Seconds since any rank moved, NaN while no rank is known."""
-    silent = min(scene.silences.values(), default=0.0)
-    return moved_age(scene) + max(silent, 0.0)
+    silent = min(context.silences.values(), default=0.0)
+    return moved_age(context) + max(silent, 0.0)
 
 
-def moved_age(scene: Scene) -> float:
+def moved_age(context: DetectionContext) -> float:
     """Seconds since any rank that has not finished moved when its agent looked; NaN if none is."""
-    ages = scene.attempt.ranks.moved_ages(scene.now_s)
-    ages[[rank for rank in scene.attempt.ended if rank < len(ages)]] = np.nan
+    ages = context.attempt.ranks.moved_ages(context.now_s)
+    ages[[rank for rank in context.attempt.ended if rank < len(ages)]] = np.nan
     return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
 
 

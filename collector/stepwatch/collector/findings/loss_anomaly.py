@@ -10,16 +10,16 @@ from stepwatch.collector.detect.loss_anomaly import Steps
 from stepwatch.collector.detect.steps import Vector
 from stepwatch.collector.state.job import LiveJob
 
-from .scene import Scene
+from .context import DetectionContext
 
 HISTORY_STEPS = 16_384
 """Steps of a job, over all attempts, whose losses are looked at."""
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """A loss that jumps, rises or stops falling."""
-    found = loss_anomaly.detect(*losses_of(scene.job), loss_anomaly.LIMITS)
-    return [scene.dated(finding) for finding in found]
+    found = loss_anomaly.detect(*losses_of(context.job), loss_anomaly.LIMITS)
+    return [context.dated(finding) for finding in found]
 
 
 def losses_of(job: LiveJob) -> tuple[Steps, Vector]:
@@ -29,13 +29,13 @@ def losses_of(job: LiveJob) -> tuple[Steps, Vector]:
     """
     steps, losses = [], []
     for attempt, lost_from in job.ordered():
-        ledger = attempt.ledger
-        count = len(ledger)
+        step_history = attempt.step_history
+        count = len(step_history)
         if lost_from is not None:
-            count = max(0, min(count, lost_from - ledger.first))
+            count = max(0, min(count, lost_from - step_history.first))
         kept = slice(max(0, count - HISTORY_STEPS), count)
-        rows = ledger.rows[kept]
-        steps.append(ledger.steps[kept])
+        rows = step_history.rows[kept]
+        steps.append(step_history.steps[kept])
         losses.append(np.where(rows["reported"] >= attempt.world, rows["loss"], np.nan))
     newest = slice(-HISTORY_STEPS, None)
     return np.concatenate(steps)[newest], np.concatenate(losses)[newest]

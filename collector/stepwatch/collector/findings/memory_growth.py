@@ -10,13 +10,13 @@ from stepwatch.collector.state.job import Attempt
 from stepwatch.collector.state.memory_history import Readings
 from stepwatch.signals.names import Cause
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """Ranks on the way out of host or device memory, in seconds or in hours."""
-    memory, first = scene.attempt.memory, scene.attempt.ledger.first
-    if not len(scene.attempt.ledger):
+    memory, first = context.attempt.memory, context.attempt.step_history.first
+    if not len(context.attempt.step_history):
         return []
     found: dict[str, Finding] = {}
     for cause, readings in (
@@ -26,7 +26,7 @@ def find(scene: Scene) -> list[Finding]:
         for history in readings:
             if not history.full:
                 continue
-            told = _history(scene.attempt, history, cause)
+            told = _history(context.attempt, history, cause)
             for finding in memory_growth.detect(told, first, memory_growth.LIMITS):
                 found.setdefault(f"{finding.subject}/{finding.rank}", finding)
     return list(found.values())

@@ -8,7 +8,7 @@ from stepwatch.collector.detect import non_finite
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.job import Attempt
 
-from .scene import Scene
+from .context import DetectionContext
 
 LOOKED_BACK_STEPS = 4096
 
@@ -19,30 +19,30 @@ def _got_over(attempt: Attempt) -> int:
     A trainer that leaves the step out goes on unharmed: parameters that hold NaN do not give a
     finite loss again. -1 where the loss is not recorded.
     """
-    ledger, needed = attempt.ledger, non_finite.LIMITS.recovered_steps
-    healthy = ledger.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= max(attempt.world, 1)
+    step_history, needed = attempt.step_history, non_finite.LIMITS.recovered_steps
+    healthy = step_history.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= max(attempt.world, 1)
     numerics = attempt.numerics
     bad = np.concatenate([numerics.bad["step"], numerics.scaled["step"]])
-    healthy &= ~np.isin(ledger.steps[-LOOKED_BACK_STEPS:], bad)
+    healthy &= ~np.isin(step_history.steps[-LOOKED_BACK_STEPS:], bad)
     if len(healthy) < needed:
         return -1
     runs = np.lib.stride_tricks.sliding_window_view(healthy, needed).all(axis=1)
-    ends = np.flatnonzero(runs) + len(ledger) - len(healthy)
-    return ledger.first + int(ends[-1]) - 1 if len(ends) else -1
+    ends = np.flatnonzero(runs) + len(step_history) - len(healthy)
+    return step_history.first + int(ends[-1]) - 1 if len(ends) else -1
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """The rank that first held NaN or infinity; told until the attempt ends or has got over it."""
-    attempt = scene.attempt
+    attempt = context.attempt
     numerics = attempt.numerics
     if len(numerics.bad) or len(numerics.scaled):
         numerics.get_over(_got_over(attempt))
     rows = np.concatenate([numerics.bad, numerics.scaled])
     if not len(rows):
         return []
-    ledger = attempt.ledger
-    newest = ledger.first + len(ledger) - 1
+    step_history = attempt.step_history
+    newest = step_history.first + len(step_history) - 1
     over = bool(attempt.ended) or bool(attempt.gone)
-    complete = ledger.complete_until(attempt.world)
+    complete = step_history.complete_until(attempt.world)
     found = non_finite.detect(rows, complete, newest, non_finite.LIMITS, over=over)
-    return [scene.dated(finding) for finding in found]
+    return [context.dated(finding) for finding in found]

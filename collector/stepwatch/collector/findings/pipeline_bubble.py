@@ -5,13 +5,13 @@ from __future__ import annotations
 from stepwatch.collector.detect import pipeline_bubble
 from stepwatch.collector.detect.finding import Finding
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """A stage that limits the pipeline, or a schedule that wastes too much."""
-    attempt, window = scene.attempt, scene.window
-    past = attempt.past.work_of(len(window.stage))
+    attempt, window = context.attempt, context.window
+    past = attempt.baseline.work_of(len(window.stage))
     ideal = None if attempt.schedule is None else attempt.schedule.ideal_bubble_ratio
     found = pipeline_bubble.detect(window, past, ideal, pipeline_bubble.LIMITS)
-    return [scene.dated(finding) for finding in found]
+    return [context.dated(finding) for finding in found]

@@ -13,19 +13,21 @@ from stepwatch.collector.state.ranks import RankView
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """The first rank that failed, once no earlier one can turn up."""
-    attempt = scene.attempt
+    attempt = context.attempt
     ends = rank_ends(attempt)
-    heard = [attempt.states[end.rank].heard_s for end in ends if end.rank in attempt.states]
-    waited = scene.now_s - min(heard, default=scene.now_s)
+    heard = [
+        attempt.states[end.rank].received_monotonic_s for end in ends if end.rank in attempt.states
+    ]
+    waited = context.now_s - min(heard, default=context.now_s)
     if len(ends) < attempt.world and waited < rank_failed.LIMITS.settle_seconds:
         return []
     preempted = _is_preempted(attempt)
-    return rank_failed.detect(ends, attempt.world, preempted, scene.wall_s, rank_failed.LIMITS)
+    return rank_failed.detect(ends, attempt.world, preempted, context.wall_s, rank_failed.LIMITS)
 
 
 def _is_preempted(attempt: Attempt) -> bool:

@@ -13,7 +13,7 @@ from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.job import Attempt
 from stepwatch.collector.state.step_window import Window
 
-from .scene import Scene
+from .context import DetectionContext
 
 RECENT_STEPS = 12
 """Steps that are looked at each time; only a finding is worth looking back further."""
@@ -21,21 +21,21 @@ ROWS_BACK = 1 << 18
 """(step, rank) cells looked back over."""
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """Operations whose transfer takes longer than in the run's first steps."""
-    attempt = scene.attempt
-    if not attempt.past.calls:
+    attempt = context.attempt
+    if not attempt.baseline.calls:
         return []
-    found = _over(attempt, scene.window, RECENT_STEPS)
+    found = _over(attempt, context.window, RECENT_STEPS)
     if found:
         back = max(RECENT_STEPS, ROWS_BACK // max(1, attempt.world))
-        found = _over(attempt, scene.window, back) or found
-    return [scene.dated(finding) for finding in found]
+        found = _over(attempt, context.window, back) or found
+    return [context.dated(finding) for finding in found]
 
 
 def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
     chosen = np.flatnonzero(usable_steps(window, LIMITS.warmup_steps))[-newest:]
-    past = attempt.past.work_of(len(window.stage))
+    past = attempt.baseline.work_of(len(window.stage))
     if not len(chosen) or not past:
         return []
     part = Window(
@@ -48,12 +48,12 @@ def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
     before = np.sum([past[name] for name in WORK], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = np.fmax(1.0, np.median(own / before, axis=1))
-    rows = attempt.calls.of_steps(int(part.steps[0]), int(part.steps[-1]))
-    groups = attempt.calls.groups
+    rows = attempt.collective_records.of_steps(int(part.steps[0]), int(part.steps[-1]))
+    groups = attempt.collective_records.groups
     return slow_collective.detect(
         waits(rows, groups),
         groups,
-        attempt.past.calls,
+        attempt.baseline.calls,
         Steps(part.steps, step_seconds(part), slowdown, own - before),
         LIMITS,
     )

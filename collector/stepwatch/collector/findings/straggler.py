@@ -10,15 +10,15 @@ from stepwatch.collector.state.job import Attempt
 from stepwatch.collector.web.breakdown_view import waited_for
 from stepwatch.signals.clock import NANOSECONDS
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """Ranks whose own work takes longer than that of their peers."""
-    attempt = scene.attempt
-    facts, past = rank_facts(attempt), attempt.past.work_of(attempt.ring.world)
-    found = straggler.detect(scene.window, facts, straggler.LIMITS, past)
-    return waited_for(attempt, [scene.dated(finding) for finding in found])
+    attempt = context.attempt
+    facts, past = rank_facts(attempt), attempt.baseline.work_of(attempt.ring.world)
+    found = straggler.detect(context.window, facts, straggler.LIMITS, past)
+    return waited_for(attempt, [context.dated(finding) for finding in found])
 
 
 def rank_facts(attempt: Attempt) -> straggler.RankFacts:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stepwatch.collector.detect import telemetry
 from stepwatch.collector.detect.finding import Finding
 
-from .scene import Scene
+from .context import DetectionContext
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """Nodes that should send and are silent."""
-    step = scene.attempt.ledger.complete_until(scene.attempt.world)
-    return telemetry.detect(scene.silences, step, telemetry.LIMITS)
+    step = context.attempt.step_history.complete_until(context.attempt.world)
+    return telemetry.detect(context.silences, step, telemetry.LIMITS)

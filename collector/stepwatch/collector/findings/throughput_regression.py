@@ -12,30 +12,30 @@ from stepwatch.collector.detect.throughput_regression import Shift
 from stepwatch.collector.state.step_history import WARMUP_STEPS
 from stepwatch.collector.state.step_window import COLUMNS
 
-from .scene import Scene
+from .context import DetectionContext
 
 HISTORY_STEPS = 4096
 """Newest steps looked back over for the first slow one."""
 PAUSES = ("checkpoint", "eval")
 
 
-def find(scene: Scene) -> list[Finding]:
+def find(context: DetectionContext) -> list[Finding]:
     """A job that is slower than it was, or than others of its class."""
-    ledger = scene.attempt.ledger
-    course = course_of(scene.attempt, slice(max(0, len(ledger) - HISTORY_STEPS), None))
+    step_history = context.attempt.step_history
+    course = course_of(context.attempt, slice(max(0, len(step_history) - HISTORY_STEPS), None))
     return throughput_regression.detect(
         course,
-        beginning_of(scene.job),
-        scene.paces.peers(scene.job.name),
-        _shift(scene),
+        beginning_of(context.job),
+        context.class_throughput.peers(context.job.name),
+        _shift(context),
         throughput_regression.LIMITS,
     )
 
 
-def _shift(scene: Scene) -> Shift | None:
+def _shift(context: DetectionContext) -> Shift | None:
     """What part of a step grew most since the first steps; None while that is unknown."""
-    attempt, window = held_against(scene.job), scene.window
-    past = attempt.beginning.seconds(attempt.world)
+    attempt, window = held_against(context.job), context.window
+    past = attempt.early_baseline.seconds(attempt.world)
     usable = usable_steps(window, WARMUP_STEPS)
     if not past or not usable.any():
         return None

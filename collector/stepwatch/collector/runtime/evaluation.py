@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from stepwatch.collector.analysis.class_throughput import Paces
+from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.findings import ENDED_KINDS, Scene, find, find_ended
+from stepwatch.collector.findings import ENDED_KINDS, DetectionContext, find, find_ended
 from stepwatch.collector.findings.hang import still_seconds
 from stepwatch.collector.incidents.lifecycle import Incident, Moment, advance, incident_from
 from stepwatch.collector.slo import slices as sli
@@ -58,11 +58,11 @@ class Evaluator:
         self._store = store
         self._slos = slos
         self._clock = clock
-        self._paces = Paces()
+        self._class_throughput = ClassThroughput()
 
     def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector, and judge from them."""
-        self._paces.keep(job)
+        self._class_throughput.keep(job)
         verdicts = self.verdicts[job.name] = Verdicts()
         for document in self._store.incidents(job.name):
             incident = incident_from(document)
@@ -75,7 +75,7 @@ class Evaluator:
     def forget(self, job: str) -> None:
         """Drop what was said about a job; the store keeps it."""
         self.verdicts.pop(job, None)
-        self._paces.forget(job)
+        self._class_throughput.forget(job)
 
     def evaluate(self, job: LiveJob) -> None:
         """Judge one job now and write what changed, in one transaction."""
@@ -87,20 +87,24 @@ class Evaluator:
             return
         changed = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
-        self._paces.keep(job)
-        scene = Scene(job, self._clock.monotonic_ns() / NANOSECONDS, self._paces, wall_s=now)
-        _follow_clock(verdicts, now, scene.now_s)
-        failed = [] if abandoned else find_ended(scene)
-        verdicts.findings = failed or ([] if ended else find(scene))
+        self._class_throughput.keep(job)
+        context = DetectionContext(
+            job, self._clock.monotonic_ns() / NANOSECONDS, self._class_throughput, wall_s=now
+        )
+        _follow_clock(verdicts, now, context.now_s)
+        failed = [] if abandoned else find_ended(context)
+        verdicts.findings = failed or ([] if ended else find(context))
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
-        verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(scene)
+        verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(context)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
-        frozen = lost or max(scene.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
-        moment = _moment(scene, frozen=frozen and not failed, ended=ended)
+        frozen = lost or max(context.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
+        moment = _moment(context, frozen=frozen and not failed, ended=ended)
         before, others = _of_failed_attempt(job, verdicts.incidents.values(), abandoned)
         moved = advance(others, verdicts.findings, moment)
         if before is not None:
-            earlier = Scene(job, scene.now_s, self._paces, wall_s=now, attempt=before)
+            earlier = DetectionContext(
+                job, context.now_s, self._class_throughput, wall_s=now, attempt=before
+            )
             known = [each for each in verdicts.incidents.values() if each not in others]
             moment = _moment(earlier, frozen=False, ended=False)
             moved += advance(known, find_ended(earlier), moment)
@@ -121,11 +125,12 @@ class Evaluator:
         ]
 
     def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, sli.Slice]]:
-        attempts = [(attempt, lost) for attempt, lost in job.ordered() if len(attempt.ledger)]
+        attempts = [(attempt, lost) for attempt, lost in job.ordered() if len(attempt.step_history)]
         facts = [
-            attempt.ledger.facts(attempt.world, attempt.began_s, lost) for attempt, lost in attempts
+            attempt.step_history.facts(attempt.world, attempt.began_s, lost)
+            for attempt, lost in attempts
         ]
-        baselines = [attempt.ledger.baseline() for attempt, _ in attempts]
+        baselines = [attempt.step_history.baseline() for attempt, _ in attempts]
         return [
             (name, part)
             for name, slices in (
@@ -158,13 +163,13 @@ def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
     return job.current.received_s if math.isnan(known) else min(known, job.current.received_s)
 
 
-def _moment(scene: Scene, *, frozen: bool, ended: bool) -> Moment:
-    attempt = scene.attempt
+def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
+    attempt = context.attempt
     return Moment(
-        scene.job.name,
+        context.job.name,
         attempt.number,
-        scene.wall_s,
-        attempt.newest_s or scene.wall_s,
+        context.wall_s,
+        attempt.newest_s or context.wall_s,
         {rank: view.node for rank, view in attempt.states.items()},
         attempt.world,
         frozen=frozen,

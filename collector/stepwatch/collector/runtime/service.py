@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.slo.objectives import default_slos
-from stepwatch.collector.state.job import Heard, LiveJob, LiveState
+from stepwatch.collector.state.job import LiveJob, LiveState, Received
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
@@ -118,7 +118,7 @@ class Service:
 
     def _apply(self, segments: list[Segment], received_ns: int) -> None:
         """Take in what was just stored; a job not in live state comes back with all its past."""
-        heard = Heard(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
+        heard = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
         returning = {segment.key.job for segment in segments} - self._state.jobs.keys()
         for name in sorted(returning):
             self._restore(name)
@@ -145,7 +145,7 @@ class Service:
                 except SegmentError as error:
                     logger.warning("a stored segment of %s is unreadable: %s", name, error)
                     continue
-                self._state.apply([segment], Heard(received_ns / NANOSECONDS, now))
+                self._state.apply([segment], Received(received_ns / NANOSECONDS, now))
             if name in self._state.jobs:
                 self._evaluator.restore(self._state.jobs[name])
         except sa.exc.SQLAlchemyError:

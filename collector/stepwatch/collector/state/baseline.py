@@ -14,7 +14,7 @@ import numpy as np
 
 from stepwatch.collector.analysis.collective_timing import grouped_medians, waits
 from stepwatch.collector.analysis.pipeline_stages import WORK
-from stepwatch.collector.state.collective_records import Calls, Group
+from stepwatch.collector.state.collective_records import CollectiveRecords, Group
 from stepwatch.collector.state.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
@@ -29,7 +29,7 @@ GRACE_STEPS = 64
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-class PastCall(NamedTuple):
+class BaselineCollective(NamedTuple):
     """Medians of one operation in one group: transfer in seconds, bytes and calls of a rank."""
 
     transfer: float
@@ -37,7 +37,7 @@ class PastCall(NamedTuple):
     calls: float
 
 
-class Past:
+class Baseline:
     """Collects the first steps of an attempt's ranks, then holds their medians.
 
     `work` maps each of `pipeline.WORK` to seconds per step (ranks,), NaN where fewer than
@@ -47,7 +47,7 @@ class Past:
 
     def __init__(self) -> None:
         self.work: dict[str, Vector] = {}
-        self.calls: dict[tuple[int, int], PastCall] = {}
+        self.calls: dict[tuple[int, int], BaselineCollective] = {}
         self._closed = False
         self._seconds = np.zeros((len(WORK), BASELINE_STEPS, 0), dtype=np.float32)
         self._known = 0
@@ -57,7 +57,7 @@ class Past:
         """What it holds, for the bound on live state."""
         return int(self._seconds[0].size) + len(self.calls)
 
-    def add(self, rows: Rows, first: int, world: int, calls: Calls) -> None:
+    def add(self, rows: Rows, first: int, world: int, calls: CollectiveRecords) -> None:
         """Take STEP rows that were new to their ranks, all below `world`.
 
         `first` is the attempt's first step, `calls` what its collectives took so far.
@@ -85,7 +85,7 @@ class Past:
             grown[:, :, :known] = self._seconds
             self._seconds = grown
 
-    def _close(self, calls: Calls, first: int) -> None:
+    def _close(self, calls: CollectiveRecords, first: int) -> None:
         self._closed = True
         enough = (~np.isnan(self._seconds[0])).sum(axis=0) >= LEAST_BASELINE_STEPS
         for plane, name in zip(self._seconds, WORK, strict=True):
@@ -98,7 +98,7 @@ class Past:
         self.calls = _medians(rows, calls.groups)
 
 
-def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], PastCall]:
+def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], BaselineCollective]:
     found = waits(rows, groups)
     heads, transfer = found.rows[found.first], found.transfer[found.first]
     known = ~np.isnan(transfer)
@@ -108,7 +108,7 @@ def _medians(rows: Rows, groups: Mapping[int, Group]) -> dict[tuple[int, int], P
     sizes, calls = (grouped_medians(keys, heads[name])[1] for name in ("bytes", "count"))
     lines = zip(pairs.tolist(), transfers.tolist(), sizes.tolist(), calls.tolist(), strict=True)
     return {
-        (key >> 16, key & 0xFFFF): PastCall(seconds, size, count)
+        (key >> 16, key & 0xFFFF): BaselineCollective(seconds, size, count)
         for (key, seconds, size, count), steps in zip(lines, counts.tolist(), strict=True)
         if steps >= LEAST_BASELINE_STEPS
     }

@@ -12,12 +12,12 @@ from stepwatch.signals.records import CheckpointEvent, Phase
 from stepwatch.signals.wire import Rows
 
 MAX_SAVES = 4
-"""Saves kept per attempt, at 20 bytes a rank each."""
+"""Checkpoints kept per attempt, at 20 bytes a rank each."""
 
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-class Save(NamedTuple):
+class CheckpointInFlight(NamedTuple):
     """One save; arrays (ranks,). `began_ns` is monotonic on the rank's node, 0 while unknown.
 
     `stall` is how long the loop stood still in seconds, NaN while it does and where that is not
@@ -39,11 +39,11 @@ class Save(NamedTuple):
         return bool(((self.began_ns > 0) & np.isnan(self.stall)).any())
 
 
-class Saves:
+class CheckpointsInFlight:
     """The newest saves by step, newest begun last; `ended_s` is when the last of them let go."""
 
     def __init__(self) -> None:
-        self.newest: dict[int, Save] = {}
+        self.newest: dict[int, CheckpointInFlight] = {}
         self.ended_s = 0.0
         self._ended_step = -1
 
@@ -72,7 +72,7 @@ class Saves:
         known = (began > 0) & np.isnan(save.stall[rank]) & (worked >= 0)
         save.own[rank[known]] = worked[known] / NANOSECONDS
 
-    def _of(self, step: int, world: int) -> Save:
+    def _of(self, step: int, world: int) -> CheckpointInFlight:
         save = self.newest.get(step)
         if save is None or len(save.stall) != world:
             save = _empty(step, world)
@@ -81,7 +81,7 @@ class Saves:
                 del self.newest[next(iter(self.newest))]
         return save
 
-    def _fold(self, save: Save, rows: Rows, to_wall_ns: int) -> None:
+    def _fold(self, save: CheckpointInFlight, rows: Rows, to_wall_ns: int) -> None:
         begins = rows[(rows["event"] == CheckpointEvent.BEGIN) & (rows["stall_ns"] == 0)]
         save.began_ns[begins["rank"]] = begins["time_ns"]
         ends = rows[rows["stall_ns"] > 0]
@@ -99,9 +99,9 @@ class Saves:
             save.reason.append(bytes(failures["text"][0]).decode("utf-8", "replace"))
 
 
-def _empty(step: int, world: int) -> Save:
+def _empty(step: int, world: int) -> CheckpointInFlight:
     unknown = np.full(world, np.nan)
-    return Save(
+    return CheckpointInFlight(
         step,
         np.zeros(world, dtype=np.int64),
         unknown,

@@ -38,7 +38,7 @@ class Group(NamedTuple):
     ranks: str
 
 
-class Calls:
+class CollectiveRecords:
     """Keeps the rows that arrived last; older ones are overwritten."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ LEAST_STEPS = 8
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-class Beginning:
+class EarlyBaseline:
     """Sums over ranks for the first steps; at most `KEPT_STEPS` of them."""
 
     def __init__(self) -> None:

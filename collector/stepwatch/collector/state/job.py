@@ -10,18 +10,18 @@ import numpy as np
 from stepwatch.collector.analysis.pipeline_stages import Schedule, schedule_of
 from stepwatch.collector.ingest import validation
 from stepwatch.collector.state import checkpoints
-from stepwatch.collector.state.baseline import Past
+from stepwatch.collector.state.baseline import Baseline
 from stepwatch.collector.state.checkpoints import Checkpoint
-from stepwatch.collector.state.checkpoints_in_flight import Saves
-from stepwatch.collector.state.collective_records import Calls
+from stepwatch.collector.state.checkpoints_in_flight import CheckpointsInFlight
+from stepwatch.collector.state.collective_records import CollectiveRecords
 from stepwatch.collector.state.diagnoses import Diagnoses
-from stepwatch.collector.state.early_baseline import Beginning
-from stepwatch.collector.state.memory_history import Memory
+from stepwatch.collector.state.early_baseline import EarlyBaseline
+from stepwatch.collector.state.memory_history import MemoryHistory
 from stepwatch.collector.state.microbatches import Microbatches
 from stepwatch.collector.state.node_facts import NodeFacts
 from stepwatch.collector.state.numerics import Numerics
 from stepwatch.collector.state.ranks import Ranks, RankView
-from stepwatch.collector.state.step_history import Ledger
+from stepwatch.collector.state.step_history import StepHistory
 from stepwatch.collector.state.step_window import COLUMNS, StepRing, Window
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent
@@ -35,7 +35,7 @@ MAX_JOBS = 1000
 MAX_CELLS = 1 << 25
 """Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
 MAX_JOB_CELLS = 1 << 24
-"""Window cells of one job; beyond it its oldest attempts keep their ledger only."""
+"""Window cells of one job; beyond it its oldest attempts keep their step_history only."""
 
 
 class Lifecycle(NamedTuple):
@@ -48,7 +48,7 @@ class Lifecycle(NamedTuple):
     text: str
 
 
-class Heard(NamedTuple):
+class Received(NamedTuple):
     """When the collector took something in: Unix seconds, and seconds on its monotonic clock.
 
     Silence is counted on the monotonic one, so that a wall-clock step is never called silence.
@@ -70,17 +70,17 @@ class Attempt:
         self.began_s = 0.0
         self.newest_s = 0.0
         self.received_s = 0.0
-        self.heard_s = 0.0
-        self.first_step_heard_s: float | None = None
+        self.received_monotonic_s = 0.0
+        self.first_step_received_s: float | None = None
         self.refused_records = 0
-        self.ledger = Ledger()
-        self.beginning = Beginning()
+        self.step_history = StepHistory()
+        self.early_baseline = EarlyBaseline()
         self.ring = StepRing(0)
-        self.calls = Calls()
-        self.past = Past()
+        self.collective_records = CollectiveRecords()
+        self.baseline = Baseline()
         self.diagnoses = Diagnoses()
         self.numerics = Numerics()
-        self.memory = Memory()
+        self.memory = MemoryHistory()
         self.microbatches = Microbatches()
         self.ranks = Ranks()
         self.offsets: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Attempt:
         self.hosts: dict[str, np.void] = {}
         self.facts = NodeFacts()
         self.checkpoints: dict[int, Checkpoint] = {}
-        self.saves = Saves()
+        self.checkpoints_in_flight = CheckpointsInFlight()
         self.lifecycle: list[Lifecycle] = []
         self.ended: dict[int, LifecycleEvent] = {}
         self.schedule: Schedule | None = None
@@ -98,11 +98,11 @@ class Attempt:
         self.lost_records = 0
         self.rank_seconds: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
 
-    def apply(self, segment: Segment, heard: Heard) -> None:
+    def apply(self, segment: Segment, heard: Received) -> None:
         """Take in one segment that was not seen before."""
         tables = segment.tables
         offset = segment.clock.wall_ns - segment.clock.monotonic_ns
-        self.received_s, self.heard_s = heard
+        self.received_s, self.received_monotonic_s = heard
         if segment.key.node in self.offsets or len(self.offsets) < MAX_NODES:
             self.offsets[segment.key.node] = offset
         self._take_states(tables.get(Kind.RANK_STATE), segment.key.node, heard.monotonic_s)
@@ -111,7 +111,7 @@ class Attempt:
         self._take_steps(tables.get(Kind.STEP), offset)
         self._take_checkpoints(tables.get(Kind.CHECKPOINT), offset, segment.key.node)
         if (states := tables.get(Kind.RANK_STATE)) is not None:
-            self.saves.look(states)
+            self.checkpoints_in_flight.look(states)
         self.diagnoses.take(tables.get(Kind.DIAGNOSIS), tables.get(Kind.FLIGHT), self.world)
         self._take_numbers(tables)
         if (gaps := tables.get(Kind.GAP)) is not None:
@@ -135,7 +135,7 @@ class Attempt:
 
     def anew(self) -> Attempt:
         """An attempt of the same number that knows nothing; what ended last stays beside it."""
-        ended = self if len(self.ledger) else self.earlier
+        ended = self if len(self.step_history) else self.earlier
         self.earlier = None
         fresh = Attempt(self.number, ended)
         fresh.newest_s = self.newest_s
@@ -173,15 +173,23 @@ class Attempt:
         return rank in self.ranks.gone and rank not in self.ended
 
     def release(self) -> None:
-        """Give the window back; steps that still arrive are refused, the ledger stays."""
-        self.ring, self.calls, self.past = StepRing(0), Calls(), Past()
-        self.numerics, self.memory, self.diagnoses = Numerics(), Memory(), Diagnoses()
+        """Give the window back; steps that still arrive are refused, the step_history stays."""
+        self.ring, self.baseline = StepRing(0), Baseline()
+        self.collective_records = CollectiveRecords()
+        self.numerics, self.memory, self.diagnoses = Numerics(), MemoryHistory(), Diagnoses()
         self.earlier, self.microbatches = None, Microbatches()
 
     @property
     def cells(self) -> int:
         """Window cells held, and what else `release` gives back, counted in cells."""
-        held = self.ring, self.calls, self.past, self.numerics, self.memory, self.microbatches
+        held = (
+            self.ring,
+            self.collective_records,
+            self.baseline,
+            self.numerics,
+            self.memory,
+            self.microbatches,
+        )
         earlier = 0 if self.earlier is None else self.earlier.cells
         return earlier + sum(each.cells for each in held)
 
@@ -194,12 +202,12 @@ class Attempt:
         over = self.ranks.gone | self.ended.keys()
         for rank, view in self.states.items():
             if rank not in over:
-                heard[view.node] = max(heard.get(view.node, 0.0), view.heard_s)
+                heard[view.node] = max(heard.get(view.node, 0.0), view.received_monotonic_s)
         known = set(self.states) | set(self.ended)
-        if self.first_step_heard_s is not None and self.states and len(known) < self.world:
-            heard["unknown"] = self.first_step_heard_s
+        if self.first_step_received_s is not None and self.states and len(known) < self.world:
+            heard["unknown"] = self.first_step_received_s
         if not self.states:
-            heard["unknown"] = self.heard_s
+            heard["unknown"] = self.received_monotonic_s
         return {node: now_s - at for node, at in heard.items()}
 
     def _set_world(self, world: int) -> None:
@@ -214,14 +222,14 @@ class Attempt:
             sums[:known] = self.rank_seconds.get(name, sums[:0])
             self.rank_seconds[name] = sums
 
-    def _take_states(self, rows: Rows | None, node: str, heard_s: float) -> None:
+    def _take_states(self, rows: Rows | None, node: str, received_monotonic_s: float) -> None:
         if rows is None or not len(rows):
             return
         possible = rows["world"][rows["world"] <= MAX_WORLD]
         self._set_world(int(possible.max(initial=0)))
         self.memory.add_states(rows)
         self.job_class = bytes(rows["job_class"][-1]).decode("utf-8", "replace")
-        self.refused_records += self.ranks.add(rows, node, heard_s)
+        self.refused_records += self.ranks.add(rows, node, received_monotonic_s)
 
     def _take_lifecycle(self, rows: Rows | None, offset: int, node: str) -> None:
         for row in rows if rows is not None else ():
@@ -256,26 +264,26 @@ class Attempt:
     def _take_steps(self, rows: Rows | None, offset: int) -> None:
         if rows is None:
             return
-        usable = self.ledger.make_room(rows[validation.steps(rows, self.ring.world, offset)])
+        usable = self.step_history.make_room(rows[validation.steps(rows, self.ring.world, offset)])
         self.refused_records += len(rows) - len(usable)
         fresh = self.ring.add(usable)
         if not len(fresh):
             return
-        if self.first_step_heard_s is None:
-            self.first_step_heard_s = self.heard_s
-        self.ledger.add(fresh, offset)
-        self.past.add(fresh, self.ledger.first, self.ring.world, self.calls)
-        self.beginning.add(fresh)
-        self.newest_s, self.earlier = self.ledger.newest_end_ns() / NANOSECONDS, None
+        if self.first_step_received_s is None:
+            self.first_step_received_s = self.received_monotonic_s
+        self.step_history.add(fresh, offset)
+        self.baseline.add(fresh, self.step_history.first, self.ring.world, self.collective_records)
+        self.early_baseline.add(fresh)
+        self.newest_s, self.earlier = self.step_history.newest_end_ns() / NANOSECONDS, None
         for name, sums in self.rank_seconds.items():
             np.add.at(sums, fresh["rank"], fresh[f"{name}_ns"] / NANOSECONDS)
 
     def _take_calls(self, rows: Rows | None, groups: Rows | None) -> None:
         """A released attempt keeps neither: it has a ring for no rank."""
         if groups is not None and self.ring.world == self.world:
-            self.calls.add_groups(groups)
+            self.collective_records.add_groups(groups)
         if rows is not None:
-            self.refused_records += self.calls.add(rows, self.ring.world)
+            self.refused_records += self.collective_records.add(rows, self.ring.world)
 
     def _take_numbers(self, tables: Mapping[Kind, Rows]) -> None:
         if self.ring.world != self.world:  # released
@@ -290,7 +298,7 @@ class Attempt:
     def _take_checkpoints(self, rows: Rows | None, offset: int, node: str) -> None:
         if rows is not None:
             told = validation.checkpoints(rows, self.began_ns.get(node, 0))
-            self.saves.add(told, self.world, offset)
+            self.checkpoints_in_flight.add(told, self.world, offset)
             checkpoints.take(self.checkpoints, told)
 
 
@@ -301,7 +309,7 @@ class LiveJob:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
 
-    def apply(self, segment: Segment, heard: Heard) -> None:
+    def apply(self, segment: Segment, heard: Received) -> None:
         """Take in one segment that was not seen before."""
         number = segment.key.attempt
         attempt = self.attempts.get(number)
@@ -348,7 +356,7 @@ class LiveJob:
         A run of the same number counts only until that one fails, too.
         """
         newest = self.current
-        if len(newest.ledger):
+        if len(newest.step_history):
             return None
         if newest.earlier is not None:
             return None if newest.failed else newest.earlier
@@ -370,7 +378,7 @@ class LiveJob:
 def _restart_step(attempt: Attempt) -> int | None:
     if attempt.resumed_from is not None:
         return attempt.resumed_from
-    return attempt.ledger.first if len(attempt.ledger) else None
+    return attempt.step_history.first if len(attempt.step_history) else None
 
 
 class LiveState:
@@ -380,7 +388,7 @@ class LiveState:
         self.jobs: dict[str, LiveJob] = {}
         self.forgotten = 0
 
-    def apply(self, segments: Iterable[Segment], heard: Heard) -> None:
+    def apply(self, segments: Iterable[Segment], heard: Received) -> None:
         """Take in segments that were stored just now, each for the first time."""
         for segment in segments:
             name = segment.key.job

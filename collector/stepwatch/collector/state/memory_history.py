@@ -14,7 +14,7 @@ SHORT_DEPTH, SHORT_SECONDS = 16, 0.9
 LONG_DEPTH, LONG_SECONDS = 64, 30.0
 """Readings of the long history: half an hour shows what is slow."""
 
-Plane = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 class Trend(NamedTuple):
@@ -23,9 +23,9 @@ class Trend(NamedTuple):
     NaN where a rank has fewer readings.
     """
 
-    seconds: Plane
-    bytes: Plane
-    steps: Plane
+    seconds: Matrix
+    bytes: Matrix
+    steps: Matrix
 
 
 class Readings:
@@ -78,7 +78,7 @@ class Readings:
         return Trend(*planes)
 
 
-class Memory:
+class MemoryHistory:
     """Host and device memory of the ranks of one attempt."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.microbatch_timeline import Timetable, timetable
+from stepwatch.collector.analysis.microbatch_timeline import MicrobatchTimeline, microbatch_timeline
 from stepwatch.collector.ingest import validation
 from stepwatch.signals.records import Phase
 from stepwatch.signals.wire import Rows
@@ -40,7 +40,7 @@ class Sample:
         self.step = step
         self.count = 0
         self._parts: list[Rows] = []
-        self._laid_out: tuple[int, Timetable | None] = (0, None)
+        self._laid_out: tuple[int, MicrobatchTimeline | None] = (0, None)
 
     def add(self, rows: Rows) -> None:
         """Take rows of this step."""
@@ -59,10 +59,10 @@ class Sample:
         return found
 
     @property
-    def timetable(self) -> Timetable | None:
+    def microbatch_timeline(self) -> MicrobatchTimeline | None:
         """The rows laid out, once for all readers while none is added."""
         if self._laid_out[0] != self.count:
-            self._laid_out = self.count, timetable(self.rows)
+            self._laid_out = self.count, microbatch_timeline(self.rows)
         return self._laid_out[1]
 
     @property

@@ -22,7 +22,7 @@ class RankView(NamedTuple):
     """Newest state of one rank, the node it is on, and the collector's monotonic time then."""
 
     node: str
-    heard_s: float
+    received_monotonic_s: float
     row: np.void
 
 
@@ -37,9 +37,9 @@ class Usage(NamedTuple):
 class Ranks:
     """Newest RANK_STATE row of each rank.
 
-    `views` holds those that were heard, `gone` those whose process vanished. Arrays (world,):
-    `rows`, zeros where nothing was heard; `heard_s`, NaN there; `node_at`, the index of the rank's
-    node in `nodes`, -1 there; `stage`, -1 while unknown.
+    `views` holds those that reported, `gone` those whose process vanished. Arrays (world,): `rows`,
+    zeros where nothing was received; `received_monotonic_s`, NaN there; `node_at`, the index of the
+    rank's node in `nodes`, -1 there; `stage`, -1 while unknown.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Ranks:
         self.gone: set[int] = set()
         self.nodes: dict[str, int] = {}
         self.rows: Rows = np.zeros(0, dtype=DTYPES[Kind.RANK_STATE])
-        self.heard_s: Vector = np.zeros(0)
+        self.received_monotonic_s: Vector = np.zeros(0)
         self.node_at = np.zeros(0, dtype=np.int64)
         self.stage = np.zeros(0, dtype=np.int16)
 
@@ -56,11 +56,11 @@ class Ranks:
         """Make room for `world` ranks; what is known stays."""
         more = world - len(self.rows)
         self.rows = np.concatenate([self.rows, np.zeros(more, dtype=self.rows.dtype)])
-        self.heard_s = np.append(self.heard_s, np.full(more, np.nan))
+        self.received_monotonic_s = np.append(self.received_monotonic_s, np.full(more, np.nan))
         self.node_at = np.append(self.node_at, np.full(more, -1))
         self.stage = np.append(self.stage, np.full(more, -1, dtype=np.int16))
 
-    def add(self, rows: Rows, node: str, heard_s: float) -> int:
+    def add(self, rows: Rows, node: str, received_monotonic_s: float) -> int:
         """Take RANK_STATE rows of `node`; returns how many were of ranks that do not exist."""
         known = rows[(rows["rank"] >= 0) & (rows["rank"] < len(self.rows))]
         if len(known) and len(self.nodes) < len(self.rows):
@@ -68,11 +68,14 @@ class Ranks:
         for row, rank, *used in zip(
             known, *(known[n].tolist() for n in _USAGE_FIELDS), strict=True
         ):
-            self.views[rank] = RankView(node, heard_s, row)
+            self.views[rank] = RankView(node, received_monotonic_s, row)
             self.usage.setdefault(rank, deque(maxlen=USAGE_READINGS)).append(Usage(*used))
         rank = known["rank"]
         self.rows[rank], self.stage[rank] = known, known["stage"]
-        self.heard_s[rank], self.node_at[rank] = heard_s, self.nodes.get(node, -1)
+        self.received_monotonic_s[rank], self.node_at[rank] = (
+            received_monotonic_s,
+            self.nodes.get(node, -1),
+        )
         gone = self.rows["process_state"][rank] == ProcessState.GONE
         self.gone.difference_update(rank[~gone].tolist())
         self.gone.update(rank[gone].tolist())
@@ -87,7 +90,7 @@ class Ranks:
         rows = self.rows
         moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
         ages = np.where(moved > 0, (rows["time_ns"].astype(np.int64) - moved) / NANOSECONDS, 0.0)
-        ages[np.isnan(self.heard_s)] = np.nan
+        ages[np.isnan(self.received_monotonic_s)] = np.nan
         gone = list(self.gone)
-        ages[gone] += now_s - self.heard_s[gone]
+        ages[gone] += now_s - self.received_monotonic_s[gone]
         return np.asarray(ages)

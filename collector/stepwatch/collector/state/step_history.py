@@ -11,7 +11,7 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
 MAX_STEPS = 1 << 20
-"""Steps kept per attempt; a hostile step number cannot make the ledger grow beyond them."""
+"""Steps kept per attempt; a hostile step number cannot make the step_history grow beyond them."""
 WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
 """Steps left out at the start of an attempt, steps of its own median, and the fewest of those."""
 NEWEST_STEPS = 8
@@ -35,7 +35,7 @@ ROW = np.dtype(
 """
 
 
-class Ledger:
+class StepHistory:
     """Steps `first` to `first + len - 1` of one attempt."""
 
     def __init__(self) -> None:

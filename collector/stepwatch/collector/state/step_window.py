@@ -18,7 +18,7 @@ VALUES = ("tokens", "loss", "grad_norm")
 """Planes of a window that hold what a rank recorded, as it stands; NaN where unknown."""
 _PLANES = (*COLUMNS, *VALUES)
 
-Plane = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 class Window(NamedTuple):
@@ -30,7 +30,7 @@ class Window(NamedTuple):
     """
 
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
-    planes: dict[str, Plane]
+    planes: dict[str, Matrix]
     flags: np.ndarray[tuple[int, int], np.dtype[np.uint16]]
     stage: np.ndarray[tuple[int], np.dtype[np.int16]]
 

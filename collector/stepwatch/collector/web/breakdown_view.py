@@ -17,7 +17,12 @@ from stepwatch.collector.analysis.collective_timing import (
     waits,
 )
 from stepwatch.collector.analysis.pipeline_stages import complete_steps, pipeline
-from stepwatch.collector.analysis.step_time_breakdown import PARTS, Anatomy, anatomy, exposed
+from stepwatch.collector.analysis.step_time_breakdown import (
+    PARTS,
+    StepTimeBreakdown,
+    exposed,
+    step_time_breakdown,
+)
 from stepwatch.collector.analysis.what_if import what_if
 from stepwatch.collector.detect.finding import Evidence, Finding
 from stepwatch.collector.state.job import Attempt
@@ -33,12 +38,12 @@ MAX_COLLECTIVES = 128
 
 
 def breakdown(attempt: Attempt) -> dict[str, Any]:
-    """Anatomy, pipeline, microbatches and what-if of the newest steps; null or empty if unknown."""
+    """Parts, pipeline, microbatches and what-if of the newest steps; null or empty if unknown."""
     window = _window(attempt)
     found = _waits(attempt, window)
     complete = complete_steps(window)
     return {
-        "anatomy": _anatomy(anatomy(window, exposed(window, found)), window),
+        "anatomy": _anatomy(step_time_breakdown(window, exposed(window, found)), window),
         "pipeline": _pipeline(attempt, window),
         "microbatches": _microbatches(attempt),
         "what_if": [item._asdict() for item in what_if(complete, exposed(complete, found))],
@@ -59,7 +64,7 @@ def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
 
 def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
     sample = attempt.microbatches.sample()
-    found = None if sample is None else sample.timetable
+    found = None if sample is None else sample.microbatch_timeline
     if found is None:
         return None
     stages = [
@@ -76,7 +81,7 @@ def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
 def collectives(attempt: Attempt) -> dict[str, Any]:
     """Collectives of the newest steps by operation and group."""
     window = _window(attempt)
-    groups = attempt.calls.groups
+    groups = attempt.collective_records.groups
     lines, left_out = summaries(_waits(attempt, window), groups, MAX_COLLECTIVES)
     return {
         "attempt": attempt.number,
@@ -125,7 +130,9 @@ def _window(attempt: Attempt) -> Window:
 
 def _waits(attempt: Attempt, window: Window) -> Waits:
     first, last = _span(window) or (1, 0)
-    return waits(attempt.calls.of_steps(first, last), attempt.calls.groups)
+    return waits(
+        attempt.collective_records.of_steps(first, last), attempt.collective_records.groups
+    )
 
 
 def _span(window: Window) -> tuple[int, int] | None:
@@ -133,7 +140,7 @@ def _span(window: Window) -> tuple[int, int] | None:
     return (int(window.steps[0]), int(window.steps[-1])) if len(window.steps) else None
 
 
-def _anatomy(found: Anatomy | None, window: Window) -> dict[str, Any] | None:
+def _anatomy(found: StepTimeBreakdown | None, window: Window) -> dict[str, Any] | None:
     if found is None:
         return None
     total = found.step_seconds

@@ -41,7 +41,9 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "attempt": attempt.number,
         "state": job_state(attempt, verdicts, now),
         "world_size": attempt.world,
-        "step": max(attempt.ledger.complete_until(attempt.world), 0) if attempt.world else None,
+        "step": max(attempt.step_history.complete_until(attempt.world), 0)
+        if attempt.world
+        else None,
         "newest_record_at": attempt.received_s,
         "open_incidents": len(verdicts.open_incidents()),
         "worst": _worst(verdicts),
@@ -84,8 +86,8 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
             {
                 "attempt": each.number,
                 "began_at": each.began_s,
-                "first_step": each.ledger.first,
-                "steps": len(each.ledger),
+                "first_step": each.step_history.first,
+                "steps": len(each.step_history),
                 "resumed_from": each.resumed_from,
                 "redone_from": lost,
             }
@@ -99,8 +101,8 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 def pace(job: LiveJob) -> dict[str, Any]:
     """Loss over all attempts, speed and step time of the newest; null where there is no number."""
     attempt = job.current
-    rows = attempt.ledger.rows
-    losses = np.concatenate([each.ledger.rows["loss"] for each, _ in job.ordered()])
+    rows = attempt.step_history.rows
+    losses = np.concatenate([each.step_history.rows["loss"] for each, _ in job.ordered()])
     known = losses[~np.isnan(losses)]
     longest = rows["longest"][1:][rows["longest"][1:] > 0]
     return {
@@ -143,7 +145,7 @@ def _phase_name(number: int) -> str | None:
 
 def _tokens_per_second(attempt: Attempt) -> float | None:
     """Tokens after the first step over the time after the first step."""
-    rows = attempt.ledger.rows
+    rows = attempt.step_history.rows
     if len(rows) < 2:
         return None
     first, last = int(rows["end_wall_ns"][0]), int(rows["end_wall_ns"].max())

@@ -94,9 +94,12 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     yield _counter(
         names.JOB_TOKENS,
         [
-            ((job.name,), float(sum(a.ledger.rows["tokens"].sum() for a in job.attempts.values())))
+            (
+                (job.name,),
+                float(sum(a.step_history.rows["tokens"].sum() for a in job.attempts.values())),
+            )
             for job, _ in jobs
-            if any(len(attempt.ledger) for attempt in job.attempts.values())
+            if any(len(attempt.step_history) for attempt in job.attempts.values())
         ],
     )
     still = [((name,), v.still_seconds) for name, a, v in current if not has_ended(a, now)]
@@ -217,24 +220,28 @@ def _job_class(attempt: Attempt) -> str:
 
 
 def _newest_step(attempt: Attempt) -> Value:
-    newest = attempt.ledger.complete_until(attempt.world) if attempt.world else -1
-    return float(newest) if newest >= attempt.ledger.first and len(attempt.ledger) else None
+    newest = attempt.step_history.complete_until(attempt.world) if attempt.world else -1
+    return (
+        float(newest)
+        if newest >= attempt.step_history.first and len(attempt.step_history)
+        else None
+    )
 
 
 def _newest_loss(attempt: Attempt) -> Value:
-    losses = attempt.ledger.rows["loss"]
+    losses = attempt.step_history.rows["loss"]
     known = losses[~np.isnan(losses)]
     return float(known[-1]) if len(known) else None
 
 
 def _seconds(attempts: list[Attempt], name: str) -> Value:
-    known = [a.rank_seconds[name].sum() for a in attempts if len(a.ledger)]
+    known = [a.rank_seconds[name].sum() for a in attempts if len(a.step_history)]
     return float(sum(known)) if known else None
 
 
 def _buckets(attempts: list[Attempt]) -> tuple[list[tuple[str, float]], float]:
     """Cumulative counts by upper bound, and the sum, of the slowest rank's time per step."""
-    longest = np.concatenate([np.zeros(0), *(a.ledger.rows["longest"] for a in attempts)])
+    longest = np.concatenate([np.zeros(0), *(a.step_history.rows["longest"] for a in attempts)])
     known = longest[longest > 0]
     counts = [(str(bound), float((known <= bound).sum())) for bound in BUCKETS]
     return [*counts, ("+Inf", float(len(known)))], float(known.sum())
