@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import stepwatch.trainer
-from stepwatch.trainer.configure import EXAMPLE
+from stepwatch.trainer.config.configure import EXAMPLE
 
 README = Path(stepwatch.trainer.__file__).with_name("README.md")
 

@@ -12,7 +12,7 @@ import pytest
 from torch._C._distributed_c10d import HashStore
 
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.trainer.runtime import require_everyone
+from stepwatch.trainer.parallel.runtime import require_everyone
 
 from .conftest import SMALL, read_until
 

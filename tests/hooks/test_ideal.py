@@ -12,7 +12,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 
 from stepwatch.hooks.ideal import Work, schedule_bubble, simulated_bubble
-from stepwatch.trainer.placement import ideal_bubble
+from stepwatch.trainer.config.placement import ideal_bubble
 
 
 def _one_f_one_b(ranks: int, count: int) -> dict[int, list[Work]]:

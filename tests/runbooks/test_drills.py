@@ -16,8 +16,8 @@ from stepwatch.collector.incidents.attribution import RULES
 from stepwatch.faults import FAULTS, parse_fault
 from stepwatch.runbooks import placeholders
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
-from stepwatch.trainer.options import Options
-from stepwatch.trainer.refusals import refuse_faults
+from stepwatch.trainer.config.options import Options
+from stepwatch.trainer.config.validation import refuse_faults
 
 VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
 WITHOUT_FAULT = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepwatch.trainer.configure import configure
-from stepwatch.trainer.loop import train as run
-from stepwatch.trainer.rank import leave
+from stepwatch.trainer.config.configure import configure
+from stepwatch.trainer.run.loop import train as run
+from stepwatch.trainer.run.rank import leave
 from tests.verdicts.plan import Plan
 
 

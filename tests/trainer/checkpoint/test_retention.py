@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.signals.errors import CheckpointError
-from stepwatch.trainer.checkpoint import places
+from stepwatch.trainer.checkpoint import layout
 from stepwatch.trainer.checkpoint.manifest import CheckpointManifest, read_manifest, write_manifest
 from stepwatch.trainer.checkpoint.search import newest_good, require_compatible
 
@@ -21,7 +21,7 @@ def test_the_newest_and_the_newest_verified_stay(
     found: list[int], keep: int, data: st.DataObject
 ) -> None:
     verified = set(data.draw(st.lists(st.sampled_from(found or [0]))))
-    gone = places.expendable_steps(found, verified, keep)
+    gone = layout.expendable_steps(found, verified, keep)
     kept = set(found) - set(gone)
     assert set(sorted(found)[-keep:]) <= kept
     assert not found or not (verified & set(found)) or max(verified & set(found)) in kept
@@ -31,28 +31,28 @@ def test_the_newest_and_the_newest_verified_stay(
 def test_only_published_checkpoints_are_seen(tmp_path: Path) -> None:
     for name in ("step-00000002", "step-00000010", ".saving-00000012", ".leaving-00000001", "x"):
         (tmp_path / name).mkdir()
-    assert places.published_steps(tmp_path) == [10, 2]
-    assert places.remove_unfinished(tmp_path) == [".leaving-00000001", ".saving-00000012"]
+    assert layout.published_steps(tmp_path) == [10, 2]
+    assert layout.remove_unfinished(tmp_path) == [".leaving-00000001", ".saving-00000012"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "step-00000002", "step-00000010", "x",
     ]  # fmt: skip
-    assert places.published_steps(tmp_path / "nowhere") == []
+    assert layout.published_steps(tmp_path / "nowhere") == []
 
 
 def test_a_removed_checkpoint_is_gone(tmp_path: Path) -> None:
-    places.published_path(tmp_path, 3).mkdir()
-    places.remove_checkpoint(tmp_path, 3)
+    layout.published_path(tmp_path, 3).mkdir()
+    layout.remove_checkpoint(tmp_path, 3)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_quarantine_keeps_every_bad_one_with_its_reason(tmp_path: Path) -> None:
     for reason in ("first", "second"):
-        places.published_path(tmp_path, 3).mkdir()
-        places.quarantine(tmp_path, 3, reason)
+        layout.published_path(tmp_path, 3).mkdir()
+        layout.quarantine(tmp_path, 3, reason)
     aside = tmp_path / "quarantine"
     assert (aside / "step-00000003-0.reason.txt").read_text() == "first\n"
     assert (aside / "step-00000003-1.reason.txt").read_text() == "second\n"
-    assert places.published_steps(tmp_path) == []
+    assert layout.published_steps(tmp_path) == []
 
 
 def _manifest(step: int = 4, **identity: object) -> CheckpointManifest:
@@ -72,7 +72,7 @@ def test_what_is_no_manifest_is_rejected(tmp_path: Path, content: bytes) -> None
 
 
 def test_a_checkpoint_without_files_is_not_good(tmp_path: Path) -> None:
-    directory = places.published_path(tmp_path, 4)
+    directory = layout.published_path(tmp_path, 4)
     directory.mkdir()
     write_manifest(directory, _manifest())
     manifest, (rejection,) = newest_good(tmp_path)

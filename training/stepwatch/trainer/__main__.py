@@ -6,9 +6,8 @@ import sys
 from typing import NoReturn
 
 from stepwatch.signals.errors import StepwatchError, UsageError
-
-from .configure import configure
-from .rank import run_rank
+from stepwatch.trainer.config.configure import configure
+from stepwatch.trainer.run.rank import run_rank
 
 
 def main() -> NoReturn:

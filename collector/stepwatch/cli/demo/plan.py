@@ -12,8 +12,8 @@ from stepwatch.faults import FAULTS, Fault, parse_fault
 from stepwatch.faults.specs import FlipBit, Hang, Kill, Stop, WrongShape
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, DataError, UsageError
-from stepwatch.trainer.options import Options
-from stepwatch.trainer.refusals import NOT_HERE, refuse_faults
+from stepwatch.trainer.config.options import Options
+from stepwatch.trainer.config.validation import NOT_HERE, refuse_faults
 
 JOB = "demo"
 RANKS = 4

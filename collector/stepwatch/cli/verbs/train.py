@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 
-from stepwatch.trainer import configure, launch
+from stepwatch.trainer.config import configure
+from stepwatch.trainer.run import launch
 
 EXAMPLE = configure.EXAMPLE
 
@@ -19,7 +20,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Start the ranks, or be one of them where torchrun started this process."""
     options = configure.resolve(arguments)
     if launch.under_torchrun(os.environ):
-        from stepwatch.trainer.rank import run_rank
+        from stepwatch.trainer.run.rank import run_rank
 
         run_rank(options)
     return launch.launch(options, arguments.fault)

@@ -13,9 +13,9 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from stepwatch.signals.errors import CheckpointError
-from stepwatch.trainer.assemble import Share
+from stepwatch.trainer.parallel.assemble import Share
 
-from . import places
+from . import layout
 from .manifest import CheckpointManifest, read_manifest
 from .search import Rejection, newest_good, require_compatible
 from .state import (
@@ -45,7 +45,7 @@ def choose(
     refusal: CheckpointError | None = None
     word = torch.tensor([_NOTHING], dtype=torch.int64)
     if ranks.rank == 0:
-        places.remove_unfinished(root)
+        layout.remove_unfinished(root)
         manifest, rejections = newest_good(root)
         try:
             if manifest is not None:
@@ -60,7 +60,7 @@ def choose(
         raise refusal or CheckpointError("the checkpoint does not fit this run; see rank 0")
     if step == _NOTHING:
         return None, rejections
-    return read_manifest(places.published_path(root, step)), rejections
+    return read_manifest(layout.published_path(root, step)), rejections
 
 
 def load(
@@ -76,7 +76,7 @@ def load(
     same_ranks = manifest.progress["world"] == ranks.world
     if same_ranks:
         tensors |= random_state(ranks.rank, device)
-    reader = FileSystemReader(places.published_path(root, manifest.step))
+    reader = FileSystemReader(layout.published_path(root, manifest.step))
     try:
         state_dict_loader.load(tensors, storage_reader=reader, process_group=ranks.group)
     except CheckpointException as error:

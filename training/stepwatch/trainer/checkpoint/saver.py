@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from stepwatch.hooks.checkpoints import CheckpointHandle
 from stepwatch.signals.errors import CheckpointError
 
-from . import places
+from . import layout
 from .manifest import CheckpointManifest
 from .write import Ranks, verify_checkpoint, write_checkpoint
 
@@ -161,7 +161,7 @@ class Saver:
         self._note(attempt)
 
     def _retire(self) -> None:
-        steps = places.published_steps(self._root)
-        verified = {step for step in steps if places.is_marked_verified(self._root, step)}
-        for step in places.expendable_steps(steps, verified, self._keep):
-            places.remove_checkpoint(self._root, step)
+        steps = layout.published_steps(self._root)
+        verified = {step for step in steps if layout.is_marked_verified(self._root, step)}
+        for step in layout.expendable_steps(steps, verified, self._keep):
+            layout.remove_checkpoint(self._root, step)

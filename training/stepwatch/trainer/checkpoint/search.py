@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwatch.signals.errors import CheckpointError
 
-from . import places
+from . import layout
 from .manifest import CheckpointManifest, file_fault, read_manifest
 
 
@@ -45,9 +45,9 @@ def newest_good(root: Path) -> tuple[CheckpointManifest | None, list[Rejection]]
     Bad ones are moved to the quarantine; where that fails they stay and are passed over.
     """
     rejections: list[Rejection] = []
-    for step in places.published_steps(root):
+    for step in layout.published_steps(root):
         try:
-            return checked(places.published_path(root, step)), rejections
+            return checked(layout.published_path(root, step)), rejections
         except ValueError as error:
             rejections.append(_rejected(root, step, str(error)))
     return None, rejections
@@ -55,7 +55,7 @@ def newest_good(root: Path) -> tuple[CheckpointManifest | None, list[Rejection]]
 
 def _rejected(root: Path, step: int, reason: str) -> Rejection:
     try:
-        return Rejection(step, reason, str(places.quarantine(root, step, reason)))
+        return Rejection(step, reason, str(layout.quarantine(root, step, reason)))
     except OSError as error:
         return Rejection(step, reason, f"left in place ({error.strerror})")
 

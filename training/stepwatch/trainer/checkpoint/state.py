@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stepwatch.trainer.assemble import Share
+from stepwatch.trainer.parallel.assemble import Share
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 

@@ -25,7 +25,7 @@ from torch.futures import Future
 from stepwatch.signals.errors import CheckpointError
 from stepwatch.trainer.durable import json_bytes, sync_file, write_durably
 
-from . import places
+from . import layout
 from .manifest import (
     CheckpointManifest,
     FileEntry,
@@ -153,8 +153,8 @@ def write_checkpoint(
     """
     begun = time.monotonic()
     saving, final = (
-        places.saving_path(root, manifest.step),
-        places.published_path(root, manifest.step),
+        layout.saving_path(root, manifest.step),
+        layout.published_path(root, manifest.step),
     )
 
     def clear() -> None:
@@ -165,7 +165,7 @@ def write_checkpoint(
         complete = replace(manifest, files=_gather_digests(saving, ranks.world))
         write_manifest(saving, complete)
         if final.exists():
-            places.quarantine(root, manifest.step, "replaced by a newer save of the same step")
+            layout.quarantine(root, manifest.step, "replaced by a newer save of the same step")
         saving.rename(final)
         sync_file(root)
 
@@ -188,7 +188,7 @@ def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], N
     Raises:
         CheckpointError: what was read is not what was written.
     """
-    directory = places.published_path(root, step)
+    directory = layout.published_path(root, step)
 
     def compare() -> None:
         for name, entry in read_manifest(directory).files.items():
@@ -199,4 +199,4 @@ def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], N
     at("verifying")
     _attempt(ranks, "verify", compare)
     if ranks.rank == 0:
-        write_durably(directory / places.VERIFIED_NAME, b"")
+        write_durably(directory / layout.VERIFIED_NAME, b"")

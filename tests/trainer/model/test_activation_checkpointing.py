@@ -1,0 +1,21 @@
+"""Recomputing activations in backward."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from stepwatch.trainer.model.activation_checkpointing import recompute
+from stepwatch.trainer.model.decoder import next_byte_loss
+from tests.trainer.made import tokens, whole
+
+
+@pytest.mark.parametrize("kind", ["full", "selective"])
+def test_recomputing_gives_the_same_gradients(kind: str) -> None:
+    gradients = []
+    for choice in ("keep", kind):
+        model = whole()
+        recompute(model, choice)
+        next_byte_loss(model(tokens()), tokens()).backward()  # type: ignore[no-untyped-call]
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))

@@ -1,0 +1,120 @@
+"""The pipeline: stages joined by torch's schedules, and the time each was busy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble,
+)
+from torch.distributed.pipelining.schedules import PipelineScheduleMulti, PipelineScheduleSingle
+
+from stepwatch.trainer.config.options import Options
+from stepwatch.trainer.config.sizes import VOCABULARY
+from stepwatch.trainer.model.decoder import next_byte_loss
+
+from .assemble import Share, autocast_dtype
+from .runtime import Runtime
+
+Schedule = PipelineScheduleSingle | PipelineScheduleMulti
+
+_SINGLE: dict[str, type[PipelineScheduleSingle]] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
+_MULTI: dict[str, type[PipelineScheduleMulti]] = {
+    "interleaved": ScheduleInterleaved1F1B,
+    "zero-bubble": ScheduleInterleavedZeroBubble,
+    "zbv": ScheduleZBVZeroBubble,
+}
+
+
+class BusyTime:
+    """Host time spent inside the stages of this rank, in nanoseconds; waits between them are out.
+
+    On CUDA this is the time to enqueue, not to compute: read the bubble from the hooks there.
+    """
+
+    def __init__(self) -> None:
+        self.busy_ns = 0
+        self.wall_ns = 0
+
+    def reset(self) -> None:
+        """Forget what was counted."""
+        self.busy_ns = self.wall_ns = 0
+
+    def count(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `work` so that its time counts as busy."""
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            begun = time.perf_counter_ns()
+            try:
+                return work(*args, **kwargs)
+            finally:
+                self.busy_ns += time.perf_counter_ns() - begun
+
+        return counted
+
+
+_BUSY_METHODS = ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk")
+
+
+def _empty_hidden(share: Share, options: Options) -> Tensor:
+    sharded = options.model.precision == "bf16" and autocast_dtype(options) is None
+    shape = options.parallel.mesh
+    rows = options.parallel.batch // shape.data_ranks // options.parallel.microbatches
+    return torch.empty(
+        (rows, options.model.length // shape.tp, share.size.width),
+        dtype=torch.bfloat16 if sharded else torch.float32,
+        device="meta",
+        requires_grad=True,
+    )
+
+
+def _stage(
+    module: nn.Module, index: int, share: Share, options: Options, runtime: Runtime
+) -> PipelineStage:
+    # Shapes are given, not inferred: inference would run a hidden extra forward and backward.
+    hidden = _empty_hidden(share, options)
+    tokens = torch.empty((hidden.shape[0], options.model.length), dtype=torch.int64, device="meta")
+    low = options.model.precision == "bf16"
+    logits = torch.empty(
+        (*tokens.shape, VOCABULARY),
+        dtype=torch.bfloat16 if low else torch.float32,
+        device="meta",
+        requires_grad=True,
+    )
+    return PipelineStage(
+        module,
+        index,
+        share.stage_count,
+        runtime.device,
+        input_args=tokens if index == 0 else hidden,
+        output_args=logits if index == share.stage_count - 1 else hidden,
+        group=runtime.mesh["pp"].get_group(),
+    )
+
+
+def build_schedule(
+    share: Share, options: Options, runtime: Runtime, busy: BusyTime
+) -> Schedule | None:
+    """Join this rank's stages into the chosen schedule; None where there is no pipeline."""
+    if options.parallel.mesh.pp == 1:
+        return None
+    stages = [
+        _stage(module, index, share, options, runtime)
+        for module, index in zip(share.modules, share.stages, strict=True)
+    ]
+    for stage in stages:
+        for name in _BUSY_METHODS:
+            setattr(stage, name, busy.count(getattr(stage, name)))
+    count, name = options.parallel.microbatches, options.parallel.schedule
+    if name in _SINGLE:
+        return _SINGLE[name](stages[0], count, loss_fn=next_byte_loss)
+    return _MULTI[name](list(stages), count, loss_fn=next_byte_loss)

@@ -1,0 +1,140 @@
+"""One rank's process group, device and place in the mesh."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+
+from stepwatch.signals.errors import ConfigurationError, UsageError
+from stepwatch.trainer.config.mesh import AXES, MeshShape, Place
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What a rank knows about itself.
+
+    `side` is a Gloo group over all ranks on which only checkpoints talk, so that they can do so
+    from their own thread while training talks on the others.
+    """
+
+    rank: int
+    world: int
+    device: torch.device
+    mesh: DeviceMesh
+    place: Place
+    side: dist.ProcessGroup
+
+    @property
+    def leads(self) -> bool:
+        """Whether this rank writes what is written once."""
+        return self.rank == 0
+
+    @property
+    def stage_ranks(self) -> int:
+        """Ranks that hold the same pipeline stages."""
+        return self.world // self.place.shape.pp
+
+
+def launched_world(environment: Mapping[str, str], shape: MeshShape) -> tuple[int, int]:
+    """Read rank and world size that the launcher gave, and hold them against the mesh.
+
+    Raises:
+        ConfigurationError: not started by torchrun, or its variables are no numbers.
+        UsageError: the mesh needs another number of ranks.
+    """
+    try:
+        rank, world = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+    except KeyError as error:
+        raise ConfigurationError(
+            f"{error.args[0]} is not set: start with `stepwatch train` or "
+            "`torchrun -m stepwatch.trainer`"
+        ) from error
+    except ValueError as error:
+        raise ConfigurationError(f"RANK and WORLD_SIZE must be whole numbers: {error}") from error
+    if not 0 <= rank < world:
+        raise ConfigurationError(f"RANK {rank} is outside 0..{world - 1}: ranks miss or repeat")
+    if world != shape.world:
+        raise UsageError(f"the mesh ({shape}) needs {shape.world} ranks, {world} were started")
+    return rank, world
+
+
+def _device(environment: Mapping[str, str]) -> torch.device:
+    local = int(environment.get("LOCAL_RANK", "0"))
+    local_world = int(environment.get("LOCAL_WORLD_SIZE", "1"))
+    if torch.cuda.is_available() and torch.cuda.device_count() >= local_world:
+        torch.cuda.set_device(local)
+        return torch.device("cuda", local)
+    torch.set_num_threads(1)
+    return torch.device("cpu")
+
+
+def _store(environment: Mapping[str, str], limit: timedelta) -> Store:
+    store: Store
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=limit))
+    except dist.DistError as error:
+        raise ConfigurationError(
+            f"not all ranks came ({error}): start all of WORLD_SIZE, and see why the others died"
+        ) from error
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return store
+    # The agent's store outlives a restart and still holds the addresses of the dead ranks:
+    # https://github.com/pytorch/pytorch/issues/135712
+    return PrefixStore(f"attempt-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def require_everyone(store: Store, rank: int, world: int, limit: timedelta) -> None:
+    """Meet all ranks at the store, so that a missing or doubled one is named, not waited for.
+
+    Raises:
+        ConfigurationError: this rank was started twice, or others did not come in time.
+    """
+    if store.add(f"stepwatch/rank/{rank}", 1) > 1:
+        raise ConfigurationError(f"rank {rank} was started twice: give every process its own RANK")
+    keys = {other: f"stepwatch/rank/{other}" for other in range(world)}
+    try:
+        store.wait(list(keys.values()), limit)
+    except dist.DistError as error:
+        missing = [str(other) for other, key in keys.items() if not store.check([key])]
+        raise ConfigurationError(
+            f"rank {', '.join(missing)} did not come within {limit.total_seconds():.0f} s: start "
+            f"all {world} ranks, and see why those died"
+        ) from error
+
+
+@contextmanager
+def joined(shape: MeshShape, timeout_seconds: float) -> Iterator[Runtime]:
+    """Join the process group, yield the runtime, and leave the group if all went well.
+
+    After an error the group is left as it is: its peers may be gone, and to say goodbye to them
+    would wait for the timeout.
+
+    Raises:
+        ConfigurationError, UsageError: see `launched_world` and `require_everyone`.
+    """
+    rank, world = launched_world(os.environ, shape)
+    device = _device(os.environ)
+    limit = timedelta(seconds=timeout_seconds)
+    store = _store(os.environ, limit)
+    require_everyone(store, rank, world, limit)
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        store=store,
+        rank=rank,
+        world_size=world,
+        timeout=limit,
+        device_id=device if device.type == "cuda" else None,
+    )
+    mesh = init_device_mesh(device.type, shape.sizes, mesh_dim_names=AXES)
+    side = dist.new_group(backend="gloo", timeout=limit)
+    yield Runtime(rank, world, device, mesh, shape.place_of(rank), side)
+    dist.destroy_process_group()

@@ -1,0 +1,1 @@
+"""A run from start to end: launch, session, training loop, history, result and preemption."""

@@ -1,0 +1,108 @@
+"""The run's own diary: one line per step, written by the leading rank, outliving any kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stepwatch.trainer.checkpoint.saver import Attempt
+from stepwatch.trainer.durable import write_durably
+
+HISTORY_NAME = "history.jsonl"
+
+
+@dataclass(frozen=True)
+class StepLine:
+    """One completed step: loss in nats, gradient norm before clipping, step time, Unix time."""
+
+    step: int
+    loss: float
+    grad_norm: float
+    rate: float
+    seconds: float
+    wall_seconds: float
+
+
+@dataclass(frozen=True)
+class ResumeLine:
+    """One resume: steps that must be trained again, seconds without progress until it was done."""
+
+    from_step: int
+    steps_lost: int
+    seconds: float
+
+
+class History:
+    """Appends lines to `history.jsonl`; each is one write, so a kill loses none that returned."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / HISTORY_NAME
+        self.steps: list[StepLine] = []
+        self.resumes: list[ResumeLine] = []
+        self.checkpoints: list[dict[str, Any]] = []
+        self._read()
+        self._file = self._path.open("ab", buffering=0)
+
+    def _read(self) -> None:
+        if not self._path.is_file():
+            return
+        for line in self._path.read_bytes().splitlines():
+            try:
+                self._take(json.loads(line))
+            except (ValueError, TypeError, AttributeError):
+                break  # the last line of a full disk or a crashed machine; what follows is younger
+
+    def _take(self, row: dict[str, Any]) -> None:
+        if "from_step" in row:
+            self.resumes.append(ResumeLine(**row))
+        elif "verified" in row:
+            self.checkpoints.append(row)
+        else:
+            self.steps.append(StepLine(**row))
+
+    def append(self, line: StepLine) -> None:
+        """Add a completed step. A full disk is survived: the diary then misses the line."""
+        self.steps.append(line)
+        self._write(asdict(line))
+
+    def checkpoint(self, attempt: Attempt) -> None:
+        """Add a save that ended, well or not; may be called from the thread that saved."""
+        self.checkpoints.append(asdict(attempt))
+        self._write(self.checkpoints[-1])
+
+    def resume(self, from_step: int, now: float | None = None) -> ResumeLine:
+        """Drop the steps from `from_step` on, which will be trained again, and note the resume."""
+        now = time.time() if now is None else now
+        kept = [line for line in self.steps if line.step < from_step]
+        waited = now - self.steps[-1].wall_seconds if self.steps else 0.0
+        line = ResumeLine(from_step, len(self.steps) - len(kept), max(0.0, waited))
+        self.steps = kept
+        self.resumes.append(line)
+        self._rewrite()
+        return line
+
+    def restart(self) -> None:
+        """Forget everything: the run starts anew."""
+        self.steps, self.resumes, self.checkpoints = [], [], []
+        self._rewrite()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _rewrite(self) -> None:
+        rows = [asdict(line) for line in self.resumes] + self.checkpoints
+        rows += [asdict(line) for line in self.steps]
+        write_durably(self._path, "".join(f"{json.dumps(row)}\n" for row in rows).encode())
+        self._file.close()
+        self._file = self._path.open("ab", buffering=0)
+
+    def _write(self, row: dict[str, Any]) -> None:
+        try:
+            os.write(self._file.fileno(), json.dumps(row).encode() + b"\n")
+        except OSError:
+            return

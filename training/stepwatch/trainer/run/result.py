@@ -1,0 +1,124 @@
+"""What a run tells when it ends: the JSON result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from stepwatch.hooks.ideal import schedule_bubble
+from stepwatch.trainer.durable import json_bytes, write_durably
+
+from .history import History, StepLine
+from .session import Session
+from .utilisation import model_flops_utilisation, peak_flops
+
+
+def _percentiles(seconds: Sequence[float]) -> dict[str, float | None]:
+    if not seconds:
+        return {"p50": None, "p95": None, "p99": None}
+    values = np.percentile(np.asarray(seconds), [50, 95, 99])
+    return dict(zip(("p50", "p95", "p99"), (round(float(v), 6) for v in values), strict=True))
+
+
+def warm_steps(lines: Sequence[StepLine]) -> Sequence[StepLine]:
+    """The steps without this attempt's first, which compiles, allocates and connects."""
+    return lines[1:] if len(lines) > 1 else lines
+
+
+def tokens_per_second(lines: Sequence[StepLine], tokens_per_step: int) -> float | None:
+    """Tokens of all ranks over the time that the warm steps took, stalls between them included."""
+    warm = warm_steps(lines)
+    seconds = sum(line.seconds for line in warm)
+    return round(tokens_per_step * len(warm) / seconds, 3) if seconds > 0 else None
+
+
+def known(value: float) -> float | None:
+    """A number as JSON can carry it: None where it is not finite."""
+    return value if math.isfinite(value) else None
+
+
+def whole_run(history: History) -> dict[str, Any]:
+    """What the diary tells of the whole run, all attempts together."""
+    losses = [known(line.loss) for line in history.steps]
+    return {
+        "losses": losses,
+        "loss_first": losses[0] if losses else None,
+        "loss_last": losses[-1] if losses else None,
+        "checkpoints": history.checkpoints,
+        "resumes": [asdict(line) for line in history.resumes],
+    }
+
+
+def this_attempt(lines: Sequence[StepLine], tokens_per_step: int) -> dict[str, Any]:
+    """Speed of this attempt: tokens per second and step seconds, its first step left out."""
+    return {
+        "tokens_per_second": tokens_per_second(lines, tokens_per_step),
+        "step_seconds": _percentiles([line.seconds for line in warm_steps(lines)]),
+    }
+
+
+def _bubble(session: Session) -> dict[str, float | None]:
+    """Idle share of all pipeline ranks, measured on the host, beside the schedule's own."""
+    busy = session.busy
+    sums = torch.tensor([busy.busy_ns, busy.wall_ns], dtype=torch.float64)
+    dist.all_reduce(sums, group=session.runtime.side)
+    if session.schedule is None:
+        return {"measured": None, "ideal": 0.0}
+    ideal = schedule_bubble(session.schedule)
+    measured = 1.0 - float(sums[0] / sums[1]) if sums[1] > 0 else None
+    return {
+        "measured": None if measured is None else round(measured, 6),
+        "ideal": None if ideal is None else round(ideal, 6),
+    }
+
+
+def _samples(session: Session) -> list[int]:
+    """Sequences that each rank read, by rank."""
+    counts = torch.zeros(session.runtime.world, dtype=torch.int64)
+    counts[session.runtime.rank] = session.loader.sequences_read
+    dist.all_reduce(counts, group=session.runtime.side)
+    return [int(count) for count in counts]
+
+
+def _utilisation(session: Session, rate: float | None) -> float | None:
+    device, options = session.runtime.device, session.options
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return model_flops_utilisation(
+        rate,
+        session.share.size.flops_per_token(options.model.length),
+        session.runtime.world,
+        peak_flops(name, options.model.precision),
+    )
+
+
+def tell(session: Session, lines: Sequence[StepLine], *, stopped: bool) -> None:
+    """Gather what all ranks know and write the result on the leading one; all ranks call this.
+
+    Raises:
+        OSError: the result cannot be written.
+    """
+    bubble, samples = _bubble(session), _samples(session)
+    options = session.options
+    if session.history is None or not options.run.json:
+        return
+    speed = this_attempt(lines, options.parallel.batch * options.model.length)
+    result = {
+        **whole_run(session.history),
+        **speed,
+        "bubble": bubble,
+        "mfu": _utilisation(session, speed["tokens_per_second"]),
+        "samples": samples,
+        "quarantined_shards": session.data.left_out,
+        "preempted": stopped,
+        "mesh": options.parallel.mesh.flag,
+        "world": session.runtime.world,
+        "first_step": session.first,
+    }
+    write_durably(Path(options.run.json), json_bytes(result))

@@ -1,0 +1,1 @@
+"""One training step: forward and backward, gradient norm, statistics over all ranks, update."""

@@ -1,0 +1,60 @@
+"""The one small all-reduce of every step: loss, gradient norm and what all ranks must agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from stepwatch.faults import Injector
+from stepwatch.faults.specs import WrongShape
+from stepwatch.hooks import Watch
+from stepwatch.trainer.parallel.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What every rank knows after the exchange; float64 scalars on the device, not yet read."""
+
+    loss: Tensor
+    norm: Tensor
+    stop: Tensor
+    saving: Tensor
+
+
+class Exchange:
+    """Sums loss shares, squared norms and flags over all ranks in one collective."""
+
+    def __init__(
+        self, runtime: Runtime, watch: Watch, injector: Injector, loss_copies: int
+    ) -> None:
+        self._runtime = runtime
+        self._watch = watch
+        self._injector = injector
+        self._loss_copies = loss_copies
+
+    def run(
+        self, number: int, loss: Tensor, squares: Tensor, *, stop: bool, saving: bool
+    ) -> Agreed:
+        """Agree on one step.
+
+        Args:
+            number: of the step.
+            loss: mean loss of this rank's sequences, 0 where another stage computes it.
+            squares: this rank's share of the squared gradient norm (`clip.squared_share`).
+            stop: whether this rank was asked to stop.
+            saving: whether this rank still writes a checkpoint.
+        """
+        flags = torch.tensor([stop, saving], dtype=torch.float64, device=squares.device)
+        share = loss.double() / self._loss_copies
+        vector = torch.cat((torch.stack((share, squares)), flags))
+        if self._injector.due(WrongShape, number):
+            vector = torch.cat((vector, vector))
+        if self._runtime.world > 1:
+            nbytes = vector.numel() * vector.element_size()
+            with self._watch.collective("all_reduce", group=None, nbytes=nbytes):
+                self._injector.at("transfer", number)
+                dist.all_reduce(vector)
+        return Agreed(vector[0], vector[1].sqrt(), vector[2], vector[3])
