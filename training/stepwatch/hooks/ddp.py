@@ -110,6 +110,8 @@ class ReducerWait:
 
         if not module.require_backward_grad_sync or not torch.is_grad_enabled():
             return
+        if not self._watch.thread.is_current():
+            return
         self.adopt(module)
         self._queued = False
         self._abandon()
@@ -131,7 +133,7 @@ class ReducerWait:
     @guarded()
     def _first_gradient(self, reference: weakref.ref[Any], _gradient: Any) -> None:
         module = reference()
-        if module is None:
+        if module is None or not self._watch.thread.is_current():
             return
         if all(module is not one for one in self._pending):
             self._pending.append(module)
@@ -183,7 +185,7 @@ class ReducerWait:
 
     @guarded()
     def _look_at_one(self, name: str, parameter: Any) -> None:
-        if self._watch.timeline is not None:
+        if self._watch.timeline is not None and self._watch.thread.is_current():
             self._watch.numerics.look((parameter.grad,), lambda _: _short(name), _INPUT)
 
 

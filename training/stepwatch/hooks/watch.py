@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import sys
+import threading
 import time
 import weakref
 from collections import deque
@@ -42,6 +43,7 @@ from .microbatches import MicrobatchSamples
 from .numerics import Numerics
 from .scalars import Scalar, is_ready, read, scalar
 from .timeline import OPS_BY_NAME, Timeline
+from .training_thread import TrainingThread
 from .worker_server import WorkerServer, enable_flight_recorder, socket_beside
 
 T = TypeVar("T")
@@ -67,6 +69,7 @@ class Watch:
         self.guard = guard
         self.ring = ring
         self.step_number = 0
+        self.thread = TrainingThread()
         self.timeline = Timeline(ring, time.monotonic_ns, guard.misuse) if ring else None
         self.groups = GroupNumbers(self)
         self.numerics = Numerics(self)
@@ -164,6 +167,7 @@ class Watch:
             from .attach import attach_all  # not needed, so not loaded, where nothing is watched
 
             self._server.start()
+            self.thread.ident = threading.get_ident()
             attach_all(self, model, schedule)
             if schedule is not None:
                 self._tell_schedule(schedule)
@@ -178,13 +182,16 @@ class Watch:
         return self._step
 
     def phase(self, name: str) -> PhaseContext:
-        """Context manager around a phase, inside or outside a step (an evaluation, say)."""
+        """Context manager around a phase, inside or outside a step (an evaluation, say).
+
+        On a thread other than the one that trains it counts nothing.
+        """
         phase = self._phases.get(name) if isinstance(name, str) else None
         if phase is None:
             known = ", ".join(PHASE_BY_NAME)
             self.guard.misuse(f"phase {name!r:.80} is not one of {known}; counted as other")
-            return self._phases["other"]
-        return phase
+            phase = self._phases["other"]
+        return phase if self.thread.is_current() else contextlib.nullcontext()
 
     def collective(self, op: str, group: Any = None, nbytes: int = 0) -> CollectiveContext:
         """Context manager around a blocking collective that the trainer issues itself.
