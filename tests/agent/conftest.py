@@ -20,7 +20,7 @@ from stepwatch.collector import app
 from stepwatch.collector.api import make_api
 from stepwatch.collector.service import Service
 from stepwatch.collector.store import Store
-from stepwatch.hooks.context import process_start_ticks
+from stepwatch.hooks.identity import process_start_ticks
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, Phase

@@ -18,14 +18,14 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import NumericsSource, Op
 
-from .guard import guarded
 from .process_groups import has_group_hooks
-from .timeline import COLLECTIVE
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 _ALL_REDUCE = int(Op.ALL_REDUCE)
 _INPUT = NumericsSource.COLLECTIVE_INPUT

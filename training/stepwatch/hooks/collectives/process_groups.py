@@ -21,14 +21,13 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import Op
 
-from .guard import guarded
-from .timeline import COLLECTIVE
-
 if TYPE_CHECKING:
-    from .timeline import Timeline
-    from .watch import Watch
+    from stepwatch.hooks.recorder.timeline import Timeline
+    from stepwatch.hooks.watch import Watch
 
 _HOOK_IDS = itertools.count(7_301)
 _MATCHES = (

@@ -13,14 +13,14 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
 from stepwatch.signals.records import Op, Phase
 
-from .guard import Guard, guarded
 from .process_groups import REDUCTIONS, has_group_hooks, op_of
-from .timeline import COLLECTIVE, Timeline
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 _INPUTS = {
     "all_reduce": (0, "tensor"),

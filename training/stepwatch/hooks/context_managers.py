@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, StepFlag
 
-from .scalars import Scalar
+from .numerics.deferred_scalars import Scalar
 
 if TYPE_CHECKING:
     from .watch import Watch

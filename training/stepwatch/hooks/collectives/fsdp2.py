@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepwatch.signals.records import NumericsSource, Op
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 
 class TimedCommunication:

@@ -13,8 +13,7 @@ import pytest
 
 from stepwatch.hooks import Watch
 from stepwatch.signals.records import Kind, Op
-
-from .conftest import only_ring, rows_in
+from tests.hooks.conftest import only_ring, rows_in
 
 torch = pytest.importorskip("torch", reason="the collectives are torch's")
 dist: Any = torch.distributed
@@ -115,7 +114,7 @@ class NoCommunication:
 
 @pytest.mark.usefixtures("alone")
 def test_fsdp2_on_another_thread_is_not_booked_into_the_step(watch: Watch, rings: Path) -> None:
-    from stepwatch.hooks.fsdp2 import TimedCommunication
+    from stepwatch.hooks.collectives.fsdp2 import TimedCommunication
 
     timed = TimedCommunication(watch, NoCommunication(), Op.ALL_GATHER)
     tensor, out = torch.ones(8), torch.zeros(8)
@@ -196,7 +195,7 @@ def run_backward(depth: int, ask: Callable[[], None]) -> None:
 
 def test_a_thread_of_the_autograd_engine_works_for_the_training_thread() -> None:
     """On a device, backward runs in threads of torch's own; so it does 60 levels deep on a CPU."""
-    from stepwatch.hooks.training_thread import TrainingThread
+    from stepwatch.hooks.recorder.training_thread import TrainingThread
 
     thread = TrainingThread()
     answers: dict[int, bool] = {}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.process_groups import has_group_hooks
+from stepwatch.hooks.collectives.process_groups import has_group_hooks
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind, Op
 
