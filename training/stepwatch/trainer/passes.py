@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
-from stepwatch.hooks.contexts import StepContext
+from stepwatch.hooks.context_managers import StepContext
 
 from .assemble import Share
 from .data.loader import Batch

@@ -9,7 +9,7 @@ from torch import nn
 
 from stepwatch.faults import Injector
 from stepwatch.hooks import Watch
-from stepwatch.hooks.contexts import StepContext
+from stepwatch.hooks.context_managers import StepContext
 
 from .assemble import Share
 from .clip import local_gradients, scale_gradients, settle_gradients, squared_share
