@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.adapters.around import Fetched
 from stepwatch.hooks.adapters.megatron import _watched
+from stepwatch.hooks.adapters.wrappers import Fetched
 from stepwatch.hooks.auto import Recorder
 from stepwatch.signals.records import Kind
 from tests.hooks.conftest import rows_in

@@ -20,7 +20,7 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.server import listen
-from stepwatch.hooks.context import process_start_ticks
+from stepwatch.hooks.identity import process_start_ticks
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, Phase

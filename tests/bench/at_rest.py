@@ -12,9 +12,9 @@ import numpy as np
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.collector.store import Store, StoredSegment
 from stepwatch.hooks import Watch
-from stepwatch.hooks.digests import EVERY, LOOKS
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.microbatches import MicrobatchSamples, Work
+from stepwatch.hooks.numerics.digests import EVERY, LOOKS
+from stepwatch.hooks.pipeline.microbatches import MicrobatchSamples, Work
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import Kind, NumericsSource, Op, Phase

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.fsdp2 import TimedCommunication
+from stepwatch.hooks.collectives.fsdp2 import TimedCommunication
 from stepwatch.signals import places
 from stepwatch.signals.records import Op
 

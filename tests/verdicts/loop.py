@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stepwatch.faults import Injector
 from stepwatch.faults.specs import WrongOrder, WrongShape
 from stepwatch.hooks import Watch
-from stepwatch.hooks.contexts import StepContext
+from stepwatch.hooks.context_managers import StepContext
 from tests.verdicts.plan import Plan
 
 WIDTH, CLASSES, BATCH, TOKENS = 16, 4, 8, 512

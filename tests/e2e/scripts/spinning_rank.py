@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from stepwatch.hooks.context import process_start_ticks
+from stepwatch.hooks.identity import process_start_ticks
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import Kind, LifecycleEvent, Phase
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from .calls import calls
-from .ddp import watch_ddp
-from .fsdp2 import watch_fsdp2
-from .pipeline import watch_schedule
-from .process_groups import has_distributed, has_group_hooks, watch_process_groups
+from .collectives.calls import calls
+from .collectives.ddp import watch_ddp
+from .collectives.fsdp2 import watch_fsdp2
+from .collectives.process_groups import has_distributed, has_group_hooks, watch_process_groups
+from .pipeline.schedule_hooks import watch_schedule
 
 if TYPE_CHECKING:
     from .watch import Watch

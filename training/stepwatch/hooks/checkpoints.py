@@ -22,6 +22,8 @@ Fact = tuple[int, CheckpointEvent, int, int, int, bytes]
 class CheckpointHandle:
     """Context manager around a save; its methods may be called later and from any thread.
 
+    Entered on a thread other than the training thread, it counts no stall: the loop goes on.
+
     Facts go through a queue that the training thread empties, because a ring has one writer.
     """
 
@@ -37,14 +39,17 @@ class CheckpointHandle:
         self._step = step
         self._facts = facts
         self._flush = flush
+        self._open = False
         self._entered = 0
 
     def __enter__(self) -> CheckpointHandle:
         timeline = self._watch.timeline
         if timeline is not None:
+            self._open = True
             self._fact(CheckpointEvent.BEGIN)
-            self._flush()
-            self._entered = timeline.enter(Phase.CHECKPOINT)
+            if self._watch.thread.is_current():
+                self._flush()
+                self._entered = timeline.enter(Phase.CHECKPOINT)
         return self
 
     def __exit__(
@@ -54,15 +59,17 @@ class CheckpointHandle:
         trace: TracebackType | None,
     ) -> None:
         timeline = self._watch.timeline
-        if timeline is None or not self._entered:
+        if timeline is None or not self._open:
             return
-        stall = timeline.leave() - self._entered
-        self._entered = 0
+        self._open = False
+        entered, self._entered = self._entered, 0
+        stall = timeline.leave() - entered if entered else 0
         if error is not None:
             self._fact(CheckpointEvent.FAILED, stall_ns=stall, text=f"{type(error).__name__}")
         else:
             self._fact(CheckpointEvent.BEGIN, stall_ns=stall)
-        self._flush()
+        if entered:
+            self._flush()
 
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
         """The files are durable: size of the whole checkpoint, seconds from begin to durable."""

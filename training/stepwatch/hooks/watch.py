@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import sys
+import threading
 import time
 import weakref
 from collections import deque
@@ -29,20 +30,21 @@ from stepwatch.signals.records import (
     text_bytes,
 )
 
-from . import context
+from . import identity as who
 from .checkpoints import CheckpointHandle, Fact
-from .contexts import Batches, CollectiveContext, PhaseContext, StepContext
-from .digests import EVERY, LOOKS, Digests
-from .groups import GroupNumbers
+from .collectives.groups import GroupNumbers
+from .context_managers import Batches, CollectiveContext, PhaseContext, StepContext
+from .device_memory import DeviceMemory
 from .guard import Guard, guarded, logger
-from .heartbeat import Heartbeat
-from .ideal import schedule_bubble, schedule_name
-from .memory import DeviceMemory
-from .microbatches import MicrobatchSamples
-from .numerics import Numerics
-from .scalars import Scalar, is_ready, read, scalar
-from .timeline import OPS_BY_NAME, Timeline
-from .worker_server import WorkerServer, enable_flight_recorder, socket_beside
+from .numerics.deferred_scalars import Scalar, is_ready, read, scalar
+from .numerics.digests import EVERY, LOOKS, Digests
+from .numerics.non_finite import Numerics
+from .pipeline.microbatches import MicrobatchSamples
+from .pipeline.schedule_simulator import schedule_bubble, schedule_name
+from .recorder.heartbeat import Heartbeat
+from .recorder.timeline import OPS_BY_NAME, Timeline
+from .recorder.training_thread import TrainingThread
+from .recorder.worker_server import WorkerServer, enable_flight_recorder, socket_beside
 
 T = TypeVar("T")
 
@@ -67,6 +69,7 @@ class Watch:
         self.guard = guard
         self.ring = ring
         self.step_number = 0
+        self.thread = TrainingThread()
         self.timeline = Timeline(ring, time.monotonic_ns, guard.misuse) if ring else None
         self.groups = GroupNumbers(self)
         self.numerics = Numerics(self)
@@ -106,7 +109,7 @@ class Watch:
         nothing, with one log line that says why.
         """
         guard = Guard()
-        if context.is_disabled(os.environ) or context.is_helper():
+        if who.is_disabled(os.environ) or who.is_helper():
             return cls(None, guard)
         previous = _active() if _active is not None else None
         if previous is not None and not previous._closed:
@@ -118,12 +121,12 @@ class Watch:
 
     @guarded()
     def _open_ring(
-        self, job: str | None, index: context.Mesh, size: context.Mesh, device: int
+        self, job: str | None, index: who.Mesh, size: who.Mesh, device: int
     ) -> RingWriter | None:
-        if not context.under_launcher(os.environ):
+        if not who.under_launcher(os.environ):
             logger.info("stepwatch: not under torchrun: watching as rank 0 of 1")
         try:
-            identity = context.read_identity(job, index, size, device, os.environ)
+            identity = who.read_identity(job, index, size, device, os.environ)
             folder = places.ring_dir() / identity.job / str(identity.attempt)
             path = folder / str(identity.rank)
             enable_flight_recorder(os.environ)
@@ -164,6 +167,7 @@ class Watch:
             from .attach import attach_all  # not needed, so not loaded, where nothing is watched
 
             self._server.start()
+            self.thread.ident = threading.get_ident()
             attach_all(self, model, schedule)
             if schedule is not None:
                 self._tell_schedule(schedule)
@@ -178,13 +182,16 @@ class Watch:
         return self._step
 
     def phase(self, name: str) -> PhaseContext:
-        """Context manager around a phase, inside or outside a step (an evaluation, say)."""
+        """Context manager around a phase, inside or outside a step (an evaluation, say).
+
+        On a thread other than the one that trains it counts nothing.
+        """
         phase = self._phases.get(name) if isinstance(name, str) else None
         if phase is None:
             known = ", ".join(PHASE_BY_NAME)
             self.guard.misuse(f"phase {name!r:.80} is not one of {known}; counted as other")
-            return self._phases["other"]
-        return phase
+            phase = self._phases["other"]
+        return phase if self.thread.is_current() else contextlib.nullcontext()
 
     def collective(self, op: str, group: Any = None, nbytes: int = 0) -> CollectiveContext:
         """Context manager around a blocking collective that the trainer issues itself.

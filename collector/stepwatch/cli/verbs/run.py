@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from stepwatch.hooks.auto import SITE_DIR
-from stepwatch.hooks.context import is_disabled
+from stepwatch.hooks.identity import is_disabled
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 

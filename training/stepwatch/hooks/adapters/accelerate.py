@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .around import after, before, in_phase
+from .wrappers import after, before, in_phase
 
 
 def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch:

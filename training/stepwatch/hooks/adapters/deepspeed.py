@@ -9,7 +9,7 @@ from deepspeed import DeepSpeedEngine
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .around import after, before, in_phase
+from .wrappers import after, before, in_phase
 
 
 def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:

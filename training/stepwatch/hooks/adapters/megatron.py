@@ -8,7 +8,7 @@ from typing import Any
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import Recorder, follow
 
-from .around import Fetched
+from .wrappers import Fetched
 
 TrainStep = Callable[..., Any]
 

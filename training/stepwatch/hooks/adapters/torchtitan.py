@@ -11,7 +11,7 @@ from torchtitan.trainer import Trainer
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .around import Fetched, Note, after, before, in_phase
+from .wrappers import Fetched, Note, after, before, in_phase
 
 
 def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .recorder import Recorder
+from .observer import Recorder
 from .router import begin_unasked, follow
 
 __all__ = ["SITE_DIR", "Recorder", "begin_unasked", "follow"]

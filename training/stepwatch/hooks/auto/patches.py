@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.hooks.calls import calls
+from stepwatch.hooks.collectives.calls import calls
 from stepwatch.hooks.guard import guarded
 
 if TYPE_CHECKING:

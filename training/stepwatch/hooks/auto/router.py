@@ -7,13 +7,13 @@ import multiprocessing
 import os
 from collections.abc import Mapping
 
-from stepwatch.hooks.calls import calls
-from stepwatch.hooks.context import under_launcher
+from stepwatch.hooks.collectives.calls import calls
+from stepwatch.hooks.collectives.process_groups import has_distributed
 from stepwatch.hooks.guard import Guard, guarded
-from stepwatch.hooks.process_groups import has_distributed
+from stepwatch.hooks.identity import under_launcher
 from stepwatch.hooks.watch import Watch
 
-from .recorder import Recorder
+from .observer import Recorder
 
 logger = logging.getLogger("stepwatch")
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from stepwatch.hooks.ideal import schedule_bubble
+from stepwatch.hooks.pipeline.schedule_simulator import schedule_bubble
 from stepwatch.trainer.durable import json_bytes, write_durably
 
 from .history import History, StepLine

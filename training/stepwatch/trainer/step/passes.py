@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
-from stepwatch.hooks.contexts import StepContext
+from stepwatch.hooks.context_managers import StepContext
 from stepwatch.trainer.data.loader import Batch
 from stepwatch.trainer.model.decoder import next_byte_loss
 from stepwatch.trainer.parallel.assemble import Share

@@ -9,7 +9,7 @@ from torch import nn
 
 from stepwatch.faults import Injector
 from stepwatch.hooks import Watch
-from stepwatch.hooks.contexts import StepContext
+from stepwatch.hooks.context_managers import StepContext
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.data.loader import Batch
 from stepwatch.trainer.model.learning_rate import rate_at

@@ -10,14 +10,13 @@ import pytest
 
 from stepwatch.collector.detect import non_finite
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, Op
-
-from .conftest import Tables, tables_in, told_by_ranks
+from tests.hooks.conftest import Tables, tables_in, told_by_ranks
 
 torch = pytest.importorskip("torch", reason="gradients are torch's")
 
 WORLD, STEPS, EVERY, LOOKS = 4, 26, 8, 2
 BAD_RANK, BAD_STEP, FLIPPED_RANK, FLIPPED_STEP = 2, 12, 1, 9
-PROGRAM = Path(__file__).parent / "programs" / "replicas.py"
+PROGRAM = Path(__file__).parents[1] / "programs" / "replicas.py"
 
 
 def in_matrix(way: str) -> Any:

@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepwatch.hooks.guard import guarded
 from stepwatch.signals.records import Kind, NumericsSource
 
-from .guard import guarded
-from .scalars import DeviceTensor
+from .deferred_scalars import DeviceTensor
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 EVERY = 8
 """Steps from one part to the next: two records each, within the budget of 200 B per rank-step."""

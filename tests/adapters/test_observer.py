@@ -9,7 +9,7 @@ import pytest
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import Recorder
-from stepwatch.hooks.timeline import Timeline
+from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import Kind
 from tests.hooks.conftest import only_ring, rows_in
 

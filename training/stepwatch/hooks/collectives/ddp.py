@@ -18,14 +18,14 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import NumericsSource, Op
 
-from .guard import guarded
 from .process_groups import has_group_hooks
-from .timeline import COLLECTIVE
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 _ALL_REDUCE = int(Op.ALL_REDUCE)
 _INPUT = NumericsSource.COLLECTIVE_INPUT
@@ -110,6 +110,8 @@ class ReducerWait:
 
         if not module.require_backward_grad_sync or not torch.is_grad_enabled():
             return
+        if not self._watch.thread.is_current():
+            return
         self.adopt(module)
         self._queued = False
         self._abandon()
@@ -131,7 +133,7 @@ class ReducerWait:
     @guarded()
     def _first_gradient(self, reference: weakref.ref[Any], _gradient: Any) -> None:
         module = reference()
-        if module is None:
+        if module is None or not self._watch.thread.is_current():
             return
         if all(module is not one for one in self._pending):
             self._pending.append(module)
@@ -183,7 +185,7 @@ class ReducerWait:
 
     @guarded()
     def _look_at_one(self, name: str, parameter: Any) -> None:
-        if self._watch.timeline is not None:
+        if self._watch.timeline is not None and self._watch.thread.is_current():
             self._watch.numerics.look((parameter.grad,), lambda _: _short(name), _INPUT)
 
 

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.scalers import LossScalers
+from stepwatch.hooks.numerics.loss_scalers import LossScalers
 
 torch = pytest.importorskip("torch", reason="its scalers are looked for")
 

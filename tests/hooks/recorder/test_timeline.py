@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.timeline import BUCKETS, COLLECTIVE, PIPELINE_WAIT, Timeline
+from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE, PIPELINE_WAIT, Timeline
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.records import Kind, Op, Phase
 

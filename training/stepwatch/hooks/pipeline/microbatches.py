@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from stepwatch.hooks.guard import guarded
 from stepwatch.signals.records import Kind, Phase
 
-from .guard import guarded
-
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 EARLY = 8
 """The first sample is this many steps after the first step, which compiles and allocates."""

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from .guard import Guard, guarded
+from stepwatch.hooks.guard import Guard, guarded
 
 CLASSES = (
     ("torch.amp.grad_scaler", "GradScaler"),

@@ -1,9 +1,11 @@
 """Every collective of every group on torch >= 2.14, through process-group hooks.
 
-The post hook fires when the operation is enqueued. The end comes from the work's future, whose
-callback runs on another thread; it only marks the live line and appends to a queue that the
-training thread empties. The callback may come after the thread that waited for the future went on:
-at the end of a step, futures are asked too, lest a call count in the next step.
+The hooks run on the thread that issues the operation: one that another thread than the training
+thread issues, for an asynchronous checkpoint say, is no part of the step. The post hook fires when
+the operation is enqueued. The end comes from the work's future, whose callback runs on another
+thread; it only marks the live line and appends to a queue that the training thread empties. The
+callback may come after the thread that waited for the future went on: at the end of a step, futures
+are asked too, lest a call count in the next step.
 
 A work without a future tells no end at all (Gloo's reduce-scatter does not even say when asked):
 such an operation is counted, and its time stays with the phase around it, unless the hooks time the
@@ -19,14 +21,13 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import Op
 
-from .guard import guarded
-from .timeline import COLLECTIVE
-
 if TYPE_CHECKING:
-    from .timeline import Timeline
-    from .watch import Watch
+    from stepwatch.hooks.recorder.timeline import Timeline
+    from stepwatch.hooks.watch import Watch
 
 _HOOK_IDS = itertools.count(7_301)
 _MATCHES = (
@@ -149,7 +150,9 @@ class GroupHooks:
     @guarded()
     def _began(self, number: int, arguments: Any) -> None:
         timeline = self._watch.timeline
-        if timeline is None or timeline.bucket == COLLECTIVE:  # the call around it is timed
+        if timeline is None or not self._watch.thread.is_current():
+            return
+        if timeline.bucket == COLLECTIVE:  # the call around it is timed
             return
         op = int(op_of(arguments.name))
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)

@@ -13,14 +13,14 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
 from stepwatch.signals.records import Op, Phase
 
-from .guard import Guard, guarded
 from .process_groups import REDUCTIONS, has_group_hooks, op_of
-from .timeline import COLLECTIVE, Timeline
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 _INPUTS = {
     "all_reduce": (0, "tensor"),
@@ -64,7 +64,6 @@ class Calls:
     def __init__(self) -> None:
         self.guard = Guard()
         self._watch: weakref.ref[Watch] | None = None
-        self._thread = 0
         self._every_wait = False
         self._hooked = has_group_hooks()
         self._started: weakref.WeakKeyDictionary[Any, Started] = weakref.WeakKeyDictionary()
@@ -78,7 +77,7 @@ class Calls:
         known = self._watch() if self._watch is not None else None
         self._every_wait = every_wait or (self._every_wait and known is watch)
         self._watch = weakref.ref(watch)
-        self._thread = threading.get_ident()
+        watch.thread.ident = threading.get_ident()
         self.guard = watch.guard
 
     def install(self) -> None:
@@ -155,9 +154,8 @@ class Calls:
     @guarded()
     def _following(self) -> Watch | None:
         """The Watch, if this is the thread that it records."""
-        if self._watch is None or threading.get_ident() != self._thread:
-            return None
-        return self._watch()
+        watch = self._watch() if self._watch is not None else None
+        return watch if watch is not None and watch.thread.is_current() else None
 
     def _counts(self, timeline: Timeline) -> bool:
         """Whether a call counts by itself: not inside one that does, nor inside a whole save."""

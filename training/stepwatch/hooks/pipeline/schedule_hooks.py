@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.records import Phase
 
 from .microbatches import Work
-from .timeline import COLLECTIVE, PIPELINE_WAIT
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 _WEIGHT_ONLY = "backward_weight_one_chunk"
 _STAGE_WORK = {

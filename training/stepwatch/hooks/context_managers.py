@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, StepFlag
 
-from .scalars import Scalar
+from .numerics.deferred_scalars import Scalar
 
 if TYPE_CHECKING:
     from .watch import Watch
@@ -45,6 +46,7 @@ class StepContext:
             self._watch.guard.misuse("a step began inside a step: leave the first one before")
         self._inside = True
         watch = self._watch
+        watch.thread.ident = threading.get_ident()
         watch.begin()
         if watch.settle is not None:
             watch.settle()
@@ -107,7 +109,7 @@ class CollectiveContext:
 
     def __enter__(self) -> None:
         timeline = self._watch.timeline
-        if timeline is not None:
+        if timeline is not None and self._watch.thread.is_current():
             self._number = self._watch.groups.number(self._group)
             self._arrived = timeline.enter_collective(self._number, self._op, self._nbytes)
 

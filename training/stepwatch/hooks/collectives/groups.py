@@ -7,12 +7,11 @@ import weakref
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from stepwatch.hooks.guard import guarded
 from stepwatch.signals.records import Kind, text_bytes
 
-from .guard import guarded
-
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 
 def group_number(ranks: list[int]) -> int:

@@ -11,8 +11,7 @@ import pytest
 
 from stepwatch.hooks import Watch
 from stepwatch.signals.records import Kind
-
-from .conftest import rows_in
+from tests.hooks.conftest import rows_in
 
 torch = pytest.importorskip("torch", reason="tensors need torch")
 F32 = float(np.finfo(np.float32).max)

@@ -14,10 +14,10 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .guard import guarded
+from stepwatch.hooks.guard import guarded
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 PATH_LIMIT = 107
 """Bytes of a unix socket's path without its final zero (unix(7))."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.microbatches import (
+from stepwatch.hooks.pipeline.microbatches import (
     EARLY,
     LEAST_PERIOD,
     MOST_ROWS,
@@ -22,8 +22,7 @@ from stepwatch.hooks.microbatches import (
     Work,
 )
 from stepwatch.signals.records import Kind, Phase
-
-from .conftest import rows_in
+from tests.hooks.conftest import rows_in
 
 torch = pytest.importorskip("torch", reason="pipeline schedules are torch's")
 MICROBATCHES = 3

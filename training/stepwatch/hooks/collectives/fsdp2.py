@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepwatch.signals.records import NumericsSource, Op
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 
 class TimedCommunication:
@@ -40,7 +40,7 @@ class TimedCommunication:
         self, output_tensor: Any, input_tensor: Any, group: Any, *args: Any, **kwargs: Any
     ) -> Any:
         """Run the collective; time blocked in it is taken off the phase around it."""
-        timeline = self._watch.timeline
+        timeline = self._watch.timeline if self._watch.thread.is_current() else None
         if timeline is not None and self._reduces:
             source = NumericsSource.COLLECTIVE_INPUT
             self._watch.numerics.look((input_tensor,), self._name_of, source)

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from stepwatch.hooks.guard import guarded
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, text_bytes
 
-from .guard import guarded
-from .scalars import DeviceTensor
-from .scalers import LossScalers
+from .deferred_scalars import DeviceTensor
+from .loss_scalers import LossScalers
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 LEAST_ELEMENTS = 256
 """An own reduction of fewer elements carries losses and norms, which are mixed already."""

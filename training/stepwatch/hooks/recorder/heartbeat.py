@@ -7,10 +7,10 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from .guard import guarded
+from stepwatch.hooks.guard import guarded
 
 if TYPE_CHECKING:
-    from .watch import Watch
+    from stepwatch.hooks.watch import Watch
 
 HEARTBEAT_SECONDS = 0.5
 

@@ -12,10 +12,10 @@ import threading
 import weakref
 from typing import Any
 
-from stepwatch.hooks.ddp import ReducerWait
+from stepwatch.hooks.collectives.ddp import ReducerWait
 from stepwatch.hooks.guard import guarded
-from stepwatch.hooks.scalars import Scalar
-from stepwatch.hooks.timeline import Timeline
+from stepwatch.hooks.numerics.deferred_scalars import Scalar
+from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.hooks.watch import Watch
 from stepwatch.signals.records import UNKNOWN_FLOAT, Phase
 

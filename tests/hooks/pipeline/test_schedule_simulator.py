@@ -11,7 +11,7 @@ from torch._C._distributed_c10d import HashStore
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 
-from stepwatch.hooks.ideal import Work, schedule_bubble, simulated_bubble
+from stepwatch.hooks.pipeline.schedule_simulator import Work, schedule_bubble, simulated_bubble
 from stepwatch.trainer.config.placement import ideal_bubble
 
 

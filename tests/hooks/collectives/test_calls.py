@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.process_groups import has_group_hooks
+from stepwatch.hooks.collectives.process_groups import has_group_hooks
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind, Op
 
@@ -57,18 +57,22 @@ def test_each_call_counts_once_however_it_is_waited_for(watch: Watch, rings: Pat
     assert watch.ring is not None and set(rows["group"].tolist()) == {watch.groups.number(None)}
 
 
-@pytest.mark.skipif(has_group_hooks(), reason="process-group hooks see every thread and save")
-def test_calls_of_other_threads_and_inside_a_save_are_no_collectives_of_the_step(
-    watch: Watch, rings: Path
-) -> None:
+def test_calls_of_other_threads_are_no_collectives_of_the_step(watch: Watch, rings: Path) -> None:
     tensor = torch.ones(8)
-    with watch.step() as step:
+    with watch.step():
         other = threading.Thread(target=dist.all_reduce, args=(tensor,))
         other.start()
         other.join()
+        dist.all_reduce(tensor)
+    assert calls_in(rings)["count"].tolist() == [1]
+
+
+@pytest.mark.skipif(has_group_hooks(), reason="process-group hooks see what a checkpoint issues")
+def test_calls_inside_a_checkpoint_are_part_of_its_phase(watch: Watch, rings: Path) -> None:
+    with watch.step() as step:
         with step.phase("checkpoint"):
             dist.barrier()
-        dist.all_reduce(tensor)
+        dist.all_reduce(torch.ones(8))
     assert calls_in(rings)["count"].tolist() == [1]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.digests import COPIED_BYTES, _flat, digest_of_bytes, digest_of_pieces
+from stepwatch.hooks.numerics.digests import COPIED_BYTES, _flat, digest_of_bytes, digest_of_pieces
 
 torch = pytest.importorskip("torch", reason="parameters are torch's")
 

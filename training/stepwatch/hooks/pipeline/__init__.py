@@ -1,0 +1,1 @@
+"""Pipeline schedules: work of stages, samples of microbatches, and the ideal bubble."""
