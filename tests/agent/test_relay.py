@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.probes import Rows
@@ -167,6 +168,26 @@ def test_what_is_read_last_is_sent_before_the_agent_ends(
         running.join(30)
         assert not running.is_alive()
     assert stored_steps(tmp_path / "store.db") == once(1, 10)
+    rank.ring.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    moods: Moods = [(200, {}, b"[" * 100_000)]  # JSON so deep that reading it is a RecursionError
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url, poll_seconds=0.05, pack_seconds=0.05)
+        running = threading.Thread(target=agent.run)
+        running.start()
+        rank.steps(5)
+        wait_until(lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
+        text = generate_latest(agent.registry).decode()
+        agent.stop()
+        running.join(30)
+    assert 'stepwatch_agent_thread_failures_total{node="n1",thread="relay"} 1.0' in text
+    assert "RecursionError" in caplog.text
     rank.ring.close()
 
 

@@ -22,6 +22,7 @@ from stepwatch.agent.probes.worker import WorkerProbe
 from stepwatch.agent.probes.worker.stack import find_py_spy
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES, Spool
+from stepwatch.agent.supervision import SupervisedThread
 from stepwatch.agent.tail import AttemptKey, RingTail, Tail, watched
 from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from stepwatch.signals.clock import Clock, ClockPair, SystemClock
@@ -70,6 +71,7 @@ class Agent:
         self.latest: dict[Kind, Rows] = {}
         self.probe_up: dict[str, bool] = {}
         self.steps: dict[str, list[int]] = {}
+        self.sender = SupervisedThread("relay", self._send_forever, self.clock)
         self.registry = CollectorRegistry()
         self.registry.register(NodeExporter(self))
         self.port = self._listen(options.port)
@@ -79,11 +81,11 @@ class Agent:
 
     def run(self) -> None:
         """Work until stopped; then read and send once more, for at most a few seconds."""
-        sender = threading.Thread(target=self._send_forever, name="relay", daemon=True)
-        sender.start()
+        self.sender.start()
         rounds_per_pack = max(1, round(self.options.pack_seconds / self.options.poll_seconds))
         count = 0
         while not self._stopping.wait(self.options.poll_seconds):
+            self.sender.check()
             self.look()
             count += 1
             if count % rounds_per_pack == 0:
@@ -94,8 +96,7 @@ class Agent:
         finally:
             self._read_last.set()
         self._close_tracer()
-        sender.join(timeout=3.0)
-        if not sender.is_alive():
+        if self.sender.join(3.0):
             self.close()
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from stepwatch.agent.probes import Rows
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import Spool
+from stepwatch.agent.supervision import SupervisedThread
 from stepwatch.agent.tail import Tail
 from stepwatch.agent.traces.tracer import Tracer
 from stepwatch.signals import names
@@ -23,6 +24,7 @@ class NodeView(Protocol):
     tail: Tail
     spool: Spool
     relay: Relay
+    sender: SupervisedThread
     latest: dict[Kind, Rows]
     steps: dict[str, list[int]]
     probe_up: dict[str, bool]
@@ -43,6 +45,8 @@ class NodeExporter:
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
         yield _counter(names.AGENT_SPOOL_DROPPED, node, view.spool.dropped)
         yield _counter(names.AGENT_SEND_FAILURES, node, view.relay.failures)
+        sender = view.sender
+        yield _counter(names.AGENT_THREAD_FAILURES, [view.node, sender.name], sender.failures)
         yield _gauge(names.AGENT_SPOOL_BYTES, node, view.spool.waiting_bytes)
         yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(view.spool))
         if view.tracer is not None:

@@ -196,6 +196,12 @@ AGENT_SPOOL_DROPPED = Metric(
 AGENT_SEND_FAILURES = Metric(
     "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not take.", (NODE,)
 )
+AGENT_THREAD_FAILURES = Metric(
+    "stepwatch_agent_thread_failures_total",
+    _C,
+    "Times a thread of the agent ended with an error and was started again.",
+    (NODE, "thread"),
+)
 AGENT_SPANS = Metric(
     "stepwatch_agent_spans_total",
     _C,
