@@ -172,7 +172,7 @@ def test_devices_are_given_to_the_ranks_that_compute_on_them(
     round_of(agent)
     (tables,) = spooled(agent)
     assert tables[Kind.DEVICE]["rank"].tolist() == [-1, 0]
-    assert agent.probe_up["nvml"] and agent.probe_up["nic"]
+    assert agent.readings.up["nvml"] and agent.readings.up["nic"]
     rank.ring.close()
 
 

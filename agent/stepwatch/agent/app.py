@@ -18,6 +18,7 @@ from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.probes.nvml import NvmlProbe, assigned
 from stepwatch.agent.probes.ranks import RanksProbe
+from stepwatch.agent.probes.readings import Readings
 from stepwatch.agent.probes.worker import WorkerProbe
 from stepwatch.agent.probes.worker.stack import find_py_spy
 from stepwatch.agent.relay import Relay
@@ -68,8 +69,7 @@ class Agent:
         self.host: Probe = HostProbe(self.clock, ranks=self._rank_pids)
         self.nic: Probe = NicProbe(self.clock)
         self.nvml = NvmlProbe(self.clock)
-        self.latest: dict[Kind, Rows] = {}
-        self.probe_up: dict[str, bool] = {}
+        self.readings = Readings()
         self.steps: dict[str, list[int]] = {}
         self.sender = SupervisedThread("relay", self._send_forever, self.clock)
         self.registry = CollectorRegistry()
@@ -126,7 +126,7 @@ class Agent:
 
     def pack(self) -> None:
         """Write what is new into one segment per attempt."""
-        node = {probe.kind: self._read(probe) for probe in (self.host, self.nic, self.nvml)}
+        node = {probe.kind: self.readings.read(probe) for probe in (self.host, self.nic, self.nvml)}
         devices = node[Kind.DEVICE]
         owners = self.nvml.owners() if devices is not None else {}
         attempts = self.tail.attempts()
@@ -147,7 +147,7 @@ class Agent:
         ended = [tail for tail in tails if tail.ended(now, self._death(tail))]
         positions = self.tail.positions(tails)
         tables = self.tail.read(tails)
-        states = self._read(RanksProbe(self.clock, lambda: watched(tails, self.deaths)))
+        states = self.readings.read(RanksProbe(self.clock, lambda: watched(tails, self.deaths)))
         for kind, rows in ((Kind.RANK_STATE, states), *node.items()):
             if rows is not None and len(rows):
                 tables[kind] = rows
@@ -172,20 +172,6 @@ class Agent:
     def _rank_pids(self) -> set[int]:
         tails = (tail for each in self.tail.attempts().values() for tail in each)
         return {tail.reader.identity.pid for tail in tails}
-
-    def _read(self, probe: Probe) -> Rows | None:
-        if not probe.supported():
-            return None
-        try:
-            rows = probe.read()
-        except (OSError, ValueError) as error:
-            self.probe_up[probe.name] = False
-            self.latest.pop(probe.kind, None)
-            logger.debug("probe %s: %s", probe.name, error)
-            return None
-        self.probe_up[probe.name] = True
-        self.latest[probe.kind] = rows
-        return rows
 
     def _send_forever(self) -> None:
         while not self._stopping.is_set():

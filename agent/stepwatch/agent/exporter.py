@@ -7,7 +7,7 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from stepwatch.agent.probes import Rows
+from stepwatch.agent.probes.readings import Readings
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.supervision import SupervisedThread
@@ -25,9 +25,8 @@ class NodeView(Protocol):
     spool: Spool
     relay: Relay
     sender: SupervisedThread
-    latest: dict[Kind, Rows]
+    readings: Readings
     steps: dict[str, list[int]]
-    probe_up: dict[str, bool]
     tracer: Tracer | None
 
 
@@ -51,15 +50,22 @@ class NodeExporter:
         yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(view.spool))
         if view.tracer is not None:
             yield _spans(view.node, view.tracer)
-        up = _family(names.PROBE_UP)
-        for probe, state in sorted(view.probe_up.items()):
-            up.add_metric([view.node, probe], float(state))
-        yield up
+        yield from self._probes()
         yield from self._host()
         yield from self._ranks()
 
+    def _probes(self) -> Iterator[Metric]:
+        node, readings = self._view.node, self._view.readings
+        up, unknown = _family(names.PROBE_UP), _family(names.PROBE_UNKNOWN)
+        for probe, state in sorted(readings.up.items()):
+            up.add_metric([node, probe], float(state))
+        for probe, reason in sorted(readings.unknown.items()):
+            unknown.add_metric([node, probe, reason], 1.0)
+        yield up
+        yield unknown
+
     def _host(self) -> Iterator[Metric]:
-        rows = self._view.latest.get(Kind.HOST)
+        rows = self._view.readings.latest.get(Kind.HOST)
         if rows is None or not len(rows):
             return
         row, node = rows[-1], self._view.node

@@ -211,6 +211,12 @@ AGENT_SPANS = Metric(
 PROBE_UP = Metric(
     "stepwatch_agent_probe_up", _G, "1 while the probe's source can be read.", (NODE, "probe")
 )
+PROBE_UNKNOWN = Metric(
+    "stepwatch_agent_probe_unknown",
+    _G,
+    "1 while the reading of a probe that once had a source is unknown, with the reason.",
+    (NODE, "probe", "reason"),
+)
 
 METRICS: tuple[Metric, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Metric)
