@@ -43,6 +43,7 @@ class NodeExporter:
         yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
         yield _counter(names.AGENT_SPOOL_DROPPED, node, view.spool.dropped)
+        yield _counter(names.AGENT_REFUSED, node, view.relay.rejected)
         yield _counter(names.AGENT_SEND_FAILURES, node, view.relay.failures)
         sender = view.sender
         yield _counter(names.AGENT_THREAD_FAILURES, [view.node, sender.name], sender.failures)

@@ -193,6 +193,12 @@ AGENT_SPOOL_SEGMENTS = Metric(
 AGENT_SPOOL_DROPPED = Metric(
     "stepwatch_agent_spool_dropped_total", _C, "Segments dropped from a full spool.", (NODE,)
 )
+AGENT_REFUSED = Metric(
+    "stepwatch_agent_refused_segments_total",
+    _C,
+    "Segments that the collector refused; the newest are kept beside the spool.",
+    (NODE,),
+)
 AGENT_SEND_FAILURES = Metric(
     "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not take.", (NODE,)
 )
