@@ -122,6 +122,23 @@ def test_garbage_in_proc_is_never_more_than_an_unreadable_probe(
     assert agent.readings.up["host"] is True
 
 
+def test_every_probe_is_closed_with_the_agent(proc: Proc, make_agent: Callable[..., Agent]) -> None:
+    class Closing(HostProbe):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    agent = make_agent()
+    agent.host, agent.nic = probes = (
+        Closing(agent.clock, proc.folder),
+        Closing(agent.clock, proc.folder),
+    )
+    round_of(agent)
+    agent.close()
+    assert [probe.closed for probe in probes] == [1, 1]
+
+
 def test_a_source_that_disappears_leaves_no_reading_behind(
     proc: Proc, make_agent: Callable[..., Agent], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -103,7 +103,8 @@ class Agent:
         """Let go of the spool, the driver, the connections and the processes that were watched."""
         self._close_tracer()
         self.deaths.close()
-        self.nvml.close()
+        for probe in (self.host, self.nic, self.nvml):
+            probe.close()
         self.relay.client.close()
         self.spool.close()
 
