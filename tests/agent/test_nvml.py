@@ -51,10 +51,11 @@ class Driver:
         self._script = script
         self.devices: list[dict[str, int]] = [dict(HEALTHY) for _ in range(devices)]
         self.events: list[str] = []
+        self.generation = 1
         self.write()
 
     def write(self) -> None:
-        lines = [f"0 count {len(self.devices)}"]
+        lines = [f"0 count {len(self.devices)}", f"0 generation {self.generation}"]
         for number, values in enumerate(self.devices):
             lines += [f"{number} {key} {value}" for key, value in values.items()]
         self._script.write_text("\n".join([*lines, *self.events]) + "\n")
@@ -150,6 +151,43 @@ def test_xid_errors_are_counted_where_they_happened(driver: Driver, probe: NvmlP
     assert probe.read()["xid_count"].tolist() == [0, 2], "an error is counted once"
 
 
+def test_a_driver_that_was_reloaded_is_opened_again(driver: Driver, probe: NvmlProbe) -> None:
+    driver.events = ["1 xid 79"]
+    driver.write()
+    assert probe.read()["temperature_celsius"].tolist() == [61, 61]
+    driver.generation += 1
+    driver.devices[0]["temperature"] = 44
+    driver.write()
+    rows = probe.read()
+    assert rows["temperature_celsius"].tolist() == [44, 61] and rows["lost"].tolist() == [0, 0]
+    driver.events.append("0 xid 48")
+    driver.write()
+    rows = probe.read()
+    assert rows["xid_count"].tolist() == [1, 1], "events are registered with the new driver"
+
+
+def test_a_driver_that_is_unloaded_is_unknown_until_it_is_back(
+    driver: Driver, probe: NvmlProbe, tmp_path: Path
+) -> None:
+    probe.read()
+    driver.generation += 1
+    (tmp_path / "driver.txt").unlink()
+    assert not probe.supported()
+    with pytest.raises(OSError, match="driver"):
+        probe.read()
+    driver.write()
+    assert probe.supported() and probe.read()["temperature_celsius"].tolist() == [61, 61]
+
+
+def test_devices_that_come_or_go_with_a_reload_are_counted_anew(
+    driver: Driver, probe: NvmlProbe
+) -> None:
+    assert len(probe.read()) == 2
+    driver.devices.append(dict(HEALTHY))
+    driver.write()
+    assert probe.read()["device"].tolist() == [0, 1, 2]
+
+
 def test_a_node_without_a_driver_has_no_devices(driver: Driver, tmp_path: Path) -> None:
     (tmp_path / "driver.txt").unlink()
     probe = NvmlProbe(SystemClock())
@@ -172,7 +210,7 @@ def test_devices_are_given_to_the_ranks_that_compute_on_them(
     round_of(agent)
     (tables,) = spooled(agent)
     assert tables[Kind.DEVICE]["rank"].tolist() == [-1, 0]
-    assert agent.probe_up["nvml"] and agent.probe_up["nic"]
+    assert agent.readings.up["nvml"] and agent.readings.up["nic"]
     rank.ring.close()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.probes import Rows
@@ -124,6 +125,38 @@ def test_a_rejected_segment_is_counted_and_blocks_nothing(
     rank.ring.close()
 
 
+def test_a_refused_segment_is_kept_aside_and_its_reason_is_logged_once(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url)
+        kept = []
+        agent.spool._node = "not a name!"
+        for _ in range(3):
+            rank.steps(10)
+            round_of(agent)
+            kept.append(agent.spool.oldest(100)[-1][1])
+        agent.spool._node = "n1"
+        rank.steps(10)
+        round_of(agent)
+        agent.relay.drain(give_up)
+        aside = sorted((tmp_path / "spool").glob("*.refused"))
+        assert [path.read_bytes() for path in aside] == kept
+        assert caplog.text.count("bad node name") == 1
+        page = generate_latest(agent.registry).decode()
+        assert 'stepwatch_agent_refused_segments_total{node="n1"} 3.0' in page
+        agent.close()
+        again = make_agent(url)
+        rank.steps(5)
+        round_of(again)
+        again.relay.drain(give_up)
+        assert (again.relay.rejected, again.relay.failures, len(again.spool)) == (0, 0, 0)
+        assert sorted((tmp_path / "spool").glob("*.refused")) == aside, "neither sent nor lost"
+    assert set(stored_steps(tmp_path / "store.db")) == {(0, step) for step in range(31, 46)}
+    rank.ring.close()
+
+
 def wait_until(reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 30
     while not reached():
@@ -167,6 +200,26 @@ def test_what_is_read_last_is_sent_before_the_agent_ends(
         running.join(30)
         assert not running.is_alive()
     assert stored_steps(tmp_path / "store.db") == once(1, 10)
+    rank.ring.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    moods: Moods = [(200, {}, b"[" * 100_000)]  # JSON so deep that reading it is a RecursionError
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url, poll_seconds=0.05, pack_seconds=0.05)
+        running = threading.Thread(target=agent.run)
+        running.start()
+        rank.steps(5)
+        wait_until(lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
+        text = generate_latest(agent.registry).decode()
+        agent.stop()
+        running.join(30)
+    assert 'stepwatch_agent_thread_failures_total{node="n1",thread="relay"} 1.0' in text
+    assert "RecursionError" in caplog.text
     rank.ring.close()
 
 

@@ -18,10 +18,12 @@ from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.probes.nvml import NvmlProbe, assigned
 from stepwatch.agent.probes.ranks import RanksProbe
+from stepwatch.agent.probes.readings import Readings
 from stepwatch.agent.probes.worker import WorkerProbe
 from stepwatch.agent.probes.worker.stack import find_py_spy
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES, Spool
+from stepwatch.agent.supervision import SupervisedThread
 from stepwatch.agent.tail import AttemptKey, RingTail, Tail, watched
 from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from stepwatch.signals.clock import Clock, ClockPair, SystemClock
@@ -67,9 +69,9 @@ class Agent:
         self.host: Probe = HostProbe(self.clock, ranks=self._rank_pids)
         self.nic: Probe = NicProbe(self.clock)
         self.nvml = NvmlProbe(self.clock)
-        self.latest: dict[Kind, Rows] = {}
-        self.probe_up: dict[str, bool] = {}
+        self.readings = Readings()
         self.steps: dict[str, list[int]] = {}
+        self.sender = SupervisedThread("relay", self._send_forever, self.clock)
         self.registry = CollectorRegistry()
         self.registry.register(NodeExporter(self))
         self.port = self._listen(options.port)
@@ -79,11 +81,11 @@ class Agent:
 
     def run(self) -> None:
         """Work until stopped; then read and send once more, for at most a few seconds."""
-        sender = threading.Thread(target=self._send_forever, name="relay", daemon=True)
-        sender.start()
+        self.sender.start()
         rounds_per_pack = max(1, round(self.options.pack_seconds / self.options.poll_seconds))
         count = 0
         while not self._stopping.wait(self.options.poll_seconds):
+            self.sender.check()
             self.look()
             count += 1
             if count % rounds_per_pack == 0:
@@ -94,15 +96,15 @@ class Agent:
         finally:
             self._read_last.set()
         self._close_tracer()
-        sender.join(timeout=3.0)
-        if not sender.is_alive():
+        if self.sender.join(3.0):
             self.close()
 
     def close(self) -> None:
         """Let go of the spool, the driver, the connections and the processes that were watched."""
         self._close_tracer()
         self.deaths.close()
-        self.nvml.close()
+        for probe in (self.host, self.nic, self.nvml):
+            probe.close()
         self.relay.client.close()
         self.spool.close()
 
@@ -125,7 +127,7 @@ class Agent:
 
     def pack(self) -> None:
         """Write what is new into one segment per attempt."""
-        node = {probe.kind: self._read(probe) for probe in (self.host, self.nic, self.nvml)}
+        node = {probe.kind: self.readings.read(probe) for probe in (self.host, self.nic, self.nvml)}
         devices = node[Kind.DEVICE]
         owners = self.nvml.owners() if devices is not None else {}
         attempts = self.tail.attempts()
@@ -146,7 +148,7 @@ class Agent:
         ended = [tail for tail in tails if tail.ended(now, self._death(tail))]
         positions = self.tail.positions(tails)
         tables = self.tail.read(tails)
-        states = self._read(RanksProbe(self.clock, lambda: watched(tails, self.deaths)))
+        states = self.readings.read(RanksProbe(self.clock, lambda: watched(tails, self.deaths)))
         for kind, rows in ((Kind.RANK_STATE, states), *node.items()):
             if rows is not None and len(rows):
                 tables[kind] = rows
@@ -171,20 +173,6 @@ class Agent:
     def _rank_pids(self) -> set[int]:
         tails = (tail for each in self.tail.attempts().values() for tail in each)
         return {tail.reader.identity.pid for tail in tails}
-
-    def _read(self, probe: Probe) -> Rows | None:
-        if not probe.supported():
-            return None
-        try:
-            rows = probe.read()
-        except (OSError, ValueError) as error:
-            self.probe_up[probe.name] = False
-            self.latest.pop(probe.kind, None)
-            logger.debug("probe %s: %s", probe.name, error)
-            return None
-        self.probe_up[probe.name] = True
-        self.latest[probe.kind] = rows
-        return rows
 
     def _send_forever(self) -> None:
         while not self._stopping.is_set():

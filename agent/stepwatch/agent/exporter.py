@@ -7,9 +7,10 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from stepwatch.agent.probes import Rows
+from stepwatch.agent.probes.readings import Readings
 from stepwatch.agent.relay import Relay
 from stepwatch.agent.spool import Spool
+from stepwatch.agent.supervision import SupervisedThread
 from stepwatch.agent.tail import Tail
 from stepwatch.agent.traces.tracer import Tracer
 from stepwatch.signals import names
@@ -23,9 +24,9 @@ class NodeView(Protocol):
     tail: Tail
     spool: Spool
     relay: Relay
-    latest: dict[Kind, Rows]
+    sender: SupervisedThread
+    readings: Readings
     steps: dict[str, list[int]]
-    probe_up: dict[str, bool]
     tracer: Tracer | None
 
 
@@ -42,20 +43,30 @@ class NodeExporter:
         yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
         yield _counter(names.AGENT_SPOOL_DROPPED, node, view.spool.dropped)
+        yield _counter(names.AGENT_REFUSED, node, view.relay.rejected)
         yield _counter(names.AGENT_SEND_FAILURES, node, view.relay.failures)
+        sender = view.sender
+        yield _counter(names.AGENT_THREAD_FAILURES, [view.node, sender.name], sender.failures)
         yield _gauge(names.AGENT_SPOOL_BYTES, node, view.spool.waiting_bytes)
         yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(view.spool))
         if view.tracer is not None:
             yield _spans(view.node, view.tracer)
-        up = _family(names.PROBE_UP)
-        for probe, state in sorted(view.probe_up.items()):
-            up.add_metric([view.node, probe], float(state))
-        yield up
+        yield from self._probes()
         yield from self._host()
         yield from self._ranks()
 
+    def _probes(self) -> Iterator[Metric]:
+        node, readings = self._view.node, self._view.readings
+        up, unknown = _family(names.PROBE_UP), _family(names.PROBE_UNKNOWN)
+        for probe, state in sorted(readings.up.items()):
+            up.add_metric([node, probe], float(state))
+        for probe, reason in sorted(readings.unknown.items()):
+            unknown.add_metric([node, probe, reason], 1.0)
+        yield up
+        yield unknown
+
     def _host(self) -> Iterator[Metric]:
-        rows = self._view.latest.get(Kind.HOST)
+        rows = self._view.readings.latest.get(Kind.HOST)
         if rows is None or not len(rows):
             return
         row, node = rows[-1], self._view.node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 
@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 BATCH = 64
 """Segments per request."""
 _WORDS = ("accepted", "duplicate", "rejected")
+_MOST_REASONS = 100
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
 
 
@@ -33,6 +34,7 @@ class Relay:
     rejected: int = 0
     _delay: float = 0.0
     _down: bool = False
+    _reasons: set[str] = field(default_factory=set)
 
     def drain(self, wait: Callable[[float], bool]) -> None:
         """Send everything there is; `wait(seconds)` sleeps and returns True to give up."""
@@ -60,15 +62,26 @@ class Relay:
             return self._back_off(str(error), None)
 
     def _acknowledge(self, batch: list[tuple[int, bytes]], verdicts: list[Verdict]) -> float:
-        self.spool.acknowledge(batch)
-        for (sequence, _), (verdict, reason) in zip(batch, verdicts, strict=True):
-            if verdict == "rejected":
-                self.rejected += 1
-                logger.warning("segment %d was rejected: %s", sequence, reason)
+        refused = {
+            sequence: reason
+            for (sequence, _), (verdict, reason) in zip(batch, verdicts, strict=True)
+            if verdict == "rejected"
+        }
+        self.spool.acknowledge(batch, refused)
+        self._report(refused)
         if self._down:
             logger.info("the collector answers again")
         self._down, self._delay = False, 0.0
         return 0.0
+
+    def _report(self, refused: dict[int, str]) -> None:
+        self.rejected += len(refused)
+        for sequence, reason in refused.items():
+            if reason not in self._reasons and len(self._reasons) < _MOST_REASONS:
+                self._reasons.add(reason)
+                logger.warning(
+                    "the collector refused segment %d: %s; it is kept aside", sequence, reason
+                )
 
     def _back_off(self, reason: str, retry_after: str | None) -> float:
         self.failures += 1

@@ -1,11 +1,12 @@
 /* A driver whose answers stand in the file named by STEPWATCH_TEST_DRIVER, one "device key value" a
  * line. A key that is missing is not supported; a device with "lost 1" answers nothing else. Lines
- * "device xid N" are events, each handed out once, in order. */
+ * "device xid N" are events, each handed out once, in order. "0 generation N" counts how often the
+ * driver was loaded: after a change every call fails until the library is initialised again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OK = 0, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15 };
+enum { OK = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15 };
 typedef unsigned long long count_t;
 typedef struct { unsigned gpu, memory; } use_t;
 typedef struct { count_t total, free, used; } memory_t;
@@ -14,6 +15,7 @@ typedef struct { void *device; count_t type, data; unsigned gi, ci; } event_t;
 
 static char devices[64];
 static int delivered;
+static count_t initialised;
 
 static int look(int device, const char *key, int nth, count_t *value) {
     char name[64];
@@ -33,8 +35,15 @@ static int look(int device, const char *key, int nth, count_t *value) {
 
 static int number_of(void *device) { return (int)((char *)device - devices); }
 
+static int unloaded(void) {
+    count_t loaded = 0;
+    look(0, "generation", 0, &loaded);
+    return loaded != initialised;
+}
+
 static int get(void *device, const char *key, count_t *value) {
     count_t lost = 0;
+    if (unloaded()) return UNINITIALIZED;
     if (look(number_of(device), "lost", 0, &lost) && lost) return LOST;
     return look(number_of(device), key, 0, value) ? OK : NOT_SUPPORTED;
 }
@@ -48,10 +57,22 @@ static int get_unsigned(void *device, const char *key, unsigned *value) {
 
 void stepwatch_delivered(void) { delivered = 0; }
 
-int nvmlInitWithFlags(unsigned flags) { (void)flags; count_t n; return look(0, "count", 0, &n) ? OK : 9; }
+int nvmlInitWithFlags(unsigned flags) {
+    count_t n;
+    (void)flags;
+    initialised = 0;
+    look(0, "generation", 0, &initialised);
+    return look(0, "count", 0, &n) ? OK : 9;
+}
 int nvmlShutdown(void) { return OK; }
 const char *nvmlErrorString(int result) { (void)result; return "scripted"; }
-int nvmlDeviceGetCount_v2(unsigned *n) { count_t w = 0; look(0, "count", 0, &w); *n = (unsigned)w; return OK; }
+int nvmlDeviceGetCount_v2(unsigned *n) {
+    count_t w = 0;
+    if (unloaded()) return UNINITIALIZED;
+    look(0, "count", 0, &w);
+    *n = (unsigned)w;
+    return OK;
+}
 int nvmlDeviceGetHandleByIndex_v2(unsigned at, void **device) {
     count_t missing = 0;
     *device = &devices[at];
@@ -100,6 +121,7 @@ int nvmlEventSetWait_v2(void *set, event_t *event, unsigned timeout) {
     count_t xid = 0;
     int found = look(-1, "xid", delivered, &xid);
     (void)set; (void)timeout;
+    if (unloaded()) return UNINITIALIZED;
     if (!found) return TIMEOUT;
     delivered++;
     memset(event, 0, sizeof *event);

@@ -193,8 +193,20 @@ AGENT_SPOOL_SEGMENTS = Metric(
 AGENT_SPOOL_DROPPED = Metric(
     "stepwatch_agent_spool_dropped_total", _C, "Segments dropped from a full spool.", (NODE,)
 )
+AGENT_REFUSED = Metric(
+    "stepwatch_agent_refused_segments_total",
+    _C,
+    "Segments that the collector refused; the newest are kept beside the spool.",
+    (NODE,),
+)
 AGENT_SEND_FAILURES = Metric(
     "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not take.", (NODE,)
+)
+AGENT_THREAD_FAILURES = Metric(
+    "stepwatch_agent_thread_failures_total",
+    _C,
+    "Times a thread of the agent ended with an error and was started again.",
+    (NODE, "thread"),
 )
 AGENT_SPANS = Metric(
     "stepwatch_agent_spans_total",
@@ -204,6 +216,12 @@ AGENT_SPANS = Metric(
 )
 PROBE_UP = Metric(
     "stepwatch_agent_probe_up", _G, "1 while the probe's source can be read.", (NODE, "probe")
+)
+PROBE_UNKNOWN = Metric(
+    "stepwatch_agent_probe_unknown",
+    _G,
+    "1 while the reading of a probe that once had a source is unknown, with the reason.",
+    (NODE, "probe", "reason"),
 )
 
 METRICS: tuple[Metric, ...] = tuple(

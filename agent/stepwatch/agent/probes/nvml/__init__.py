@@ -94,12 +94,17 @@ class NvmlProbe:
             if self._events is not None:
                 self._ask("nvmlEventSetFree", self._events)
             self._handles, self._events = None, None
+            self._listening.clear()
             self._ask("nvmlShutdown")
 
     def _open(self) -> list[Any] | None:
-        """Handles of the devices; None while the driver cannot be loaded."""
-        if self._handles is not None:
+        """Handles of the devices; None while the driver cannot be loaded.
+
+        Handles die with the driver that gave them out: one that was reloaded is opened again.
+        """
+        if self._handles is not None and self._is_current(self._handles):
             return self._handles
+        self.close()
         try:
             self._nvml.nvmlInit()
         except self._nvml.NVMLError:
@@ -109,6 +114,14 @@ class NvmlProbe:
         self._handles = handles
         self._listen(handles)
         return handles
+
+    def _is_current(self, handles: list[Any]) -> bool:
+        """Whether the driver still knows the handles, and has no device beyond them.
+
+        Fewer devices than handles are devices that fell off the bus: their handles tell that.
+        """
+        count = self._ask("nvmlDeviceGetCount")
+        return count is not None and min(int(count), MAX_DEVICES) <= len(handles)
 
     def _listen(self, handles: list[Any]) -> None:
         """Ask for XID events of each device; a driver without events leaves them unknown."""

@@ -2,6 +2,7 @@
 
     <spool>/cursors.json       how far acknowledged segments had read each ring
     <spool>/<sequence>.seg     one segment each, complete or absent
+    <spool>/<sequence>.refused a segment that the collector refused; the newest few are kept
     <spool>/<sequence>.damaged a segment that can no longer be read, kept for whoever looks into it
 
 A segment carries the ring cursors it was read up to. What a restarted agent reads next is the
@@ -23,6 +24,7 @@ import os
 import secrets
 import threading
 import weakref
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +36,8 @@ from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import ConfigurationError, SegmentError
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
+
+from .refused import MOST_BYTES, SUFFIX, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +70,7 @@ class Spool:
         self.dropped = 0
         self._node = node
         self._limit = limit_bytes
+        self._refused = Refused(folder, min(limit_bytes // 8, MOST_BYTES))
         self._lock = threading.Lock()
         self._queue: dict[int, Spooled] = {}
         self._thinned: set[int] = set()
@@ -83,7 +88,7 @@ class Spool:
                 f"cannot use the spool {folder}: {error.strerror}; pass --spool with a writable "
                 "directory"
             ) from error
-        self._next = max(self._queue, default=0) + 1
+        self._next = max(_sequences(folder), default=0) + 1
 
     def cursors(self) -> Cursors:
         """Where reading must go on, from everything acknowledged or spooled at the start."""
@@ -167,8 +172,12 @@ class Spool:
                     del self._queue[sequence]
         return found
 
-    def acknowledge(self, sent: list[tuple[int, bytes]]) -> None:
-        """The collector has these: remember their cursors, then delete them.
+    def acknowledge(
+        self, sent: list[tuple[int, bytes]], refused: Collection[int] = frozenset()
+    ) -> None:
+        """The collector is done with these: remember their cursors, then delete them.
+
+        Those whose sequence is in `refused` are moved aside instead, within a bound.
 
         Raises:
             OSError: the disk is full or gone; the segments stay, and may be sent again.
@@ -186,6 +195,9 @@ class Spool:
                     raise
                 self._delete(_superseded(cursors))
                 self._save_cursors()
+            for sequence in refused:
+                if sequence in self._queue:
+                    self._refused.keep(self._queue[sequence].path)
             self._delete(list(cursors))
 
     def _delete(self, sequences: list[int]) -> None:
@@ -240,6 +252,13 @@ class Spool:
     def _save_cursors(self) -> None:
         state = {"cursors": self._acknowledged}
         _write_durably(self.folder / "cursors.json", json.dumps(state).encode())
+
+
+def _sequences(folder: Path) -> Iterator[int]:
+    """Sequence numbers that have a file, whether it waits or was refused."""
+    for path in folder.iterdir():
+        if path.suffix in (".seg", SUFFIX) and path.stem.isascii() and path.stem.isdigit():
+            yield int(path.stem)
 
 
 def _cursors_of(data: bytes) -> Cursors:
