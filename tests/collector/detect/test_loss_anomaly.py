@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import loss_anomaly
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.steps import Vector
+from stepwatch.collector.quantities import quantity
 
 LIMITS = loss_anomaly.LIMITS
 
@@ -128,6 +129,8 @@ def test_a_plateau_is_told_only_over_thousands_of_steps_and_after_a_descent() ->
     assert (finding.cause, finding.began_step) == ("loss-plateau", 100 + horizon)
     assert found((stuck + noise)[: 2 * horizon - 1]) == []
     assert found(np.full(3 * horizon, 3.0) + np.resize(noise, 3 * horizon)) == []
+    shown = quantity(finding.evidence[0].value, finding.evidence[0].unit)
+    assert shown.endswith("percent") and shown != "-0 percent"
     for end in range(2 * horizon, 16_000, 1500):
         assert found(curve(end)) == [], "a power law"
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import memory_growth
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.memory_growth import History
+from stepwatch.collector.quantities import quantity
 from stepwatch.collector.state.memory_history import SHORT_DEPTH, Readings
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import DTYPES, Kind
@@ -56,6 +57,13 @@ def test_one_rank_on_its_way_out() -> None:
     assert (finding.rank, finding.cause, finding.subject) == (1, Cause.HOST_MEMORY, "host")
     assert finding.evidence[-1].value == pytest.approx(500, rel=0.1)
     assert "full in" in finding.summary and finding.began_step == 50
+
+
+def test_a_rank_and_its_peers_are_shown_in_the_same_unit() -> None:
+    (finding,) = detect(history(held(1, 20, 1, 1)))
+    growth = finding.evidence[0]
+    assert f"by {quantity(growth.value, growth.unit)}" in finding.summary
+    assert growth.against == "peers 1.1 MB per second"
 
 
 def test_all_ranks_are_one_finding_and_share_the_room() -> None:

@@ -69,6 +69,11 @@ def test_several_ranks_at_once_are_told_as_such(source: NumericsSource) -> None:
     assert "20 ranks at once (0, 1, 2, 3, 4, 5, 6, 7, ...)" in finding.summary
 
 
+def test_the_name_of_a_tensor_is_shown_as_it_is_for_several_ranks() -> None:
+    (finding,) = detect(rows(*everybody(5, INPUT), text=b"lm_head.logits_proj.weight"))
+    assert "what they put into a reduction (lm_head.logits_proj.weight)" in finding.summary
+
+
 def test_a_step_that_is_not_complete_may_still_hold_another_rank() -> None:
     found = rows((2, 12, INPUT))
     assert detect(found, complete=11, newest=12) == []

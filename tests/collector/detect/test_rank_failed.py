@@ -43,6 +43,19 @@ def test_an_exception_with_its_words() -> None:
     assert "ValueError: no" in finding.summary and finding.began_ago_seconds == 10.0
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (137, "killed by SIGKILL"),
+        (168, "killed by signal 40"),
+        (255, "ended with exit code 255"),
+    ],
+)
+def test_only_an_exit_code_of_a_signal_that_exists_names_a_signal(code: int, words: str) -> None:
+    (finding,) = rank_failed.detect([gone(0, 10.0, code)], 3, False, 20.0, rank_failed.LIMITS)
+    assert words in finding.summary
+
+
 @pytest.mark.parametrize("code", [ASKED, 130])
 def test_a_signal_to_all_is_no_failure(code: int) -> None:
     assert named(*(gone(rank, 10 + rank / 1000, code) for rank in range(3))) == []

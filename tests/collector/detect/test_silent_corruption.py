@@ -45,6 +45,16 @@ def test_the_minority_is_wrong() -> None:
     assert "between steps 7 and 15" in finding.summary
 
 
+def test_digests_are_shown_to_their_last_bit() -> None:
+    right, wrong = 0xFEDC_BA98_7654_3210, 0xFEDC_BA98_7654_3211
+    (finding,) = detect([dispute([right, right, wrong])], LIMITS)
+    assert [row.text for row in finding.evidence] == [
+        "fedcba9876543210",
+        "fedcba9876543210",
+        "fedcba9876543211",
+    ]
+
+
 def test_two_replicas_accuse_nobody() -> None:
     (finding,) = detect([dispute([5, 6])], LIMITS)
     assert finding.rank == NO_RANK and "rank 0 or 1" in finding.summary

@@ -90,6 +90,16 @@ def test_longer_steps_of_more_tokens_are_no_regression() -> None:
     assert finding.ratio == pytest.approx(1.6, rel=0.05)
 
 
+def test_the_baseline_is_shown_as_it_was_where_steps_hold_more_tokens() -> None:
+    made = course(1000, seconds=0.5)
+    made.tokens[500:] *= 2
+    (finding,) = found(slowed(made, 4.0, 500))
+    assert "2.00 s a step, 2.00x" in finding.summary and "per token" in finding.summary
+    rows = {row.name: row for row in finding.evidence}
+    assert "500 ms" in rows["step time"].against
+    assert "8192" in rows["tokens per second"].against
+
+
 def test_shorter_steps_of_fewer_tokens_are_no_regression() -> None:
     made = course(1000, 0.05)
     made.tokens[500:] /= 2
@@ -108,7 +118,9 @@ def test_the_part_that_grew_and_the_class_are_in_the_words() -> None:
     shift = Shift("backward", 0.7, 0.2)
     (finding,) = throughput_regression.detect(made, made.part(slice(20)), peers, shift, LIMITS)
     assert finding.phase == "backward"
-    assert finding.summary.endswith("2.00x the past, most of it in backward; at 50% of its class")
+    assert finding.summary.endswith(
+        "2.00x the baseline, most of it in backward; at 50% of its class"
+    )
 
 
 def test_a_job_that_has_always_been_slow_is_told_by_its_class() -> None:

@@ -154,8 +154,9 @@ def _plateau(steps: Steps, losses: Vector, limits: Thresholds) -> list[Finding]:
         f"the loss has not fallen since step {first}: {quarters[3]:.4g}, "
         f"in the steps before it fell by {descent:.1%}"
     )
-    against = f"{descent:.2%} in the steps before"
-    evidence = (Evidence(f"fall over {length} steps", float(lately), "ratio", against),)
+    against = f"{100 * descent:.3g} percent in as many steps before"
+    fall = 100 * float(lately)
+    evidence = (Evidence(f"fall over {length} steps", fall, "percent", against),)
     return [_finding(Cause.LOSS_PLATEAU, summary, first, 0.0, evidence)]
 
 

@@ -12,10 +12,8 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.quantities import seconds
+from stepwatch.collector.quantities import seconds, size
 from stepwatch.signals.names import Cause, FindingKind
-
-MEBIBYTE = float(1 << 20)
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -136,10 +134,10 @@ def _finding(history: History, growth: Growth, left: Column, ranks: Ranks, rank:
     who = f"rank {rank}" if rank != NO_RANK else f"{len(ranks)} of {len(growth.rate)} ranks"
     grows = "grows" if rank != NO_RANK else "grow"
     end = "" if math.isnan(remaining) else f"; at this rate it is full in {seconds(remaining)}"
-    summary = f"{kind} memory: {who} {grows} by {rate / MEBIBYTE:.1f} MiB/s all the time{end}"
+    summary = f"{kind} memory: {who} {grows} by {size(rate)} per second all the time{end}"
     others = np.delete(growth.rate, ranks)
     usual = float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan
-    against = "peers: unknown" if math.isnan(usual) else f"peers: {usual / MEBIBYTE:.1f} MiB/s"
+    against = "peers unknown" if math.isnan(usual) else f"peers {size(usual)} per second"
     evidence = (
         Evidence(f"growth of {kind} memory, rank {worst}", rate, "bytes per second", against),
         Evidence(f"gained by rank {worst}", float(growth.gained[worst]), "bytes", "none expected"),

@@ -19,12 +19,18 @@ from stepwatch.signals.wire import Rows
 
 RANKS_NAMED = 8
 _SOURCES = {
-    NumericsSource.COLLECTIVE_INPUT: "what it put into a reduction",
-    NumericsSource.GRAD_NORM_SHARE: "its share of the gradient norm",
-    NumericsSource.LOSS: "its loss",
-    NumericsSource.GRAD_NORM: "its gradient norm",
+    NumericsSource.COLLECTIVE_INPUT: (
+        "what it put into a reduction",
+        "what they put into a reduction",
+    ),
+    NumericsSource.GRAD_NORM_SHARE: (
+        "its share of the gradient norm",
+        "their shares of the gradient norm",
+    ),
+    NumericsSource.LOSS: ("its loss", "their losses"),
+    NumericsSource.GRAD_NORM: ("its gradient norm", "their gradient norm"),
 }
-"""Sources that tell ranks apart, the most telling first; what all agreed on comes last."""
+"""Words for one rank and for several; sources that tell ranks apart best come first."""
 
 
 class Thresholds(NamedTuple):
@@ -89,12 +95,11 @@ def _finding(
     else:
         named = ", ".join(map(str, ranks[:RANKS_NAMED])) + ", ..." * (len(ranks) > RANKS_NAMED)
         who = f"{len(ranks)} ranks at once ({named}) were the first to hold"
+    where = _SOURCES[source][len(ranks) > 1]
     summary = (
-        f"{who} a value that is not finite, in {_SOURCES[source]}{place} of step {step}. What the "
+        f"{who} a value that is not finite, in {where}{place} of step {step}. What the "
         "others hold since then came from there"
     )
-    if len(ranks) > 1:
-        summary = summary.replace("its", "their").replace("it put", "they put")
     evidence = tuple(
         Evidence(f"first step of rank {rank} with a value that is not finite", step, "step",
                  "none in earlier steps")

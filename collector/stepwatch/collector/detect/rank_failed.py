@@ -166,8 +166,8 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
 def _how(exit_code: int) -> str:
     if exit_code == UNKNOWN_EXIT:
         return "vanished without a word"
-    if exit_code <= _SIGNALLED:
-        return f"ended with exit code {exit_code}"
     number = exit_code - _SIGNALLED
+    if number not in signal.valid_signals():
+        return f"ended with exit code {exit_code}"
     names = {each.value: each.name for each in signal.Signals}
     return f"was killed by {names.get(number, f'signal {number}')}"

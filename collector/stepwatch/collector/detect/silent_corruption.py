@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Finding, told
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -98,8 +98,8 @@ def _finding(dispute: Comparison, rank: int) -> Finding:
         f"{since}{doubt}. Nothing reported an error"
     )
     evidence = tuple(
-        Evidence(f"digest of part {dispute.part} on rank {one}", float(digest), "digest",
-                 f"the other replicas of ranks {dispute.members} in step {dispute.step}")
+        told(f"digest of part {dispute.part} on rank {one}", f"{digest:016x}",
+             f"the other replicas of ranks {dispute.members} in step {dispute.step}")
         for one, digest in list(zip(dispute.ranks.tolist(), dispute.digests.tolist(), strict=True))[
             :RANKS_NAMED
         ]

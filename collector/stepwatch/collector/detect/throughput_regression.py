@@ -33,6 +33,9 @@ class Thresholds(NamedTuple):
     class_ratio: float
 
 
+_MORE_TOKENS = 1.05
+"""Steps that grew by this much more than they slowed down per token hold more tokens."""
+
 LIMITS = load("throughput_regression", Thresholds)
 """The shipped thresholds."""
 
@@ -91,7 +94,7 @@ def detect(
     slow = slowdown >= least
     behind = _class_ratio(course, recent, peers, limits)
     if _lasts(slow[recent], limits):
-        return [_own_past(course, slow, slowdown, behind, shift)]
+        return [_own_past(course, past, slow, behind, shift)]
     if behind < limits.class_ratio and _lasts(_slower_than(course, peers, limits)[recent], limits):
         return [_class(course, recent, behind, len(peers))]
     return []
@@ -130,28 +133,32 @@ def _slower_than(course: Course, peers: list[float], limits: Thresholds) -> Mask
 
 
 def _own_past(
-    course: Course, slow: Mask, slowdown: Vector, behind: float, shift: Shift | None
+    course: Course, past: Course, slow: Mask, behind: float, shift: Shift | None
 ) -> Finding:
     # One step in five may be fast all the same.
     since = first_of_run(slow, gap=5)
-    first, times = int(course.steps[since]), float(np.median(slowdown[since:]))
-    now = float(np.median(course.seconds[since:]))
+    part = course.part(slice(since, None))
+    first, times = int(course.steps[since]), float(np.median(part.slowdown(past)))
+    now, usual = float(np.median(part.seconds)), float(np.median(past.seconds))
+    # Steps that hold more tokens grew by more than they slowed down.
+    per_token = " per token" if now / usual > _MORE_TOKENS * times else ""
     summary = (
-        f"all ranks are slower since step {first}: {seconds(now)} a step, {times:.2f}x the past"
+        f"all ranks are slower since step {first}: {seconds(now)} a step, {times:.2f}x the "
+        f"baseline{per_token}"
     )
-    evidence = [Evidence("step time", now, "seconds", f"first steps {seconds(now / times)}")]
-    speed = course.part(slice(since, None)).tokens_per_second()
+    evidence = [Evidence("step time", now, "seconds", f"baseline {seconds(usual)}")]
+    speed, usual_speed = part.tokens_per_second(), past.tokens_per_second()
     if not math.isnan(speed):
-        against = f"first steps {speed * times:.0f}"
+        against = "baseline unknown" if math.isnan(usual_speed) else f"baseline {usual_speed:.0f}"
         evidence.append(Evidence("tokens per second", speed, "tokens/s", against))
     if shift is not None:
-        part = shift.phase.replace("_", " ")
-        summary += f", most of it in {part}"
-        against = f"first steps {seconds(shift.past)}"
-        evidence.append(Evidence(f"{part} per step", shift.now, "seconds", against))
+        phase = shift.phase.replace("_", " ")
+        summary += f", most of it in {phase}"
+        against = f"baseline {seconds(shift.past)}"
+        evidence.append(Evidence(f"{phase} per step", shift.now, "seconds", against))
     if not math.isnan(behind):
         summary += f"; at {behind:.0%} of its class"
-        evidence.append(Evidence("speed over that of its class", behind, "ratio", "1"))
+        evidence.append(Evidence("speed over that of its class", behind, "ratio", "100%"))
     return _finding(course, since, summary, shift.phase if shift else "other", times, evidence)
 
 
