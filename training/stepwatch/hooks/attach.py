@@ -1,4 +1,4 @@
-"""Finds what can be watched in a model and a pipeline schedule, and on which torch path."""
+"""Finds what can be watched in a model, its optimizers and a schedule, and on which torch path."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from .collectives.ddp import watch_ddp
 from .collectives.fsdp2 import watch_fsdp2
 from .collectives.process_groups import has_distributed, has_group_hooks, watch_process_groups
 from .instruments import Instruments
+from .optimizers import watch_optimizer
 from .pipeline.schedule_hooks import watch_schedule
 from .pipeline.schedule_simulator import schedule_bubble, schedule_name
 from .recorder.recorder import Recorder
 
 
-def attach_all(instruments: Instruments, model: Any, schedule: Any) -> None:
-    """Attach the collectives and the pipeline; the caller's thread trains.
+def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: Any) -> None:
+    """Attach the collectives, the optimizers and the pipeline; the caller's thread trains.
 
     Process-group hooks (torch >= 2.14) see every collective; older releases have FSDP2's custom
     communication classes and the functions that a trainer calls by name. With hooks, those classes
@@ -36,6 +37,8 @@ def attach_all(instruments: Instruments, model: Any, schedule: Any) -> None:
             watch_fsdp2(instruments, module, hooked=hooked)
             watch_ddp(instruments, module)
         instruments.digests.follow(root)
+    for one in _listed(optimizer):
+        watch_optimizer(recorder, one)
     if schedule is not None:
         watch_schedule(instruments, schedule)
     if has_distributed() and not hooked:

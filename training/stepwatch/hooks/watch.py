@@ -90,12 +90,13 @@ class Watch:
 
         `model` is a module or a list of them; FSDP2 and DistributedDataParallel are known: their
         collectives, gradients and parameters are watched. `optimizer` is a torch optimizer or a
-        list of them and is accepted for symmetry. Call it after sharding, before the first step, on the training thread.
+        list of them; time in `step` counts as the phase `optimizer`, whether or not the trainer
+        marks it. Call it after sharding, before the first step, on the training thread.
         """
         if self.enabled:
             from .attach import attach_all  # not needed, so not loaded, where nothing is watched
 
-            attach_all(self.instruments, model, schedule)
+            attach_all(self.instruments, model, optimizer, schedule)
 
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
         """Iterate over `loader`, counting the time inside its `next` as data wait."""
