@@ -11,7 +11,7 @@ import pytest
 from stepwatch.hooks import Watch
 from stepwatch.hooks.adapters.megatron import _watched
 from stepwatch.hooks.adapters.wrappers import Fetched
-from stepwatch.hooks.auto import Recorder
+from stepwatch.hooks.auto import LoopObserver
 from stepwatch.signals.records import Kind
 from tests.hooks.conftest import rows_in
 
@@ -43,11 +43,11 @@ def test_an_iterator_that_rewinds_keeps_its_type_and_gives_the_same_again(
     watch: Watch, rings: Path
 ) -> None:
     source = iter(range(BATCHES))
-    data, recorder = RerunDataIterator(source), Recorder(watch, boundaries=False)
+    data, observer = RerunDataIterator(source), LoopObserver(watch.steps, boundaries=False)
     for _step in range(BATCHES // 2):
-        assert _watched(recorder, data) is data
+        assert _watched(observer, data) is data
         assert [next(data), next(data)] == data.saved[-2:]
-        recorder.end_step()
+        observer.end_step()
     assert data.saved == list(range(BATCHES))
     assert isinstance(data.iterable, Fetched) and vars(data.iterable)["_iterator"] is source
     data.rewind()
@@ -61,16 +61,16 @@ def test_an_iterator_that_rewinds_keeps_its_type_and_gives_the_same_again(
 
 
 def test_one_per_model_chunk_and_none_are_passed_on(watch: Watch) -> None:
-    recorder = Recorder(watch, boundaries=False)
+    observer = LoopObserver(watch.steps, boundaries=False)
     chunks = [RerunDataIterator(iter(range(BATCHES))), None]
-    assert _watched(recorder, chunks) == chunks
+    assert _watched(observer, chunks) == chunks
     unknown = SimpleNamespace(rewind=print)
-    assert _watched(recorder, unknown) is unknown and vars(unknown) == {"rewind": print}
+    assert _watched(observer, unknown) is unknown and vars(unknown) == {"rewind": print}
 
 
 def test_what_an_iterator_has_besides_its_batches_is_still_there(watch: Watch) -> None:
     data = RerunDataIterator(iter(range(BATCHES)))
-    fetched = Fetched(Recorder(watch, boundaries=False), data)
+    fetched = Fetched(LoopObserver(watch.steps, boundaries=False), data)
     assert next(fetched) == 0 and fetched.saved == [0] and iter(fetched) is fetched
     with pytest.raises(AttributeError):
         _ = fetched.missing

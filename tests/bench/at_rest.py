@@ -11,10 +11,10 @@ import numpy as np
 
 from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.collector.store import Store, StoredSegment
-from stepwatch.hooks import Watch
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.numerics.digests import EVERY, LOOKS
+from stepwatch.hooks.numerics.digests import EVERY, REPEATS
 from stepwatch.hooks.pipeline.microbatches import MicrobatchSamples, Work
+from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import Kind, NumericsSource, Op, Phase
@@ -67,9 +67,7 @@ def _ring(folder: Path, rank: int) -> RingWriter:
 
 
 def _samples(ring: RingWriter) -> MicrobatchSamples:
-    watch = Watch(None, Guard())
-    watch.ring = ring
-    return watch.microbatches
+    return MicrobatchSamples(Recorder(ring, Guard()))
 
 
 def _write_microbatches(samples: MicrobatchSamples, step: int, noise: np.random.Generator) -> None:
@@ -111,7 +109,7 @@ def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None
             spent // count,
             end - spent,
         )
-    if (step + 1) % EVERY < LOOKS:
+    if (step + 1) % EVERY < REPEATS:
         digest, source = int(noise.integers(1 << 63)), NumericsSource.PARAMETERS
         ring.write(Kind.NUMERICS, step, end, source, 0, digest, 7, 0, b"")
     phases = [jittered(share) for share in (0.002, 0.004, 0.27, 0.53, 0.02)]

@@ -166,8 +166,12 @@ def _collectives(on: Watch, off: Watch) -> Result:
         return turns
 
     bare = microseconds(loop(inner), STEPS)
-    cost = microseconds(loop(TimedCommunication(on, inner, Op.ALL_GATHER)), STEPS) - bare
-    disabled = microseconds(loop(TimedCommunication(off, inner, Op.ALL_GATHER)), STEPS) - bare
+    cost = (
+        microseconds(loop(TimedCommunication(on.instruments, inner, Op.ALL_GATHER)), STEPS) - bare
+    )
+    disabled = (
+        microseconds(loop(TimedCommunication(off.instruments, inner, Op.ALL_GATHER)), STEPS) - bare
+    )
     return Result(
         "hooks, per collective (FSDP2 path)",
         f"{cost:.1f} µs",

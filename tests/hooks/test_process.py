@@ -66,7 +66,7 @@ def test_a_forked_child_writes_nothing(run: Run, rings: Path) -> None:
 import os, sys, time
 handle = watch.checkpoint(9)
 handle.__enter__()
-before = watch.ring.written
+before = watch.recorder.ring.written
 child = os.fork()
 if child == 0:
     with watch.step() as step, step.phase("forward"):

@@ -54,7 +54,7 @@ def test_each_call_counts_once_however_it_is_waited_for(watch: Watch, rings: Pat
     rows = calls_in(rings)
     assert (counted(rows, Op.ALL_REDUCE), counted(rows, Op.BROADCAST)) == (3, 1)
     assert rows["bytes"][rows["op"] == Op.ALL_REDUCE].sum() == 3 * tensor.nbytes
-    assert watch.ring is not None and set(rows["group"].tolist()) == {watch.groups.number(None)}
+    assert set(rows["group"].tolist()) == {watch.instruments.groups.number(None)}
 
 
 def test_calls_of_other_threads_are_no_collectives_of_the_step(watch: Watch, rings: Path) -> None:

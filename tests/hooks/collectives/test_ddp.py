@@ -72,7 +72,7 @@ def test_infinities_of_both_signs_are_found(rings: Path) -> None:
     watch = Watch.from_env(job="signs")
     with watch.step():
         tensors = [torch.ones(3), torch.full((2,), math.inf), torch.full((2,), -math.inf)]
-        watch.numerics.look(tensors, str, NumericsSource.COLLECTIVE_INPUT)
+        watch.instruments.numerics.check(tensors, str, NumericsSource.COLLECTIVE_INPUT)
     assert watch.guard.errors == 0
     watch.close()
     reader = RingReader(next(iter(find_rings(rings))))

@@ -21,6 +21,7 @@ from stepwatch.hooks.pipeline.microbatches import (
     MicrobatchSamples,
     Work,
 )
+from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Kind, Phase
 from tests.hooks.conftest import rows_in
 
@@ -106,7 +107,7 @@ def test_a_failing_step_fails_as_without_hooks_and_later_ones_are_sampled(
 def test_the_first_step_is_never_sampled_and_the_average_is_bounded(
     first: int, chunks: int
 ) -> None:
-    samples = MicrobatchSamples(Watch(None, Guard()))
+    samples = MicrobatchSamples(Recorder(None, Guard()))
     early, *later = play(samples, range(first, first + 3 * STEPS_PER_ROW * 2048), chunks)
     assert early == first + EARLY
     gaps = {after - before for before, after in itertools.pairwise(later)}
@@ -119,14 +120,14 @@ def test_the_first_step_is_never_sampled_and_the_average_is_bounded(
 
 def test_ranks_with_unequal_numbers_of_chunks_still_share_steps() -> None:
     few, many = (
-        play(MicrobatchSamples(Watch(None, Guard())), range(2_000), chunks) for chunks in (7, 24)
+        play(MicrobatchSamples(Recorder(None, Guard())), range(2_000), chunks) for chunks in (7, 24)
     )
     assert len(few) > len(many) > 2
     assert set(many) < set(few)
 
 
 def test_a_step_of_too_many_chunks_does_not_flood_the_ring(watch: Watch, rings: Path) -> None:
-    samples = watch.microbatches
+    samples = watch.instruments.microbatches
     play(samples, range(EARLY + 1), MOST_ROWS + 50)
     watch.close()
     rows = rows_in(rings, Kind.MICROBATCH)

@@ -25,7 +25,7 @@ ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 for _ in range(3):
     dist.all_reduce(torch.ones(4))
-path = watch.ring.identity.worker_socket
+path = watch.recorder.ring.identity.worker_socket
 
 class Connection(http.client.HTTPConnection):
     def connect(self):

@@ -1,47 +1,64 @@
-"""Finds what can be watched in a model and a pipeline schedule, and on which torch path."""
+"""Finds what can be watched in a model, its optimizers and a schedule, and on which torch path."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from stepwatch.signals.records import LifecycleEvent
 
 from .collectives.calls import calls
 from .collectives.ddp import watch_ddp
 from .collectives.fsdp2 import watch_fsdp2
 from .collectives.process_groups import has_distributed, has_group_hooks, watch_process_groups
+from .instruments import Instruments
+from .optimizers import watch_optimizer
 from .pipeline.schedule_hooks import watch_schedule
+from .pipeline.schedule_simulator import schedule_bubble, schedule_name
+from .recorder.recorder import Recorder
 
-if TYPE_CHECKING:
-    from .watch import Watch
 
-
-def attach_all(watch: Watch, model: Any, schedule: Any) -> None:
-    """Attach the collectives and the pipeline.
+def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: Any) -> None:
+    """Attach the collectives, the optimizers and the pipeline; the caller's thread trains.
 
     Process-group hooks (torch >= 2.14) see every collective; older releases have FSDP2's custom
     communication classes and the functions that a trainer calls by name. With hooks, those classes
     time only what a hook cannot see the end of. A collective counts once: a hook leaves out what is
     timed around it.
     """
+    recorder = instruments.recorder
+    recorder.adopt_thread()
+    recorder.server.start()
     hooked = has_group_hooks()
     if hooked:
-        watch_process_groups(watch)
-    if model is not None:
-        for module in _modules(model):
-            watch_fsdp2(watch, module, hooked=hooked)
-            watch_ddp(watch, module)
-        for root in _roots(model):
-            watch.digests.follow(root)
+        watch_process_groups(instruments)
+    for root in _listed(model):
+        for module in root.modules():
+            watch_fsdp2(instruments, module, hooked=hooked)
+            watch_ddp(instruments, module)
+        instruments.digests.follow(root)
+    for one in _listed(optimizer):
+        watch_optimizer(recorder, one)
     if schedule is not None:
-        watch_schedule(watch, schedule)
+        watch_schedule(instruments, schedule)
     if has_distributed() and not hooked:
-        calls().follow(watch)
+        calls().follow(instruments)
+    if schedule is not None:
+        report_schedule(recorder, schedule)
 
 
-def _modules(model: Any) -> Iterable[Any]:
-    for root in _roots(model):
-        yield from root.modules()
+def report_schedule(recorder: Recorder, schedule: Any) -> None:
+    """Write the name of `schedule` and the bubble that it cannot avoid, in millionths; -1 unknown.
+
+    Raises:
+        ValueError: the schedule never ends.
+    """
+    bubble = schedule_bubble(schedule)
+    millionths = -1 if bubble is None else round(bubble * 1e6)
+    recorder.write_lifecycle(LifecycleEvent.SCHEDULE, millionths, schedule_name(schedule))
 
 
-def _roots(model: Any) -> list[Any]:
-    return list(model) if isinstance(model, list | tuple) else [model]
+def _listed(given: Any) -> Iterable[Any]:
+    if given is None:
+        return ()
+    return given if isinstance(given, list | tuple) else (given,)

@@ -3,52 +3,64 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-from stepwatch.signals.records import CheckpointEvent, Phase, text_bytes
+from stepwatch.signals.records import CheckpointEvent, Kind, Phase, text_bytes
 
 from .guard import guarded
-
-if TYPE_CHECKING:
-    from .watch import Watch
+from .recorder.recorder import Recorder
 
 TEXT_SIZE = 48
 Fact = tuple[int, CheckpointEvent, int, int, int, bytes]
-"""(step, event, stall_ns, durable_ns, bytes, text) waiting to be written by the training thread."""
+"""(step, event, stall_ns, durable_ns, bytes, text) as a CHECKPOINT record holds them."""
+
+
+class CheckpointQueue:
+    """Facts from any thread, written by the training thread: a ring has one writer."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
+        self.recorder = recorder
+        self.facts: deque[Fact] = deque()
+        """Facts that wait to be written."""
+
+    def add(self, fact: Fact) -> None:
+        """Queue one fact; after `close` it is counted as misuse."""
+        if self.recorder.closed:
+            self.guard.misuse("a checkpoint fact came after close(): close() the Watch last")
+            return
+        self.facts.append(fact)
+
+    @guarded()
+    def write(self) -> None:
+        """Write what is queued; call it on the training thread."""
+        recorder = self.recorder
+        while self.facts and recorder.ring is not None and recorder.timeline is not None:
+            fact = self.facts.popleft()
+            recorder.ring.write(Kind.CHECKPOINT, fact[0], recorder.clock(), *fact[1:])
 
 
 class CheckpointHandle:
-    """Context manager around a save; its methods may be called later and from any thread.
+    """Context manager around a checkpoint; its methods may be called later and from any thread.
 
     Entered on a thread other than the training thread, it counts no stall: the loop goes on.
-
-    Facts go through a queue that the training thread empties, because a ring has one writer.
     """
 
-    def __init__(
-        self,
-        watch: Watch,
-        step: int,
-        facts: deque[Fact],
-        flush: Callable[[], None],
-    ) -> None:
-        self.guard = watch.guard
-        self._watch = watch
+    def __init__(self, queue: CheckpointQueue, step: int) -> None:
+        self.guard = queue.guard
+        self._recorder = queue.recorder
+        self._queue = queue
         self._step = step
-        self._facts = facts
-        self._flush = flush
         self._open = False
         self._entered = 0
 
     def __enter__(self) -> CheckpointHandle:
-        timeline = self._watch.timeline
+        timeline = self._recorder.timeline
         if timeline is not None:
             self._open = True
-            self._fact(CheckpointEvent.BEGIN)
-            if self._watch.thread.is_current():
-                self._flush()
+            self._add(CheckpointEvent.BEGIN)
+            if self._recorder.thread.is_current():
+                self._queue.write()
                 self._entered = timeline.enter(Phase.CHECKPOINT)
         return self
 
@@ -58,18 +70,18 @@ class CheckpointHandle:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        timeline = self._watch.timeline
+        timeline = self._recorder.timeline
         if timeline is None or not self._open:
             return
         self._open = False
         entered, self._entered = self._entered, 0
         stall = timeline.leave() - entered if entered else 0
         if error is not None:
-            self._fact(CheckpointEvent.FAILED, stall_ns=stall, text=f"{type(error).__name__}")
+            self._add(CheckpointEvent.FAILED, stall_ns=stall, text=f"{type(error).__name__}")
         else:
-            self._fact(CheckpointEvent.BEGIN, stall_ns=stall)
+            self._add(CheckpointEvent.BEGIN, stall_ns=stall)
         if entered:
-            self._flush()
+            self._queue.write()
 
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
         """The files are durable: size of the whole checkpoint, seconds from begin to durable."""
@@ -77,23 +89,23 @@ class CheckpointHandle:
 
     def verified(self) -> None:
         """The files were read back and match their digests; only now does the checkpoint count."""
-        self._fact(CheckpointEvent.VERIFIED)
+        self._add(CheckpointEvent.VERIFIED)
 
     def failed(self, reason: str) -> None:
-        """The save did not succeed."""
-        self._fact(CheckpointEvent.FAILED, text=reason)
+        """The checkpoint was not written."""
+        self._add(CheckpointEvent.FAILED, text=reason)
 
     def rejected(self, reason: str) -> None:
         """The checkpoint was found bad when somebody wanted to resume from it."""
-        self._fact(CheckpointEvent.REJECTED, text=reason)
+        self._add(CheckpointEvent.REJECTED, text=reason)
 
     @guarded()
     def _written(self, nbytes: int, durable_seconds: float) -> None:
         durable = max(int(durable_seconds * 1e9), 0)
-        self._fact(CheckpointEvent.WRITTEN, durable_ns=durable, nbytes=max(int(nbytes), 0))
+        self._add(CheckpointEvent.WRITTEN, durable_ns=durable, nbytes=max(int(nbytes), 0))
 
     @guarded()
-    def _fact(
+    def _add(
         self,
         event: CheckpointEvent,
         *,
@@ -102,8 +114,5 @@ class CheckpointHandle:
         nbytes: int = 0,
         text: str = "",
     ) -> None:
-        fact = (self._step, event, stall_ns, durable_ns, nbytes, text_bytes(str(text), TEXT_SIZE))
-        if self._watch.closed:
-            self.guard.misuse("a checkpoint fact came after close(): close() the Watch last")
-            return
-        self._facts.append(fact)
+        encoded = text_bytes(str(text), TEXT_SIZE)
+        self._queue.add((self._step, event, stall_ns, durable_ns, nbytes, encoded))

@@ -1,27 +1,25 @@
-"""The context managers that a trainer enters: step, phase, collective, and the watched loader."""
+"""The context managers that a trainer enters: step, collective, and the watched loader."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, StepFlag
+from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, Op, StepFlag
 
+from .instruments import Instruments
 from .numerics.deferred_scalars import Scalar
-
-if TYPE_CHECKING:
-    from .watch import Watch
+from .phases import PhaseContext
+from .recorder.timeline import OPS_BY_NAME
+from .steps import Steps
 
 T = TypeVar("T")
 
-PhaseContext = AbstractContextManager[None]
-"""Counts time to one phase while entered; entered again each time, and at any depth."""
-
 _FAST_RANGE = 1e38
-"""Floats within it are float32 numbers without a further look."""
+"""Floats within it are float32 numbers without a closer check."""
+_MAX_BYTES = 1 << 60
 
 
 def _share(_index: int) -> str:
@@ -31,25 +29,26 @@ def _share(_index: int) -> str:
 class StepContext:
     """One step; reused for every step, so keep no reference to it."""
 
-    __slots__ = ("_grad_norm", "_inside", "_loss", "_phases", "_watch", "tokens")
+    __slots__ = ("_by_name", "_grad_norm", "_inside", "_loss", "_recorder", "_steps", "tokens")
 
-    def __init__(self, watch: Watch, phases: Mapping[str, PhaseContext]) -> None:
-        self._watch = watch
-        self._phases = phases
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._recorder = steps.recorder
+        self._by_name = steps.phases.by_name
         self._inside = False
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
         self.tokens = 0
 
     def __enter__(self) -> StepContext:
+        recorder = self._recorder
         if self._inside:
-            self._watch.guard.misuse("a step began inside a step: leave the first one before")
+            recorder.guard.misuse("a step began inside a step: leave the first one before")
         self._inside = True
-        watch = self._watch
-        watch.thread.ident = threading.get_ident()
-        watch.begin()
-        if watch.settle is not None:
-            watch.settle()
+        recorder.thread.ident = threading.get_ident()
+        recorder.begin()
+        if recorder.drain_completions is not None:
+            recorder.drain_completions()
         return self
 
     def __exit__(
@@ -62,14 +61,14 @@ class StepContext:
         loss, self._loss = self._loss, UNKNOWN_FLOAT
         grad_norm, self._grad_norm = self._grad_norm, UNKNOWN_FLOAT
         flags = 0 if error is None else int(StepFlag.UNFINISHED)
-        self._watch.end_step(self.tokens, loss, grad_norm, flags)
+        self._steps.end(self.tokens, loss, grad_norm, flags)
 
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase of this step."""
         try:
-            return self._phases[name]
+            return self._by_name[name]
         except (KeyError, TypeError):
-            return self._watch.phase(name)
+            return self._steps.phases.named(name)
 
     def record(
         self, *, loss: Any = None, grad_norm: Any = None, grad_norm_share: Any = None
@@ -79,38 +78,47 @@ class StepContext:
         `grad_norm_share` is a tensor that this rank is about to reduce with others into a gradient
         norm: only whether it is finite is kept.
         """
-        if self._watch.timeline is None:
+        if self._recorder.timeline is None:
             return
-        self._loss = self._take(loss, self._loss)
-        self._grad_norm = self._take(grad_norm, self._grad_norm)
+        self._loss = self._scalar(loss, self._loss)
+        self._grad_norm = self._scalar(grad_norm, self._grad_norm)
         if grad_norm_share is not None:
-            self._watch.numerics.look((grad_norm_share,), _share, NumericsSource.GRAD_NORM_SHARE)
+            numerics = self._steps.instruments.numerics
+            numerics.check((grad_norm_share,), _share, NumericsSource.GRAD_NORM_SHARE)
 
-    def _take(self, value: Any, old: Scalar) -> Scalar:
+    def _scalar(self, value: Any, old: Scalar) -> Scalar:
         if value is None:
             return old
         if type(value) is float and -_FAST_RANGE < value < _FAST_RANGE:
             return value
-        return self._watch.take(value)
+        return self._steps.scalar(value)
 
 
 class CollectiveContext:
     """A blocking collective of the trainer's own."""
 
-    __slots__ = ("_arrived", "_group", "_nbytes", "_number", "_op", "_watch")
+    __slots__ = ("_arrived", "_group", "_instruments", "_nbytes", "_number", "_op")
 
-    def __init__(self, watch: Watch, op: int, group: Any, nbytes: int) -> None:
-        self._watch = watch
+    def __init__(self, instruments: Instruments, op: int, group: Any, nbytes: int) -> None:
+        self._instruments = instruments
         self._op = op
         self._group = group
         self._nbytes = nbytes
         self._arrived = 0
         self._number = 0
 
+    @classmethod
+    def of(cls, instruments: Instruments, op: str, group: Any, nbytes: int) -> CollectiveContext:
+        """The collective as a trainer describes it; an unknown `op` is `other`, a bad size 0."""
+        known = OPS_BY_NAME.get(op, Op.OTHER) if isinstance(op, str) else Op.OTHER
+        usable = type(nbytes) is int and 0 <= nbytes <= _MAX_BYTES
+        return cls(instruments, int(known), group, nbytes if usable else 0)
+
     def __enter__(self) -> None:
-        timeline = self._watch.timeline
-        if timeline is not None and self._watch.thread.is_current():
-            self._number = self._watch.groups.number(self._group)
+        recorder = self._instruments.recorder
+        timeline = recorder.timeline
+        if timeline is not None and recorder.thread.is_current():
+            self._number = self._instruments.groups.number(self._group)
             self._arrived = timeline.enter_collective(self._number, self._op, self._nbytes)
 
     def __exit__(
@@ -119,7 +127,7 @@ class CollectiveContext:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        timeline = self._watch.timeline
+        timeline = self._instruments.recorder.timeline
         if timeline is not None and self._arrived:
             timeline.leave_collective(self._number, self._op, self._nbytes, self._arrived)
 
@@ -127,14 +135,14 @@ class CollectiveContext:
 class Batches(Generic[T]):
     """The loader's own items, with the wait for each counted as data."""
 
-    def __init__(self, watch: Watch, iterator: Iterator[T]) -> None:
-        self._watch = watch
+    def __init__(self, steps: Steps, iterator: Iterator[T]) -> None:
+        self._steps = steps
         self._iterator = iterator
 
     def __iter__(self) -> Batches[T]:
         return self
 
     def __next__(self) -> T:
-        self._watch.begin()
-        with self._watch.phase("data"):
+        self._steps.recorder.begin()
+        with self._steps.phases.named("data"):
             return next(self._iterator)

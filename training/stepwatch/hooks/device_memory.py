@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from stepwatch.signals.records import Kind
 
 from .guard import guarded
-
-if TYPE_CHECKING:
-    from .watch import Watch
+from .recorder.recorder import Recorder
 
 EVERY_NS = 5_000_000_000
 """Least time between two readings: growth that ends in an hour shows in a minute of them."""
 
 
 class DeviceMemory:
-    """Writes MEMORY records of a rank that uses CUDA; silent on a rank that does not."""
+    """Writes MEMORY records of a rank that uses CUDA; none on a rank that does not."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._watch = watch
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
+        self._recorder = recorder
         self._due_ns = 0
         self._limits: dict[int, int] = {}
 
@@ -32,7 +29,7 @@ class DeviceMemory:
             return
         self._due_ns = now_ns + EVERY_NS
         torch = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_initialized() or self._watch.ring is None:
+        if torch is None or not torch.cuda.is_initialized() or self._recorder.ring is None:
             return
         device = torch.cuda.current_device()
         if device not in self._limits:
@@ -40,4 +37,4 @@ class DeviceMemory:
         allocated = torch.cuda.memory_allocated(device)
         reserved = torch.cuda.memory_reserved(device)
         facts = (device, allocated, reserved, self._limits[device])
-        self._watch.ring.write(Kind.MEMORY, step, now_ns, *facts)
+        self._recorder.ring.write(Kind.MEMORY, step, now_ns, *facts)

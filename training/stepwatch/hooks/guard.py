@@ -18,7 +18,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.errors = 0
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self.publish: Callable[[int], None] | None = None
 
     def caught(self, where: str, error: BaseException) -> None:
@@ -30,8 +30,8 @@ class Guard:
         self.errors += 1
         if self.publish is not None:
             self.publish(self.errors)
-        if message not in self._told and len(self._told) < 64:
-            self._told.add(message)
+        if message not in self._logged and len(self._logged) < 64:
+            self._logged.add(message)
             logger.warning("stepwatch: %s", message)
 
 

@@ -19,17 +19,17 @@ def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch
     a step is that of its last batch. Call `close()` on the result after the last step.
     """
     watch = Watch.from_env(job=job)
-    recorder = follow(watch)
-    if recorder is None:
+    observer = follow(watch)
+    if observer is None:
         return watch
 
     def note_loss(loss: Any, *args: Any, **kwargs: Any) -> None:
-        recorder.record(loss=loss)
+        observer.record(loss=loss)
 
     def note_norm(norm: Any) -> None:
-        recorder.record(grad_norm=norm)
+        observer.record(grad_norm=norm)
 
-    accelerator.backward = before(recorder, accelerator.backward, note_loss)
-    accelerator.clip_grad_norm_ = after(recorder, accelerator.clip_grad_norm_, note_norm)
-    accelerator.save_state = in_phase(recorder, "checkpoint", accelerator.save_state)
+    accelerator.backward = before(observer, accelerator.backward, note_loss)
+    accelerator.clip_grad_norm_ = after(observer, accelerator.clip_grad_norm_, note_norm)
+    accelerator.save_state = in_phase(observer, "checkpoint", accelerator.save_state)
     return watch

@@ -20,25 +20,25 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
     """
     watch = Watch.from_env(job=job)
     watch.start_at(engine.global_steps)
-    recorder = follow(watch, boundaries=False)
-    if recorder is None:
+    observer = follow(watch, boundaries=False)
+    if observer is None:
         return watch
     done = [engine.global_steps]
 
     def begin(*args: Any, **kwargs: Any) -> None:
-        recorder.forward_begins()
+        observer.forward_begins()
 
     def note_loss(loss: Any, *args: Any, **kwargs: Any) -> None:
-        recorder.record(loss=loss)
+        observer.record(loss=loss)
 
     def end(_result: Any) -> None:
         if engine.global_steps != done[0]:
             done[0] = engine.global_steps
-            recorder.record(grad_norm=engine.get_global_grad_norm())
-            recorder.end_step()
+            observer.record(grad_norm=engine.get_global_grad_norm())
+            observer.end_step()
 
-    engine.forward = before(recorder, engine.forward, begin)
-    engine.backward = before(recorder, in_phase(recorder, "backward", engine.backward), note_loss)
-    engine.step = after(recorder, in_phase(recorder, "optimizer", engine.step), end)
-    engine.save_checkpoint = in_phase(recorder, "checkpoint", engine.save_checkpoint)
+    engine.forward = before(observer, engine.forward, begin)
+    engine.backward = before(observer, in_phase(observer, "backward", engine.backward), note_loss)
+    engine.step = after(observer, in_phase(observer, "optimizer", engine.step), end)
+    engine.save_checkpoint = in_phase(observer, "checkpoint", engine.save_checkpoint)
     return watch

@@ -7,7 +7,7 @@ from typing import Any
 from lightning.pytorch import Callback
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.auto import Recorder, follow
+from stepwatch.hooks.auto import LoopObserver, follow
 
 
 class StepwatchCallback(Callback):
@@ -20,7 +20,7 @@ class StepwatchCallback(Callback):
         super().__init__()
         self.job = job
         self.watch: Watch | None = None
-        self._recorder: Recorder | None = None
+        self._observer: LoopObserver | None = None
         self._step = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -28,21 +28,21 @@ class StepwatchCallback(Callback):
         self.watch = Watch.from_env(job=self.job)
         self._step = trainer.global_step
         self.watch.start_at(self._step)
-        self._recorder = follow(self.watch, boundaries=False)
+        self._observer = follow(self.watch, boundaries=False)
 
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """End the step if an optimizer has stepped in this batch."""
-        if self._recorder is not None:
+        if self._observer is not None:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-            self._recorder.record(loss=loss)
+            self._observer.record(loss=loss)
             if trainer.global_step != self._step:
                 self._step = trainer.global_step
-                self._recorder.end_step()
+                self._observer.end_step()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Say that training reached its end."""
+        """Report that training reached its end."""
         if self.watch is not None:
             self.watch.finish()
             self.watch.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.auto import Recorder, follow
+from stepwatch.hooks.auto import LoopObserver, follow
 
 from .wrappers import Fetched
 
@@ -20,38 +20,38 @@ def watch_train_step(train_step: TrainStep, watch: Watch) -> TrainStep:
     first item maps names to losses; of the rest, which differs between releases, the first float
     is the gradient norm.
     """
-    recorder = follow(watch, boundaries=False)
-    if recorder is None:
+    observer = follow(watch, boundaries=False)
+    if observer is None:
         return train_step
 
     def step(forward_step: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-        result = train_step(forward_step, _watched(recorder, data), *args, **kwargs)
+        result = train_step(forward_step, _watched(observer, data), *args, **kwargs)
         loss, norm = _numbers(result)
-        recorder.record(loss=loss, grad_norm=norm)
-        recorder.end_step()
+        observer.record(loss=loss, grad_norm=norm)
+        observer.end_step()
         return result
 
     return step
 
 
-def _watched(recorder: Recorder, data: Any) -> Any:
+def _watched(observer: LoopObserver, data: Any) -> Any:
     """The iterator, or the list of one per model chunk, with its waits counted as data.
 
     Megatron-LM insists on its own `RerunDataIterator`, which rewinds: such a one is passed on as
     it is, and what it reads from is watched. One whose source is not known stays unwatched.
     """
     if isinstance(data, list):
-        return [_watched(recorder, one) for one in data]
+        return [_watched(observer, one) for one in data]
     if hasattr(data, "rewind"):
         source = getattr(data, "iterable", None)
         if hasattr(source, "__next__") and not isinstance(source, Fetched):
-            data.iterable = Fetched(recorder, source)
+            data.iterable = Fetched(observer, source)
         return data
-    return Fetched(recorder, data) if hasattr(data, "__next__") else data
+    return Fetched(observer, data) if hasattr(data, "__next__") else data
 
 
 def _numbers(result: Any) -> tuple[Any, Any]:
-    """(loss, gradient norm) of what `train_step` returned; None where it told none."""
+    """(loss, gradient norm) of what `train_step` returned; None where it has none."""
     items = result if isinstance(result, tuple) else (result,)
     losses = items[0] if isinstance(items[0], dict) else {}
     norms = [item for item in items[1:] if isinstance(item, float)]

@@ -22,32 +22,32 @@ def watch_trainer(trainer: Trainer, job: str | None = None) -> Watch:
     """
     watch = Watch.from_env(job=job)
     watch.attach(model=trainer.model_parts, schedule=getattr(trainer, "pp_schedule", None))
-    recorder = follow(watch, boundaries=False)
-    if recorder is None:
+    observer = follow(watch, boundaries=False)
+    if observer is None:
         return watch
     batches, log = trainer.batch_generator, trainer.metrics_processor.log
 
-    count = Note(recorder, lambda labels: recorder.record(tokens=labels.numel()))
+    count = Note(observer, lambda labels: observer.record(tokens=labels.numel()))
 
     @functools.wraps(batches)
     def watched_batches(loader: Any) -> Iterator[Any]:
-        for inputs, labels in Fetched(recorder, iter(batches(loader))):
+        for inputs, labels in Fetched(observer, iter(batches(loader))):
             count(labels)
             yield inputs, labels
 
     def note_numbers(
         step: int, loss: float, largest: float, norm: float, *args: Any, **kwargs: Any
     ) -> None:
-        recorder.record(loss=loss, grad_norm=norm)
+        observer.record(loss=loss, grad_norm=norm)
 
     def number(*_: Any, **__: Any) -> None:
         if watch.step_number != trainer.step:
             watch.start_at(trainer.step)
 
     trainer.batch_generator = watched_batches
-    trainer.metrics_processor.log = before(recorder, log, note_numbers)
+    trainer.metrics_processor.log = before(observer, log, note_numbers)
     trainer.train_step = after(
-        recorder, before(recorder, trainer.train_step, number), lambda _: recorder.end_step()
+        observer, before(observer, trainer.train_step, number), lambda _: observer.end_step()
     )
-    trainer.checkpointer.save = in_phase(recorder, "checkpoint", trainer.checkpointer.save)
+    trainer.checkpointer.save = in_phase(observer, "checkpoint", trainer.checkpointer.save)
     return watch

@@ -7,46 +7,46 @@ from typing import Any
 from transformers import TrainerCallback
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.auto import Recorder, follow
+from stepwatch.hooks.auto import LoopObserver, follow
 
 
 class StepwatchCallback(TrainerCallback):
     """Watches one call of `train`.
 
-    A step ends where the Trainer says so. Its loss is known where the Trainer logs it: the mean
+    A step ends where the Trainer ends it. Its loss is known where the Trainer logs it: the mean
     since the last log. Tokens need `include_num_input_tokens_seen=True`.
     """
 
     def __init__(self, job: str | None = None) -> None:
         self.job = job
         self.watch: Watch | None = None
-        self._recorder: Recorder | None = None
+        self._observer: LoopObserver | None = None
         self._tokens = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin, at the step that the Trainer resumed from."""
         self.watch = Watch.from_env(job=self.job)
         self.watch.start_at(state.global_step)
-        self._recorder = follow(self.watch, boundaries=False)
+        self._observer = follow(self.watch, boundaries=False)
         self._tokens = state.num_input_tokens_seen
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End the step, unless its loss is about to be logged."""
-        if self._recorder is not None:
+        if self._observer is not None:
             tokens = (state.num_input_tokens_seen - self._tokens) // max(args.world_size, 1)
             self._tokens = state.num_input_tokens_seen
-            self._recorder.record(tokens=tokens)
+            self._observer.record(tokens=tokens)
             if not control.should_log:
-                self._recorder.end_step()
+                self._observer.end_step()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """End the step that was logged; evaluations and the closing summary are no steps."""
-        if self._recorder is not None and logs and "loss" in logs:
-            self._recorder.record(loss=logs["loss"], grad_norm=logs.get("grad_norm"))
-            self._recorder.end_step()
+        if self._observer is not None and logs and "loss" in logs:
+            self._observer.record(loss=logs["loss"], grad_norm=logs.get("grad_norm"))
+            self._observer.end_step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Say that training reached its end."""
+        """Report that training reached its end."""
         if self.watch is not None:
             self.watch.finish()
             self.watch.close()

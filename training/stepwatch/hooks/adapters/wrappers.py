@@ -1,4 +1,4 @@
-"""Puts something of ours around a function of a framework; its result and errors pass through."""
+"""Wraps functions of a framework; their results and errors pass through."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from stepwatch.hooks.auto import Recorder
+from stepwatch.hooks.auto import LoopObserver
 from stepwatch.hooks.guard import guarded
 
 Function = Callable[..., Any]
 
 
-def in_phase(recorder: Recorder, phase: str, inner: Function) -> Function:
+def in_phase(observer: LoopObserver, phase: str, inner: Function) -> Function:
     """`inner`, whose time counts as `phase`."""
 
     @functools.wraps(inner)
     def timed(*args: Any, **kwargs: Any) -> Any:
-        with recorder.watch.phase(phase):
+        with observer.phase(phase):
             return inner(*args, **kwargs)
 
     return timed
 
 
 class Note:
-    """Something of ours beside a framework's function; what fails in it stays in it."""
+    """An action beside a framework's function; an error in it is counted and goes no further."""
 
-    def __init__(self, recorder: Recorder, note: Function) -> None:
-        self.guard = recorder.guard
+    def __init__(self, observer: LoopObserver, note: Function) -> None:
+        self.guard = observer.guard
         self._note = note
 
     @guarded()
@@ -36,9 +36,9 @@ class Note:
         self._note(*args, **kwargs)
 
 
-def before(recorder: Recorder, inner: Function, action: Function) -> Function:
+def before(observer: LoopObserver, inner: Function, action: Function) -> Function:
     """`inner`; `action` is called first with the same arguments."""
-    note = Note(recorder, action)
+    note = Note(observer, action)
 
     @functools.wraps(inner)
     def noting(*args: Any, **kwargs: Any) -> Any:
@@ -48,9 +48,9 @@ def before(recorder: Recorder, inner: Function, action: Function) -> Function:
     return noting
 
 
-def after(recorder: Recorder, inner: Function, action: Function) -> Function:
+def after(observer: LoopObserver, inner: Function, action: Function) -> Function:
     """`inner`; `action` is called with its result, which is returned."""
-    note = Note(recorder, action)
+    note = Note(observer, action)
 
     @functools.wraps(inner)
     def noting(*args: Any, **kwargs: Any) -> Any:
@@ -67,22 +67,22 @@ class Fetched:
     `iterator` needs `__next__` only; whatever else it has is reached through this object.
     """
 
-    def __init__(self, recorder: Recorder, iterator: Any) -> None:
-        self._recorder = recorder
+    def __init__(self, observer: LoopObserver, iterator: Any) -> None:
+        self._observer = observer
         self._iterator = iterator
 
     def __iter__(self) -> Fetched:
         return self
 
     def __next__(self) -> Any:
-        waiting, came = self._recorder.data_begins(), False
+        waiting, came = self._observer.data_begins(), False
         try:
             batch = next(self._iterator)
             came = True
             return batch
         finally:
             if waiting:
-                self._recorder.data_ends(came=came)
+                self._observer.data_ends(came=came)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # a copy asks before it has anything

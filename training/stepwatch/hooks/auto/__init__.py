@@ -1,4 +1,4 @@
-"""Finds steps, phases and collectives in a trainer that was never told about stepwatch.
+"""Finds steps, phases and collectives in a trainer that does not call stepwatch.
 
 `stepwatch run` puts `SITE_DIR` first on PYTHONPATH: every Python below it runs the `sitecustomize`
 in there, which waits for torch and then calls `begin_unasked`. The adapters in
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .observer import Recorder
-from .router import begin_unasked, follow
+from .following import begin_unasked, follow
+from .observer import LoopObserver
 
-__all__ = ["SITE_DIR", "Recorder", "begin_unasked", "follow"]
+__all__ = ["SITE_DIR", "LoopObserver", "begin_unasked", "follow"]
 
 SITE_DIR = Path(__file__).parent / "site"
 """Directory of the `sitecustomize` module."""

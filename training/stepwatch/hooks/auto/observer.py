@@ -1,6 +1,6 @@
-"""Turns what torch does, one event after the other, into the phases and steps of a Watch.
+"""Turns what torch does, one event after the other, into phases and steps.
 
-The order of events tells what no call says. From the moment a batch came, or a
+The order of events gives what no single call does. From the moment a batch came, or a
 DistributedDataParallel model was called, until backward begins, a rank is in forward. A batch that
 no backward followed was evaluated, if `eval()` was called, and is other work if not. The first
 optimizer seen ends the step.
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import AbstractContextManager
 from typing import Any
 
 from stepwatch.hooks.collectives.ddp import ReducerWait
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.numerics.deferred_scalars import Scalar
 from stepwatch.hooks.recorder.timeline import Timeline
-from stepwatch.hooks.watch import Watch
+from stepwatch.hooks.steps import Steps
 from stepwatch.signals.records import UNKNOWN_FLOAT, Phase
 
 _OTHER, _DATA, _FORWARD = int(Phase.OTHER), int(Phase.DATA), int(Phase.FORWARD)
@@ -24,17 +25,18 @@ _BACKWARD, _OPTIMIZER = int(Phase.BACKWARD), int(Phase.OPTIMIZER)
 _CHECKPOINT, _EVAL = int(Phase.CHECKPOINT), int(Phase.EVAL)
 
 
-class Recorder:
-    """Follows one training thread: the one that makes it.
+class LoopObserver:
+    """Follows the loop of one training thread: the one that makes it.
 
     `boundaries` says whether an optimizer's step ends the step; an adapter that knows the steps of
     its framework ends them itself with `end_step`.
     """
 
-    def __init__(self, watch: Watch, *, boundaries: bool = True) -> None:
-        self.watch = watch
-        self.guard = watch.guard
-        self.reducer = ReducerWait.of(watch)
+    def __init__(self, steps: Steps, *, boundaries: bool = True) -> None:
+        self.guard = steps.guard
+        self.reducer = ReducerWait.of(steps.instruments)
+        self._steps = steps
+        self._recorder = steps.recorder
         self._boundaries = boundaries
         self._thread = threading.get_ident()
         self._evaluating = False
@@ -48,11 +50,15 @@ class Recorder:
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
         self._tokens = 0
-        watch.begin()
+        self._recorder.begin()
 
     def timeline(self) -> Timeline | None:
         """The timeline if this is the training thread and something is recorded."""
-        return self.watch.timeline if threading.get_ident() == self._thread else None
+        return self._recorder.timeline if threading.get_ident() == self._thread else None
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Context manager around a phase that a framework names."""
+        return self._steps.phases.named(name)
 
     @guarded(fallback=False)
     def data_begins(self) -> bool:
@@ -88,7 +94,7 @@ class Recorder:
         """A DistributedDataParallel `module` is called with gradients."""
         timeline = self.timeline()
         if timeline is not None:
-            self.watch.digests.follow(module)
+            self._steps.instruments.digests.follow(module)
             if not self._in_optimizer:
                 self._open_forward(timeline)
 
@@ -171,17 +177,19 @@ class Recorder:
     def record(self, *, loss: Any = None, grad_norm: Any = None, tokens: int = 0) -> None:
         """Note numbers of the running step: floats or one-element tensors; `tokens` add up."""
         if self.timeline() is not None:
-            self._loss = self._loss if loss is None else self.watch.take(loss)
-            self._grad_norm = self._grad_norm if grad_norm is None else self.watch.take(grad_norm)
+            if loss is not None:
+                self._loss = self._steps.scalar(loss)
+            if grad_norm is not None:
+                self._grad_norm = self._steps.scalar(grad_norm)
             self._tokens += tokens
 
     @guarded()
     def end_step(self) -> None:
-        """The step ends, as a framework or the leading optimizer says."""
+        """The step ends, as a framework or the leading optimizer has it."""
         loss, grad_norm, tokens = self._loss, self._grad_norm, self._tokens
         self._loss = self._grad_norm = UNKNOWN_FLOAT
         self._tokens = 0
-        self.watch.end_step(tokens, loss, grad_norm, 0)
+        self._steps.end(tokens, loss, grad_norm, 0)
 
     def _open_forward(self, timeline: Timeline) -> None:
         if self._forward_from < 0:
@@ -211,7 +219,7 @@ class Recorder:
     def _leads(self, optimizer: Any) -> bool:
         """Whether `optimizer` is the one that ends steps: the first seen, while it steps on.
 
-        One that steps twice in the meantime takes over.
+        One that steps twice in the meantime takes its place.
         """
         leader = self._leader() if self._leader is not None else None
         if leader is not optimizer:

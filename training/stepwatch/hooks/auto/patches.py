@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepwatch.hooks.collectives.calls import calls
 from stepwatch.hooks.guard import guarded
 
-if TYPE_CHECKING:
-    from .router import Router
+from .router import Router
 
 
 def install(router: Router) -> None:
@@ -44,15 +43,15 @@ class Patches:
         router = self._router
 
         def begins(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            recorder = router.training()
-            if recorder is not None:
+            observer = router.training()
+            if observer is not None:
                 # args holds the optimizer itself, then what the caller gave.
                 closure = args[1] if len(args) > 1 else kwargs.get("closure")
-                recorder.optimizer_begins(optimizer, closure=closure is not None)
+                observer.optimizer_begins(optimizer, closure=closure is not None)
 
         def ends(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if router.recorder is not None:
-                router.recorder.optimizer_ends(optimizer)
+            if router.observer is not None:
+                router.observer.optimizer_ends(optimizer)
 
         module.register_optimizer_step_pre_hook(begins)
         module.register_optimizer_step_post_hook(ends)
@@ -66,13 +65,13 @@ class Patches:
 
         @functools.wraps(inner)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            recorder = None if compiling() else router.training()
-            if recorder is None or not recorder.backward_begins():
+            observer = None if compiling() else router.training()
+            if observer is None or not observer.backward_begins():
                 return inner(*args, **kwargs)
             try:
                 return inner(*args, **kwargs)
             finally:
-                recorder.backward_ends()
+                observer.backward_ends()
 
         torch.autograd.backward = backward
 
@@ -95,8 +94,8 @@ class Patches:
         # Not `eval`: models override it without calling it. Each submodule comes through here.
         @functools.wraps(inner)
         def train(model: Any, mode: bool = True) -> Any:
-            if not mode and router.recorder is not None:
-                router.recorder.evaluation_begins()
+            if not mode and router.observer is not None:
+                router.observer.evaluation_begins()
             return inner(model, mode)
 
         module.train = train
@@ -120,14 +119,14 @@ class Patches:
 
         @functools.wraps(inner)
         def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder = None
+            observer = None
             if not compiling() and torch.is_grad_enabled():
-                recorder = router.training()
-            if recorder is None:
+                observer = router.training()
+            if observer is None:
                 return inner(model, *args, **kwargs)
-            recorder.model_called(model)
+            observer.model_called(model)
             output = inner(model, *args, **kwargs)
-            recorder.reducer.expect(model, output)
+            observer.reducer.expect(model, output)
             return output
 
         parallel.forward = forward
@@ -138,8 +137,8 @@ def _timed_data(
 ) -> Callable[..., Any]:
     @functools.wraps(inner)
     def call(loader: Any) -> Any:
-        recorder = router.recorder
-        if recorder is None or not recorder.data_begins():
+        observer = router.observer
+        if observer is None or not observer.data_begins():
             return inner(loader)
         came = False
         try:
@@ -147,7 +146,7 @@ def _timed_data(
             came = brings_batch
             return result
         finally:
-            recorder.data_ends(came=came)
+            observer.data_ends(came=came)
 
     return call
 
@@ -155,12 +154,12 @@ def _timed_data(
 def _timed_save(router: Router, inner: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(inner)
     def save(*args: Any, **kwargs: Any) -> Any:
-        recorder = router.recorder
-        if recorder is None or not recorder.save_begins():
+        observer = router.observer
+        if observer is None or not observer.save_begins():
             return inner(*args, **kwargs)
         try:
             return inner(*args, **kwargs)
         finally:
-            recorder.save_ends()
+            observer.save_ends()
 
     return save

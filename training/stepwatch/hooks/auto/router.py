@@ -1,4 +1,4 @@
-"""Leads torch's events to the recorder of this process, which may not exist yet."""
+"""Leads torch's events to the observer of this process, which may not exist yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.identity import under_launcher
 from stepwatch.hooks.watch import Watch
 
-from .observer import Recorder
+from .observer import LoopObserver
 
 logger = logging.getLogger("stepwatch")
 
@@ -29,19 +29,20 @@ OTHER_RANKS = (
 
 
 class Router:
-    """One per process. `recorder` gets the events; None while nobody wants them."""
+    """One per process. `observer` gets the events; None while nothing is recorded."""
 
     def __init__(self) -> None:
         self.guard = Guard()
-        self.recorder: Recorder | None = None
+        self.observer: LoopObserver | None = None
+        self._watch: Watch | None = None
         self._owner = ""
         os.register_at_fork(after_in_child=self.stop)
 
-    def training(self) -> Recorder | None:
-        """The recorder; the first sign of training makes it where nobody asked for one."""
-        if self.recorder is None and self._owner:
+    def training(self) -> LoopObserver | None:
+        """The observer; the first sign of training makes it under `stepwatch run`."""
+        if self.observer is None and self._owner:
             self._make()
-        return self.recorder
+        return self.observer
 
     def wait_for_training(self, owner: str) -> None:
         """Make a Watch at the first sign of training and name this process in variable `owner`."""
@@ -49,20 +50,21 @@ class Router:
 
     def stop(self) -> None:
         """Record nothing from now on; also what a forked child does first."""
-        self.recorder = None
+        self.observer = self._watch = None
         self._owner = ""
 
-    def lead_to(self, watch: Watch, *, boundaries: bool = True) -> Recorder:
+    def lead_to(self, watch: Watch, *, boundaries: bool = True) -> LoopObserver:
         """Record what this thread does into `watch` from now on."""
         watch.attach()
-        self.recorder = Recorder(watch, boundaries=boundaries)
+        self._watch = watch
+        self.observer = LoopObserver(watch.steps, boundaries=boundaries)
         self._follow_calls(watch)
-        return self.recorder
+        return self.observer
 
     @guarded()
     def _follow_calls(self, watch: Watch) -> None:
         if has_distributed():
-            calls().follow(watch, every_wait=True)
+            calls().follow(watch.instruments, every_wait=True)
 
     @guarded()
     def _make(self) -> None:
@@ -81,32 +83,3 @@ def may_record(environ: Mapping[str, str]) -> bool:
         return False
     numbers = [environ[name] for name in OTHER_RANKS if name in environ]
     return under_launcher(environ) or all(number in ("", "0") for number in numbers)
-
-
-_router: Router | None = None
-
-
-def router() -> Router:
-    """The router of this process; the first call replaces what is watched in torch."""
-    global _router
-    if _router is None:
-        from .patches import install
-
-        _router = Router()
-        install(_router)
-    return _router
-
-
-def follow(watch: Watch, *, boundaries: bool = True) -> Recorder | None:
-    """Record what torch does into `watch`; call it in the training thread.
-
-    `boundaries`: an optimizer's step ends the step. None where `watch` is disabled.
-    """
-    if not watch.enabled:
-        return None
-    return router().lead_to(watch, boundaries=boundaries)
-
-
-def begin_unasked(owner: str) -> None:
-    """Watch this process once it trains; `owner` names a variable that tells its children."""
-    router().wait_for_training(owner)

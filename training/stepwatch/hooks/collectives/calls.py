@@ -8,19 +8,16 @@ comes. NCCL returns before the work is done: on CUDA the time spent here is that
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
 from stepwatch.signals.records import Op, Phase
 
 from .process_groups import REDUCTIONS, has_group_hooks, op_of
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
 
 _INPUTS = {
     "all_reduce": (0, "tensor"),
@@ -59,26 +56,26 @@ class Started(NamedTuple):
 
 
 class Calls:
-    """Times calls and waits for the Watch that it follows."""
+    """Times calls and waits for the instruments that it follows."""
 
     def __init__(self) -> None:
         self.guard = Guard()
-        self._watch: weakref.ref[Watch] | None = None
+        self._instruments: weakref.ref[Instruments] | None = None
         self._every_wait = False
         self._hooked = has_group_hooks()
         self._started: weakref.WeakKeyDictionary[Any, Started] = weakref.WeakKeyDictionary()
 
-    def follow(self, watch: Watch, *, every_wait: bool = False) -> None:
-        """Record the calls of this thread into `watch` from now on.
+    def follow(self, instruments: Instruments, *, every_wait: bool = False) -> None:
+        """Record the calls of this thread, which trains, from now on.
 
         `every_wait`: also waits for works that no call by name began. Without it, they are what the
         hooks of a pipeline or of FSDP2 time.
         """
-        known = self._watch() if self._watch is not None else None
-        self._every_wait = every_wait or (self._every_wait and known is watch)
-        self._watch = weakref.ref(watch)
-        watch.thread.ident = threading.get_ident()
-        self.guard = watch.guard
+        known = self._instruments() if self._instruments is not None else None
+        self._every_wait = every_wait or (self._every_wait and known is instruments)
+        self._instruments = weakref.ref(instruments)
+        instruments.recorder.adopt_thread()
+        self.guard = instruments.guard
 
     def install(self) -> None:
         """Replace the functions that this torch has."""
@@ -104,11 +101,12 @@ class Calls:
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            watch = None if compiling() else self._following()
-            timeline = None if watch is None else watch.timeline
-            if watch is None or timeline is None or not self._counts(timeline):
+            instruments = None if compiling() else self._following()
+            timeline = None if instruments is None else instruments.recorder.timeline
+            if instruments is None or timeline is None or not self._counts(timeline):
                 return function(*args, **kwargs)
-            started = self._describe(watch, name, op, args, kwargs, place) or Started(0, op, 0)
+            started = self._describe(instruments, name, op, args, kwargs, place)
+            started = started or Started(0, op, 0)
             if kwargs.get("async_op") is True:
                 work = function(*args, **kwargs)
                 self._remember(work, started)
@@ -117,7 +115,8 @@ class Calls:
             try:
                 return function(*args, **kwargs)
             finally:
-                if watch.timeline is timeline:  # else closed meanwhile, by a signal handler say
+                # It differs if a signal handler, say, has closed the Watch meanwhile.
+                if instruments.recorder.timeline is timeline:
                     timeline.leave_collective(*started, arrived)
 
         return call
@@ -129,11 +128,11 @@ class Calls:
 
         @functools.wraps(function)
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            watch = None if compiling() else self._following()
-            timeline = None if watch is None else watch.timeline
-            if watch is None or timeline is None or timeline.bucket == COLLECTIVE:
+            instruments = None if compiling() else self._following()
+            timeline = None if instruments is None else instruments.recorder.timeline
+            if instruments is None or timeline is None or timeline.bucket == COLLECTIVE:
                 return function(work, *args, **kwargs)
-            started = self._recall(watch, work)
+            started = self._recall(instruments, work)
             if started is None:
                 return function(work, *args, **kwargs)
             arrived = 0
@@ -144,21 +143,22 @@ class Calls:
             try:
                 return function(work, *args, **kwargs)
             finally:
-                if watch.timeline is timeline and self._hooked:
-                    timeline.leave()
-                elif watch.timeline is timeline:
-                    timeline.leave_collective(*started, arrived)
+                if instruments.recorder.timeline is timeline:
+                    if self._hooked:
+                        timeline.leave()
+                    else:
+                        timeline.leave_collective(*started, arrived)
 
         return wait
 
     @guarded()
-    def _following(self) -> Watch | None:
-        """The Watch, if this is the thread that it records."""
-        watch = self._watch() if self._watch is not None else None
-        return watch if watch is not None and watch.thread.is_current() else None
+    def _following(self) -> Instruments | None:
+        """The instruments, if this is the thread that trains."""
+        known = self._instruments() if self._instruments is not None else None
+        return known if known is not None and known.recorder.thread.is_current() else None
 
     def _counts(self, timeline: Timeline) -> bool:
-        """Whether a call counts by itself: not inside one that does, nor inside a whole save."""
+        """Whether a call counts by itself: not inside one that does, nor inside a checkpoint."""
         if timeline.bucket == Phase.CHECKPOINT:
             return self._every_wait
         return timeline.bucket != COLLECTIVE
@@ -166,7 +166,7 @@ class Calls:
     @guarded()
     def _describe(
         self,
-        watch: Watch,
+        instruments: Instruments,
         name: str,
         op: int,
         args: tuple[Any, ...],
@@ -178,10 +178,10 @@ class Calls:
         parts = value if isinstance(value, list | tuple) else (value,)
         tensors = [part for part in parts if hasattr(part, "nbytes")]
         group = next((one for one in (*args, kwargs.get("group")) if _is_group(one)), None)
-        if op in REDUCTIONS and not self._hooked:  # the hooks look as well
-            watch.numerics.look_at_reduction(tensors, name)
+        if op in REDUCTIONS and not self._hooked:  # the hooks check as well
+            instruments.numerics.check_reduction(tensors, name)
         nbytes = sum(tensor.nbytes for tensor in tensors)
-        return Started(watch.groups.number(group), op, nbytes)
+        return Started(instruments.groups.number(group), op, nbytes)
 
     @guarded()
     def _remember(self, work: Any, started: Started) -> None:
@@ -189,10 +189,10 @@ class Calls:
             self._started[work] = started
 
     @guarded()
-    def _recall(self, watch: Watch, work: Any) -> Started | None:
+    def _recall(self, instruments: Instruments, work: Any) -> Started | None:
         known = self._started.pop(work, None) if self._started else None
         if known is None and self._every_wait:
-            return Started(0 if self._hooked else watch.groups.number(None), int(Op.OTHER), 0)
+            return Started(0 if self._hooked else instruments.groups.number(None), int(Op.OTHER), 0)
         return known
 
 

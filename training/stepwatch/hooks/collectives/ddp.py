@@ -7,7 +7,7 @@ Between the two the rank waits. What overlaps with backward is not seen, and the
 all-reduce here.
 
 Before the reducer's callback `grad` is still what this rank alone computed: the reducer reduces
-copies. Only with `gradient_as_bucket_view` they are the same memory, and each gradient is looked at
+copies. Only with `gradient_as_bucket_view` they are the same memory, and each gradient is checked
 when it is ready.
 """
 
@@ -16,29 +16,27 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import NumericsSource, Op
 
 from .process_groups import has_group_hooks
 
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
-
 _ALL_REDUCE = int(Op.ALL_REDUCE)
 _INPUT = NumericsSource.COLLECTIVE_INPUT
 _NAME_END = 40
 
-_of_watch: weakref.WeakKeyDictionary[Any, ReducerWait] = weakref.WeakKeyDictionary()
+_of_instruments: weakref.WeakKeyDictionary[Any, ReducerWait] = weakref.WeakKeyDictionary()
 
 
-def watch_ddp(watch: Watch, module: Any) -> None:
+def watch_ddp(instruments: Instruments, module: Any) -> None:
     """Watch the reducer of `module` if it is DistributedDataParallel; others are left alone."""
     if not hasattr(module, "require_backward_grad_sync") or not hasattr(module, "reducer"):
         return
-    waits = ReducerWait.of(watch)
+    waits = ReducerWait.of(instruments)
     if waits.adopt(module):
         module.register_forward_hook(_Called(waits))
 
@@ -63,14 +61,15 @@ class _Called:
 
 
 class ReducerWait:
-    """Times the end of each backward that reduces gradients, and looks at what it reduces.
+    """Times the end of each backward that reduces gradients, and checks what it reduces.
 
     Where process-group hooks count the buckets (torch >= 2.14), only the time is taken here.
     """
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._watch = weakref.proxy(watch)
+    def __init__(self, instruments: Instruments) -> None:
+        self.guard = instruments.guard
+        self._recorder = instruments.recorder
+        self._instruments = weakref.proxy(instruments)  # the key under which this is found
         self._hooked = has_group_hooks()
         self._known: weakref.WeakKeyDictionary[Any, list[tuple[str, Any]]] = (
             weakref.WeakKeyDictionary()
@@ -80,11 +79,11 @@ class ReducerWait:
         self._arrived = -1
 
     @classmethod
-    def of(cls, watch: Watch) -> ReducerWait:
-        """The one of `watch`."""
-        known = _of_watch.get(watch)
+    def of(cls, instruments: Instruments) -> ReducerWait:
+        """The one that `instruments` has."""
+        known = _of_instruments.get(instruments)
         if known is None:
-            known = _of_watch[watch] = cls(watch)
+            known = _of_instruments[instruments] = cls(instruments)
         return known
 
     @guarded(fallback=False)
@@ -94,12 +93,12 @@ class ReducerWait:
             return False
         named = [(name, one) for name, one in module.module.named_parameters() if one.requires_grad]
         self._known[module] = named
-        self._watch.numerics.at_source = True
+        self._instruments.numerics.at_source = True
         if module.gradient_as_bucket_view:
             for name, parameter in named:
                 if parameter.device.type == "cpu":
-                    look = functools.partial(self._look_at_one, name)
-                    parameter.register_post_accumulate_grad_hook(look)
+                    check = functools.partial(self._check_one, name)
+                    parameter.register_post_accumulate_grad_hook(check)
         return True
 
     @guarded()
@@ -110,7 +109,7 @@ class ReducerWait:
 
         if not module.require_backward_grad_sync or not torch.is_grad_enabled():
             return
-        if not self._watch.thread.is_current():
+        if not self._recorder.thread.is_current():
             return
         self.adopt(module)
         self._queued = False
@@ -123,7 +122,7 @@ class ReducerWait:
 
     def _abandon(self) -> None:
         """Leave a wait whose end was never called because its backward failed."""
-        timeline = self._watch.timeline
+        timeline = self._recorder.timeline
         if self._arrived >= 0 and timeline is not None:
             timeline.step_outside(timeline.entered)
             timeline.leave()
@@ -133,7 +132,7 @@ class ReducerWait:
     @guarded()
     def _first_gradient(self, reference: weakref.ref[Any], _gradient: Any) -> None:
         module = reference()
-        if module is None or not self._watch.thread.is_current():
+        if module is None or not self._recorder.thread.is_current():
             return
         if all(module is not one for one in self._pending):
             self._pending.append(module)
@@ -144,17 +143,17 @@ class ReducerWait:
     @guarded()
     def _work_ends(self) -> None:
         self._queued = False
-        timeline = self._watch.timeline
+        timeline = self._recorder.timeline
         if timeline is None or not self._pending or self._arrived >= 0:
             return
         for module in self._pending:
             if not module.gradient_as_bucket_view:
-                self._look(self._known[module])
+                self._check(self._known[module])
         if self._hooked:
             timeline.enter(COLLECTIVE)
             self._arrived = 0
         else:
-            number = self._watch.groups.number(self._pending[0].process_group)
+            number = self._instruments.groups.number(self._pending[0].process_group)
             self._arrived = timeline.enter_collective(
                 number, _ALL_REDUCE, self._nbytes(self._pending)
             )
@@ -164,29 +163,29 @@ class ReducerWait:
     def _reduced(self) -> None:
         pending, self._pending = self._pending, []
         arrived, self._arrived = self._arrived, -1
-        timeline = self._watch.timeline
+        timeline = self._recorder.timeline
         if timeline is None or arrived < 0:
             return
         if not arrived:
             timeline.leave()
             return
-        number = self._watch.groups.number(pending[0].process_group)
+        number = self._instruments.groups.number(pending[0].process_group)
         timeline.leave_collective(number, _ALL_REDUCE, self._nbytes(pending), arrived)
 
     def _nbytes(self, modules: list[Any]) -> int:
         return sum(one.nbytes for module in modules for _, one in self._known[module])
 
-    def _look(self, named: list[tuple[str, Any]]) -> None:
+    def _check(self, named: list[tuple[str, Any]]) -> None:
         held = [(name, one.grad) for name, one in named if one.grad is not None]
-        names = [name for name, _ in held]  # alone: a look outlives the gradients
-        self._watch.numerics.look(
+        names = [name for name, _ in held]  # alone: a check outlives the gradients
+        self._instruments.numerics.check(
             [gradient for _, gradient in held], lambda index: _short(names[index]), _INPUT
         )
 
     @guarded()
-    def _look_at_one(self, name: str, parameter: Any) -> None:
-        if self._watch.timeline is not None and self._watch.thread.is_current():
-            self._watch.numerics.look((parameter.grad,), lambda _: _short(name), _INPUT)
+    def _check_one(self, name: str, parameter: Any) -> None:
+        if self._recorder.timeline is not None and self._recorder.thread.is_current():
+            self._instruments.numerics.check((parameter.grad,), lambda _: _short(name), _INPUT)
 
 
 def _short(name: str) -> str:

@@ -1,17 +1,15 @@
 """FSDP2's all-gathers and reduce-scatters, timed where FSDP2 issues them.
 
-What goes into a reduce-scatter is this rank's own gradient: it is looked at here, before those of
+What goes into a reduce-scatter is this rank's own gradient: it is checked here, before those of
 the others mix with it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
 
 
 class TimedCommunication:
@@ -19,13 +17,20 @@ class TimedCommunication:
 
     FSDP2 calls `allocate` for its buffers and the object itself for the collective. A call that
     returns a work handle runs asynchronously: only its enqueue time is exposed here. Without
-    `timed` a call's input is looked at and nothing else.
+    `timed` a call's input is checked and nothing else.
     """
 
     def __init__(
-        self, watch: Watch, inner: Any, op: Op, group: Any = None, *, timed: bool = True
+        self,
+        instruments: Instruments,
+        inner: Any,
+        op: Op,
+        group: Any = None,
+        *,
+        timed: bool = True,
     ) -> None:
-        self._watch = watch
+        self._recorder = instruments.recorder
+        self._instruments = instruments
         self._inner = inner
         self._op = int(op)
         self._reduces = op is Op.REDUCE_SCATTER
@@ -40,25 +45,26 @@ class TimedCommunication:
         self, output_tensor: Any, input_tensor: Any, group: Any, *args: Any, **kwargs: Any
     ) -> Any:
         """Run the collective; time blocked in it is taken off the phase around it."""
-        timeline = self._watch.timeline if self._watch.thread.is_current() else None
+        recorder = self._recorder
+        timeline = recorder.timeline if recorder.thread.is_current() else None
         if timeline is not None and self._reduces:
             source = NumericsSource.COLLECTIVE_INPUT
-            self._watch.numerics.look((input_tensor,), self._name_of, source)
+            self._instruments.numerics.check((input_tensor,), self._name_of, source)
         if timeline is None or not self._timed:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
-        number = self._watch.groups.number(group)
+        number = self._instruments.groups.number(group)
         arrived = timeline.enter_collective(number, self._op, input_tensor.nbytes)
         try:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
         finally:
-            if self._watch.timeline is not None:  # closed meanwhile, by a signal handler say
+            if recorder.timeline is not None:  # else closed meanwhile, by a signal handler say
                 timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
 
     def _name_of(self, _index: int) -> str:
         return str(getattr(self._parameters, "_module_fqn", None) or "root module")
 
 
-def watch_fsdp2(watch: Watch, module: Any, *, hooked: bool) -> None:
+def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
     """Time the collectives of `module` if FSDP2 manages it; other modules are left alone.
 
     `hooked` says that process-group hooks see them too, all but the end of reduce-scatters on the
@@ -66,15 +72,15 @@ def watch_fsdp2(watch: Watch, module: Any, *, hooked: bool) -> None:
     """
     if not hasattr(module, "set_custom_all_gather"):
         return
-    watch.numerics.at_source = True
+    instruments.numerics.at_source = True
     for group in _parameter_groups(module):
         if isinstance(group._reduce_scatter_comm, TimedCommunication):
             continue
         if not hooked:
-            gather = TimedCommunication(watch, group._all_gather_comm, Op.ALL_GATHER)
+            gather = TimedCommunication(instruments, group._all_gather_comm, Op.ALL_GATHER)
             group._all_gather_comm = gather
         group._reduce_scatter_comm = TimedCommunication(
-            watch,
+            instruments,
             group._reduce_scatter_comm,
             Op.REDUCE_SCATTER,
             group,

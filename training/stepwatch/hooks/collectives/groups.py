@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Kind, text_bytes
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
 
 
 def group_number(ranks: list[int]) -> int:
@@ -29,9 +26,9 @@ def describe(ranks: list[int]) -> str:
 class GroupNumbers:
     """Remembers each group's number and writes one GROUP record when it is first seen."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._watch = watch
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
+        self._recorder = recorder
         self._numbers: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
 
@@ -42,7 +39,7 @@ class GroupNumbers:
 
     @guarded(fallback=0)
     def _introduce(self, group: Any) -> int:
-        ring = self._watch.ring
+        ring = self._recorder.ring
         if ring is None:
             return 0
         ranks = _ranks(group, ring.identity.world)
@@ -54,8 +51,8 @@ class GroupNumbers:
         self._numbers[key] = number
         index = ranks.index(ring.identity.rank) if ring.identity.rank in ranks else 0
         text = text_bytes(describe(ranks), 48)
-        step = self._watch.step_number
-        ring.write(Kind.GROUP, step, time.monotonic_ns(), number, len(ranks), index, text)
+        step, now = self._recorder.step_number, self._recorder.clock()
+        ring.write(Kind.GROUP, step, now, number, len(ranks), index, text)
         return number
 
 

@@ -7,7 +7,7 @@ thread; it only marks the live line and appends to a queue that the training thr
 callback may come after the thread that waited for the future went on: at the end of a step, futures
 are asked too, lest a call count in the next step.
 
-A work without a future tells no end at all (Gloo's reduce-scatter does not even say when asked):
+The end of a work without a future is unknown (Gloo's reduce-scatter does not even answer a query):
 such an operation is counted, and its time stays with the phase around it, unless the hooks time the
 call itself, as they do for FSDP2 on the CPU.
 """
@@ -19,15 +19,12 @@ import itertools
 import time
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stepwatch.hooks.guard import guarded
-from stepwatch.hooks.recorder.timeline import COLLECTIVE
+from stepwatch.hooks.instruments import Instruments
+from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
 from stepwatch.signals.records import Op
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.recorder.timeline import Timeline
-    from stepwatch.hooks.watch import Watch
 
 _HOOK_IDS = itertools.count(7_301)
 _MATCHES = (
@@ -87,22 +84,24 @@ def op_of(name: Any) -> Op:
     return next((op for part, op in _MATCHES if part in lowered), Op.OTHER)
 
 
-def watch_process_groups(watch: Watch) -> None:
+def watch_process_groups(instruments: Instruments) -> None:
     """Hook every group there is, and look for new ones at each step: they inherit no hooks."""
-    if watch.settle is not None:  # attached before; a second pair of hooks would count twice
-        watch.settle()
+    recorder = instruments.recorder
+    if recorder.drain_completions is not None:  # attached: a second pair of hooks would count twice
+        recorder.drain_completions()
         return
-    hooks = GroupHooks(watch)
+    hooks = GroupHooks(instruments)
     hooks.adopt_groups()
-    watch.settle = hooks.settle
+    recorder.drain_completions = hooks.drain_completions
 
 
 class GroupHooks:
     """The hooks of all groups of this rank and the operations in flight."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._watch = watch
+    def __init__(self, instruments: Instruments) -> None:
+        self.guard = instruments.guard
+        self._recorder = instruments.recorder
+        self._instruments = instruments
         self._hooked: weakref.WeakSet[Any] = weakref.WeakSet()
         self._started: dict[tuple[int, int], Call] = {}
         self._flying: dict[int, tuple[Call, Any]] = {}
@@ -118,18 +117,18 @@ class GroupHooks:
             if group in self._hooked:
                 continue
             self._hooked.add(group)
-            number = self._watch.groups.number(group)
+            number = self._instruments.groups.number(group)
             hook_id = next(_HOOK_IDS)
             # torch passes what a hook raises on to the trainer: both are guarded.
             group.register_pre_hook(hook_id, functools.partial(self._began, number))
             group.register_post_hook(hook_id, functools.partial(self._enqueued, number))
 
     @guarded()
-    def settle(self) -> None:
+    def drain_completions(self) -> None:
         """Book what has ended since the last call; adopt groups created meanwhile."""
         import torch.distributed as dist
 
-        timeline = self._watch.timeline
+        timeline = self._recorder.timeline
         if timeline is None:
             return
         if len(dist.distributed_c10d._world.pg_map) != len(self._hooked):
@@ -149,15 +148,15 @@ class GroupHooks:
 
     @guarded()
     def _began(self, number: int, arguments: Any) -> None:
-        timeline = self._watch.timeline
-        if timeline is None or not self._watch.thread.is_current():
+        timeline = self._recorder.timeline
+        if timeline is None or not self._recorder.thread.is_current():
             return
         if timeline.bucket == COLLECTIVE:  # the call around it is timed
             return
         op = int(op_of(arguments.name))
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
         if op in REDUCTIONS:
-            self._watch.numerics.look_at_reduction(arguments.input_tensors, Op(op).name.lower())
+            self._instruments.numerics.check_reduction(arguments.input_tensors, Op(op).name.lower())
         arrived = timeline.arrive(number, op, nbytes)
         blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
         # Operations are numbered per group: the number alone would mix two groups up.
@@ -168,7 +167,7 @@ class GroupHooks:
     @guarded()
     def _enqueued(self, number: int, arguments: Any) -> None:
         call = self._started.pop((number, arguments.op_id), None)
-        timeline = self._watch.timeline
+        timeline = self._recorder.timeline
         if call is None or timeline is None or arguments.work is None:
             return
         try:
@@ -181,8 +180,8 @@ class GroupHooks:
 
     @guarded()
     def _finished(self, timeline: Timeline, call: Call) -> None:
-        if self._flying.pop(call.entered, None) is None:  # seen by the other thread
+        if self._flying.pop(call.entered, None) is None:  # the other thread came first
             return
         self._ended.append((call, time.monotonic_ns()))
-        if self._watch.timeline is timeline:
+        if self._recorder.timeline is timeline:
             timeline.step_outside(call.entered)

@@ -17,19 +17,19 @@ import operator
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from stepwatch.hooks.collectives.groups import GroupNumbers
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Kind, NumericsSource
 
 from .deferred_scalars import DeviceTensor
 
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
-
 EVERY = 8
 """Steps from one part to the next: two records each, within the budget of 200 B per rank-step."""
-LOOKS = 2
+REPEATS = 2
+"""Steps in a row that digest the same part: the second confirms what the first found."""
 LEAST_PART_BYTES, MOST_PART_BYTES = 4 << 20, 64 << 20
 """What one digest reads at least and at most; between them a 64th of the parameters."""
 PARTS = 64
@@ -69,9 +69,10 @@ class _Taken(NamedTuple):
 class Digests:
     """Digests the parameters of models, a part at a time."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._watch = watch
+    def __init__(self, recorder: Recorder, groups: GroupNumbers) -> None:
+        self.guard = recorder.guard
+        self._ring = recorder.ring
+        self._groups = groups
         self._models: list[weakref.ref[Any]] = []
         self._shared: list[_Shared] | None = None
         self._taken: deque[_Taken] = deque()
@@ -88,7 +89,7 @@ class Digests:
         """Digest this step's part if it has one, and write what has come from devices."""
         while self._taken and (self._taken[0].digest.ready() or len(self._taken) > HELD_DIGESTS):
             self._write_taken(self._taken.popleft(), now_ns)
-        if (step + 1) % EVERY < LOOKS and step >= EVERY - 1 and self._models:
+        if (step + 1) % EVERY < REPEATS and step >= EVERY - 1 and self._models:
             self._digest(step, now_ns)
 
     def _digest(self, step: int, now_ns: int) -> None:
@@ -108,9 +109,9 @@ class Digests:
             self._write(taken.step, now_ns, taken.group, taken.part, value)
 
     def _write(self, step: int, now_ns: int, group: int, part: int, digest: int) -> None:
-        if self._watch.ring is not None:
+        if self._ring is not None:
             source = int(NumericsSource.PARAMETERS)
-            self._watch.ring.write(
+            self._ring.write(
                 Kind.NUMERICS, step, now_ns, source, 0, digest & _MASK, group, part, b""
             )
 
@@ -123,7 +124,7 @@ class Digests:
                 for parameter, group in _replicated(module):
                     if id(parameter) not in seen and _flat(parameter) is not None:
                         seen.add(id(parameter))
-                        found.setdefault(self._watch.groups.number(group), []).append(parameter)
+                        found.setdefault(self._groups.number(group), []).append(parameter)
         for number, parameters in sorted(found.items()):
             sizes = [(_local(one).numel(), _local(one).element_size()) for one in parameters]
             parts = cut(sizes)

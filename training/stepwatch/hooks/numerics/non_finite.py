@@ -1,8 +1,8 @@
-"""Values that are not finite, seen in the rank that made them before a reduction spreads them.
+"""Values that are not finite, found in the rank that made them before a reduction spreads them.
 
-Host memory is read on the spot: a sum that is finite needs no further look. On a device the largest
-magnitude of each tensor is enqueued on the current stream and read late. Every step is looked at,
-because afterwards every rank holds NaN and only the first step tells who began.
+Host memory is read on the spot: a sum that is finite needs no closer check. On a device the largest
+magnitude of each tensor is enqueued on the current stream and read late. Every step is checked,
+because afterwards every rank holds NaN and only the first step shows which rank began.
 """
 
 from __future__ import annotations
@@ -10,21 +10,19 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, text_bytes
 
 from .deferred_scalars import DeviceTensor
 from .loss_scalers import LossScalers
 
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
-
 LEAST_ELEMENTS = 256
 """An own reduction of fewer elements carries losses and norms, which are mixed already."""
-HELD_LOOKS = 4096
-"""Looks on their way from a device; beyond it the oldest are given up, also where no step ends."""
+HELD_CHECKS = 4096
+"""Checks on their way from a device; beyond it the oldest are given up, also where no step ends."""
 WRITTEN_IN_A_ROW, THEN_EVERY = 64, 16
 """Bad steps in a row that are written one by one, and how few of those that follow."""
 _TEXT_BYTES = 40
@@ -39,7 +37,7 @@ class Bad(NamedTuple):
     name: str
 
 
-class _Look(NamedTuple):
+class _Check(NamedTuple):
     step: int
     source: int
     magnitudes: DeviceTensor
@@ -50,23 +48,23 @@ class _Look(NamedTuple):
 class Numerics:
     """What this rank holds that is not finite, by step and source."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
         self.at_source = False
-        """Gradients are looked at where they are made: own reductions hold mixed ones."""
-        self._watch = watch
-        self._looks: deque[_Look] = deque(maxlen=HELD_LOOKS)
+        """Gradients are checked where they are made: own reductions hold mixed ones."""
+        self._recorder = recorder
+        self._checks: deque[_Check] = deque(maxlen=HELD_CHECKS)
         self._bad: dict[tuple[int, int], Bad] = {}
         self._known: set[NumericsSource] = set()
         self.knows_loss = False
         """Whether a finite loss was recorded: only then is one that is not finite news."""
-        self._scalers = LossScalers(watch.guard)
+        self._scalers = LossScalers(recorder.guard)
         self._bad_steps = 0
         self._last_bad = -1
 
     @guarded()
-    def look(self, tensors: Sequence[Any], name_of: NameOf, source: NumericsSource) -> None:
-        """Look at tensors of this rank alone; `name_of` names the one at an index.
+    def check(self, tensors: Sequence[Any], name_of: NameOf, source: NumericsSource) -> None:
+        """Check tensors of this rank alone; `name_of` names the one at an index.
 
         `name_of` is kept until a device has answered: it must hold no tensor.
         """
@@ -81,15 +79,15 @@ class Numerics:
             elif device.type == "cpu" and not math.isfinite(sum(map(_sum, wanted.values()))):
                 self._confirm(wanted, name_of, source)
 
-    def look_at_reduction(self, tensors: Sequence[Any], name: str) -> None:
-        """Look at what an own reduction of the trainer takes in, unless it is mixed already."""
+    def check_reduction(self, tensors: Sequence[Any], name: str) -> None:
+        """Check what an own reduction of the trainer takes in, unless it is mixed already."""
         if not self.at_source and sum(one.numel() for one in tensors) >= LEAST_ELEMENTS:
-            self.look(tensors, lambda _: name, NumericsSource.COLLECTIVE_INPUT)
+            self.check(tensors, lambda _: name, NumericsSource.COLLECTIVE_INPUT)
 
     def note(self, step: int, source: NumericsSource, value: float) -> None:
         """A number that was recorded for `step`.
 
-        One that never was finite is how some trainers say that they do not know it.
+        Some trainers record a number that is never finite for one that they do not know.
         """
         if math.isfinite(value):
             self._known.add(source)
@@ -100,13 +98,13 @@ class Numerics:
     @property
     def pending(self) -> bool:
         """Whether something waits to be read or written."""
-        return bool(self._bad or self._looks)
+        return bool(self._bad or self._checks)
 
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
         """Read what has come from devices and write what was found in `step` or before it."""
-        while self._looks and self._looks[0].magnitudes.ready():
-            self._read(self._looks.popleft())
+        while self._checks and self._checks[0].magnitudes.ready():
+            self._read(self._checks.popleft())
         if self._bad:
             self._write(step, now_ns)
 
@@ -117,20 +115,20 @@ class Numerics:
             return
         norms = torch._foreach_norm(list(wanted.values()), math.inf)
         magnitudes = DeviceTensor(torch.stack(norms).float())
-        step = self._watch.step_number
-        self._looks.append(_Look(step, int(source), magnitudes, tuple(wanted), name_of))
+        step = self._recorder.step_number
+        self._checks.append(_Check(step, int(source), magnitudes, tuple(wanted), name_of))
 
     def _confirm(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
-        """A sum may overflow where every value is finite: look at each value."""
+        """A sum may overflow where every value is finite: check each value."""
         bad = [index for index, one in wanted.items() if not bool(one.isfinite().all())]
         if bad:
-            self._add(self._watch.step_number, source, len(bad), name_of(bad[0]))
+            self._add(self._recorder.step_number, source, len(bad), name_of(bad[0]))
 
-    def _read(self, look: _Look) -> None:
-        values = zip(look.indices, look.magnitudes.host().tolist(), strict=True)
+    def _read(self, check: _Check) -> None:
+        values = zip(check.indices, check.magnitudes.host().tolist(), strict=True)
         bad = [index for index, value in values if not math.isfinite(value)]
         if bad:
-            self._add(look.step, look.source, len(bad), look.name_of(bad[0]))
+            self._add(check.step, check.source, len(bad), check.name_of(bad[0]))
 
     def _add(self, step: int, source: int, count: int, name: str) -> None:
         known = self._bad.get((step, int(source)))
@@ -141,7 +139,7 @@ class Numerics:
     def _write(self, step: int, now_ns: int) -> None:
         self._bad_steps = self._bad_steps + 1 if self._last_bad >= step - 1 else 1
         self._last_bad = step
-        ring = self._watch.ring
+        ring = self._recorder.ring
         few = self._bad_steps > WRITTEN_IN_A_ROW and self._bad_steps % THEN_EVERY
         if ring is not None and not few:
             gradients = any(source != NumericsSource.LOSS for _, source in self._bad)
@@ -154,7 +152,7 @@ class Numerics:
 
 
 def _plain(tensor: Any) -> Any:
-    """The values that this rank holds of `tensor`; None where they cannot be told apart."""
+    """The values that this rank holds of `tensor`; None where it is unknown which those are."""
     import torch
 
     local = getattr(tensor, "_local_tensor", tensor).detach()  # a DTensor would reduce over ranks

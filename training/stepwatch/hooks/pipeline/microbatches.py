@@ -7,13 +7,11 @@ chunks, the steps of the longer period are steps of the shorter one, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Kind, Phase
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
 
 EARLY = 8
 """The first sample is this many steps after the first step, which compiles and allocates."""
@@ -21,7 +19,7 @@ LEAST_PERIOD = 64
 STEPS_PER_ROW = 16
 """Least steps for each record of a sample: 10 to 25 B a record at rest make 1 or 2 B a step."""
 MOST_ROWS = 1024
-"""A quarter of the ring. A step with more is not sampled whole, and told as unknown."""
+"""A quarter of the ring. A step with more is not sampled whole, and counts as unknown."""
 _MICROBATCH = int(Kind.MICROBATCH)
 _MOST_NUMBER = 0xFFFF
 
@@ -40,9 +38,9 @@ _CALL = Work(0, int(Phase.OTHER), 0)
 class MicrobatchSamples:
     """Decides which steps are sampled and writes their MICROBATCH records."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._watch = watch
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
+        self._ring = recorder.ring
         self.due = -1
         """Step of the next sample, or of the one being taken; below 0 before the first step."""
         self.taking = False
@@ -85,7 +83,7 @@ class MicrobatchSamples:
     def _write(
         self, work: Work, microbatch: int, began_ns: int, ended_ns: int, blocked_ns: int
     ) -> None:
-        index, ring = self._rows, self._watch.ring
+        index, ring = self._rows, self._ring
         self._rows += 1
         if index < MOST_ROWS and ring is not None:
             body = (index, work.stage, microbatch, work.phase, work.weight_only)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.records import Phase
 
 from .microbatches import Work
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
 
 _WEIGHT_ONLY = "backward_weight_one_chunk"
 _STAGE_WORK = {
@@ -22,7 +20,7 @@ _STAGE_WORK = {
 }
 
 
-def watch_schedule(watch: Watch, schedule: Any) -> None:
+def watch_schedule(instruments: Instruments, schedule: Any) -> None:
     """Wrap `schedule.step` and the work of each of its stages.
 
     Inside `step`, whatever is not a stage's forward or backward is waiting for neighbours.
@@ -36,18 +34,20 @@ def watch_schedule(watch: Watch, schedule: Any) -> None:
             method = getattr(stage, name, None)
             if method is not None and not hasattr(method, "stepwatch_wrapped"):
                 work = Work(int(stage.stage_index), int(phase), int(name == _WEIGHT_ONLY))
-                setattr(stage, name, _timed_chunk(watch, method, work))
+                setattr(stage, name, _timed_chunk(instruments, method, work))
     if not hasattr(schedule.step, "stepwatch_wrapped"):
-        schedule.step = _timed_schedule(watch, schedule)
+        schedule.step = _timed_schedule(instruments, schedule)
 
 
-def _timed_chunk(watch: Watch, method: Callable[..., Any], work: Work) -> Callable[..., Any]:
+def _timed_chunk(
+    instruments: Instruments, method: Callable[..., Any], work: Work
+) -> Callable[..., Any]:
     counts = work.phase == Phase.FORWARD
-    bucket, samples = work.phase, watch.microbatches
+    bucket, samples, recorder = work.phase, instruments.microbatches, instruments.recorder
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        timeline = watch.timeline
+        timeline = recorder.timeline
         if timeline is None:
             return method(*args, **kwargs)
         chunk = args[0] if args and isinstance(args[0], int) else timeline.microbatches
@@ -58,7 +58,7 @@ def _timed_chunk(watch: Watch, method: Callable[..., Any], work: Work) -> Callab
         try:
             return method(*args, **kwargs)
         finally:
-            if watch.timeline is not None:  # closed meanwhile, by a signal handler say
+            if recorder.timeline is not None:  # closed meanwhile, by a signal handler say
                 ended = timeline.leave()
                 if taking:
                     blocked = timeline.totals[COLLECTIVE] - blocked
@@ -68,12 +68,13 @@ def _timed_chunk(watch: Watch, method: Callable[..., Any], work: Work) -> Callab
     return call
 
 
-def _timed_schedule(watch: Watch, schedule: Any) -> Callable[..., Any]:
-    method, samples = schedule.step, watch.microbatches
+def _timed_schedule(instruments: Instruments, schedule: Any) -> Callable[..., Any]:
+    method = schedule.step
+    samples, recorder = instruments.microbatches, instruments.recorder
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        timeline = watch.timeline
+        timeline = recorder.timeline
         if timeline is None:
             return method(*args, **kwargs)
         if timeline.step >= samples.due:
@@ -84,7 +85,7 @@ def _timed_schedule(watch: Watch, schedule: Any) -> Callable[..., Any]:
         try:
             return method(*args, **kwargs)
         finally:
-            if watch.timeline is not None:
+            if recorder.timeline is not None:
                 ended = timeline.leave()
                 if samples.taking:
                     samples.call_ends(began, ended)

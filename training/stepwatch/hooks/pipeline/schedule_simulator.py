@@ -1,4 +1,4 @@
-"""The bubble that a pipeline schedule cannot avoid, played through from the schedule's own order.
+"""The bubble that a pipeline schedule cannot avoid, simulated from the schedule's own order.
 
 Forward, input gradient and weight gradient take one unit each, a full backward two, and sending
 takes nothing. What is then still idle is the schedule's, not the machine's.
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 _UNITS = {"F": 1, "B": 2, "I": 1, "W": 1}
 MAX_WORK = 1 << 16
-"""Pieces of a schedule that are played through; a larger one would hold up the trainer's start."""
+"""Pieces of a schedule that are simulated; a larger one would hold up the trainer's start."""
 
 
 class Work(NamedTuple):
@@ -75,8 +75,8 @@ def _flattened(actions: Iterable[Any]) -> list[Work]:
 def _renumbered(row: list[Work]) -> list[Work]:
     """The same list with forwards counted from 0 on every stage.
 
-    torch 2.13 numbers the forwards of 1F1B's last stage from 1 in the order it tells (not in the
-    one it runs): `Schedule1F1B._get_pipeline_order`.
+    torch 2.13 numbers the forwards of 1F1B's last stage from 1 in the order that it
+    publishes (not in the one that it runs): `Schedule1F1B._get_pipeline_order`.
     """
     first: dict[int, int] = {}
     for work in row:
@@ -89,7 +89,7 @@ def _renumbered(row: list[Work]) -> list[Work]:
 
 
 def schedule_bubble(schedule: Any) -> float | None:
-    """Bubble of a torch pipeline schedule; None where it tells no order, or too long a one.
+    """Bubble of a torch pipeline schedule; None where it has no order, or too long a one.
 
     Raises:
         ValueError: the order never ends.
@@ -103,7 +103,7 @@ def schedule_bubble(schedule: Any) -> float | None:
 
 
 def schedule_name(schedule: Any) -> str:
-    """Class, stages and microbatches of a torch pipeline schedule, as far as it tells them."""
+    """Class, stages and microbatches of a torch pipeline schedule, as far as it has them."""
     counts = [
         f"{number} {what}"
         for what, name in (("stages", "_num_stages"), ("microbatches", "_n_microbatches"))

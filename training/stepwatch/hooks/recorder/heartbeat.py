@@ -5,36 +5,33 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING
 
-from stepwatch.hooks.guard import guarded
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.signals.blackbox import RingWriter
 
 HEARTBEAT_SECONDS = 0.5
 
 
 class Heartbeat:
-    """Stores the moment in the ring of `watch` while that is there and open."""
+    """Stores the moment in `ring` until the ring is closed or gone."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._watch = weakref.ref(watch)
+    def __init__(self, ring: RingWriter, guard: Guard) -> None:
+        self.guard = guard
+        self._ring = weakref.ref(ring)
 
     @guarded()
     def start(self) -> None:
-        """Start the thread; it ends with the Watch."""
+        """Start the thread; it ends with the ring."""
         threading.Thread(target=self._beat, name="stepwatch-heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
         while True:
-            watch = self._watch()
-            if watch is None or watch.closed or watch.ring is None:
+            ring = self._ring()
+            if ring is None:
                 return
             try:
-                watch.ring.set_heartbeat(time.monotonic_ns())
-            except ValueError:  # closed between the check and the store
+                ring.set_heartbeat(time.monotonic_ns())
+            except ValueError:  # the ring is closed: its memory is released
                 return
-            del watch
+            del ring
             time.sleep(HEARTBEAT_SECONDS)

@@ -12,12 +12,10 @@ import os
 import sys
 from collections.abc import MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stepwatch.hooks.guard import guarded
-
-if TYPE_CHECKING:
-    from stepwatch.hooks.watch import Watch
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.signals.blackbox import RingWriter
 
 PATH_LIMIT = 107
 """Bytes of a unix socket's path without its final zero (unix(7))."""
@@ -50,19 +48,19 @@ def enable_flight_recorder(environ: MutableMapping[str, str]) -> bool:
 class WorkerServer:
     """Starts the server of one rank at the first moment at which torch is there."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.guard = watch.guard
-        self._ring = watch.ring
-        self._settled = False
+    def __init__(self, ring: RingWriter | None, guard: Guard) -> None:
+        self.guard = guard
+        self._ring = ring
+        self._tried = False
 
     @guarded()
     def start(self) -> None:
         """Start unless it was tried before or the trainer has not imported torch yet."""
-        if self._settled or self._ring is None or not self._ring.identity.worker_socket:
+        if self._tried or self._ring is None or not self._ring.identity.worker_socket:
             return
         if not hasattr(sys.modules.get("torch"), "distributed"):
             return
-        self._settled = True
+        self._tried = True
         try:
             from torch._C._distributed_c10d import _WorkerServer
         except ImportError:  # a torch without distributed, or one without the server
@@ -78,7 +76,7 @@ class WorkerServer:
     @guarded()
     def close(self) -> None:
         """Take the name away; the thread waits for nobody and ends with the process."""
-        if self._settled and self._ring is not None:
+        if self._tried and self._ring is not None:
             Path(self._ring.identity.worker_socket).unlink(missing_ok=True)
 
 

@@ -1,0 +1,127 @@
+"""The hooks import one way: a part can be read without what is built on it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOOKS = "stepwatch.hooks"
+
+
+def modules() -> dict[str, Path]:
+    """Every module below `stepwatch`, by its dotted name."""
+    found = {}
+    for path in sorted(ROOT.glob("*/stepwatch/**/*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts[1:]
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(name: str, path: Path) -> Iterator[str]:
+    """Names that a module imports anywhere: at its top, in functions, for the type checker."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                yield f"{source}.{alias.name}"
+
+
+def import_graph(known: dict[str, Path]) -> dict[str, set[str]]:
+    """For each module the modules that it imports; `from a import b` is `a.b` if that is one."""
+    graph: dict[str, set[str]] = {}
+    for name, path in known.items():
+        targets = (
+            full if full in known else full.rpartition(".")[0] for full in imported(name, path)
+        )
+        graph[name] = {target for target in targets if target in known}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Sets of modules that import each other, each set once: Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for target in sorted(graph[name]):
+            if target not in order:
+                visit(target)
+                low[name] = min(low[name], low[target])
+            elif target in stack:
+                low[name] = min(low[name], order[target])
+        if low[name] == order[name]:
+            at = stack.index(name)
+            circle = stack[at:]
+            del stack[at:]
+            if len(circle) > 1 or name in graph[name]:
+                found.append(sorted(circle))
+
+    for name in graph:
+        if name not in order:
+            visit(name)
+    return found
+
+
+GRAPH = import_graph(modules())
+
+
+def test_a_circle_is_found_through_any_kind_of_import(tmp_path: Path) -> None:
+    texts = {
+        "a.__init__": "from .b import thing",
+        "a.b": "def f():\n    from . import c",
+        "a.c": "if TYPE_CHECKING:\n    import a.d",
+        "a.d": "from a.b import other\nimport sys",
+        "a.e": "from .d import more",
+    }
+    known = {}
+    for name, text in texts.items():
+        path = tmp_path / (name.replace(".", "/") + ".py")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        known[name.removesuffix(".__init__")] = path
+    assert circles(import_graph(known)) == [["a.b", "a.c", "a.d"]]
+
+
+@pytest.mark.parametrize("part", ["stepwatch.hooks", "stepwatch.faults", "stepwatch.signals"])
+def test_no_modules_import_each_other(part: str) -> None:
+    inside = {
+        name: {target for target in targets if target.startswith(part)}
+        for name, targets in GRAPH.items()
+        if name.startswith(part)
+    }
+    assert inside
+    assert circles(inside) == []
+
+
+def test_only_what_wraps_a_whole_framework_holds_a_watch() -> None:
+    holders = {
+        name
+        for name, targets in GRAPH.items()
+        if name.startswith(HOOKS) and targets & {HOOKS, f"{HOOKS}.watch"}
+    }
+    above = {HOOKS, f"{HOOKS}.auto.router", f"{HOOKS}.auto.following"}
+    assert {name for name in holders if not name.startswith(f"{HOOKS}.adapters.")} == above
+
+
+def test_the_recorder_knows_no_part_that_records() -> None:
+    below = {HOOKS + ".recorder", HOOKS + ".guard", "stepwatch.signals"}
+    seen: set[str] = set()
+    waiting = [f"{HOOKS}.recorder.recorder"]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            waiting.extend(GRAPH[name])
+    assert {name for name in seen if not name.startswith(tuple(below))} == set()

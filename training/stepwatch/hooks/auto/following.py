@@ -1,0 +1,35 @@
+"""The router of this process, and the two ways to start recording through it."""
+
+from __future__ import annotations
+
+from stepwatch.hooks.watch import Watch
+
+from .observer import LoopObserver
+from .patches import install
+from .router import Router
+
+_router: Router | None = None
+
+
+def router() -> Router:
+    """The router of this process; the first call replaces what is watched in torch."""
+    global _router
+    if _router is None:
+        _router = Router()
+        install(_router)
+    return _router
+
+
+def follow(watch: Watch, *, boundaries: bool = True) -> LoopObserver | None:
+    """Record what torch does into `watch`; call it in the training thread.
+
+    `boundaries`: an optimizer's step ends the step. None where `watch` is disabled.
+    """
+    if not watch.enabled:
+        return None
+    return router().lead_to(watch, boundaries=boundaries)
+
+
+def begin_unasked(owner: str) -> None:
+    """Watch this process once it trains; `owner` names a variable that tells its children."""
+    router().wait_for_training(owner)

@@ -1,0 +1,23 @@
+"""The parts of one rank's hooks that write records of their own."""
+
+from __future__ import annotations
+
+from .collectives.groups import GroupNumbers
+from .device_memory import DeviceMemory
+from .numerics.digests import Digests
+from .numerics.non_finite import Numerics
+from .pipeline.microbatches import MicrobatchSamples
+from .recorder.recorder import Recorder
+
+
+class Instruments:
+    """What hooks on collectives, models and schedules need: a recorder and what writes to it."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.guard = recorder.guard
+        self.groups = GroupNumbers(recorder)
+        self.numerics = Numerics(recorder)
+        self.digests = Digests(recorder, self.groups)
+        self.memory = DeviceMemory(recorder)
+        self.microbatches = MicrobatchSamples(recorder)

@@ -1,0 +1,33 @@
+"""The phases that a trainer can name."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from stepwatch.signals.records import PHASE_BY_NAME
+
+from .recorder.recorder import Recorder
+
+PhaseContext = AbstractContextManager[None]
+"""Counts time to one phase while entered; entered again each time, and at any depth."""
+
+
+class Phases:
+    """A context manager for each phase, by its name."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.by_name: dict[str, PhaseContext] = dict.fromkeys(PHASE_BY_NAME, nullcontext())
+        if recorder.timeline is not None:
+            buckets = recorder.timeline.buckets
+            self.by_name = {name: buckets[phase] for name, phase in PHASE_BY_NAME.items()}
+
+    def named(self, name: str) -> PhaseContext:
+        """The phase called `name`, or `other` for what is none; nothing on another thread."""
+        phase = self.by_name.get(name) if isinstance(name, str) else None
+        if phase is None:
+            known = ", ".join(PHASE_BY_NAME)
+            message = f"phase {name!r:.80} is not one of {known}; counted as other"
+            self._recorder.guard.misuse(message)
+            phase = self.by_name["other"]
+        return phase if self._recorder.thread.is_current() else nullcontext()

@@ -1,0 +1,104 @@
+"""`Recorder`: what every part of the hooks holds, and nothing that holds a part of the hooks."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.signals.blackbox import RingWriter
+from stepwatch.signals.records import Kind, LifecycleEvent, text_bytes
+
+from .heartbeat import Heartbeat
+from .timeline import Timeline
+from .training_thread import TrainingThread
+from .worker_server import WorkerServer
+
+_MAX_STEP = 0xFFFFFFFF
+_LIFECYCLE_TEXT_BYTES = 56
+
+
+class Recorder:
+    """One rank's ring, timeline, clock, guard, training thread and step number.
+
+    Without a ring it records nothing. `clock` returns monotonic ns.
+    """
+
+    def __init__(
+        self,
+        ring: RingWriter | None,
+        guard: Guard,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.guard = guard
+        self.ring = ring
+        self.clock = clock
+        self.thread = TrainingThread()
+        self.step_number = 0
+        """Number of the step under way, or of the next one."""
+        self.timeline = Timeline(ring, clock, guard.misuse) if ring is not None else None
+        """None while nothing is recorded: without a ring, after `disable`, in a forked child."""
+        self.drain_completions: Callable[[], None] | None = None
+        """Books collectives that have ended; called on the training thread around each step."""
+        self.closed = False
+        """Whether it recorded once and does so no more."""
+        self.server = WorkerServer(ring, guard)
+        self._began = False
+        if ring is not None:
+            guard.publish = ring.set_hook_errors
+
+    def start(self) -> None:
+        """Record that the rank has started; show from now on that its interpreter runs."""
+        if self.ring is not None:
+            identity = self.ring.identity
+            self.write_lifecycle(LifecycleEvent.START, identity.world, identity.node)
+            Heartbeat(self.ring, self.guard).start()
+
+    def begin(self) -> Timeline | None:
+        """Start the clock of the first step, once; None while nothing is recorded."""
+        if self.timeline is None:
+            if self.closed and self.ring is not None and not self.is_child():
+                self.guard.misuse("Watch used after close(): build a new one with from_env")
+            return None
+        if not self._began:
+            self._began = True
+            self.server.start()
+            self.timeline.step = self.step_number
+            self.timeline.begin()
+        return self.timeline
+
+    def adopt_thread(self) -> None:
+        """Take the thread that calls as the one that trains."""
+        self.thread.ident = threading.get_ident()
+
+    @guarded()
+    def start_at(self, step: int) -> None:
+        """Number the next step `step`.
+
+        Raises:
+            ValueError: the number does not fit a record; the guard counts it.
+        """
+        if not 0 <= step <= _MAX_STEP:
+            raise ValueError(f"step {step} is not between 0 and {_MAX_STEP}")
+        self.step_number = step
+        if self.timeline is not None:
+            self.timeline.step = step
+
+    def write_lifecycle(self, event: LifecycleEvent, value: int, text: str) -> None:
+        """Write one LIFECYCLE record; a forked child writes none into its parent's ring."""
+        if self.ring is not None and not self.is_child():
+            encoded = text_bytes(text, _LIFECYCLE_TEXT_BYTES)
+            self.ring.write(Kind.LIFECYCLE, self.step_number, self.clock(), event, value, encoded)
+
+    def is_child(self) -> bool:
+        """Whether this is a forked child: the ring that it inherited is its parent's."""
+        return self.ring is not None and self.ring.identity.pid != os.getpid()
+
+    def disable(self) -> None:
+        """Record nothing from now on; also what a forked child does first."""
+        if self.timeline is not None:
+            self.timeline.detach()
+        self.timeline = self.guard.publish = None
+        self.closed = True

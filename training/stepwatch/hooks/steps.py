@@ -1,0 +1,118 @@
+"""The end of each step: its record, and what is read and written once a step."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from stepwatch.signals.records import (
+    UNKNOWN_FLOAT,
+    Kind,
+    LifecycleEvent,
+    NumericsSource,
+    Phase,
+    StepFlag,
+)
+
+from .checkpoints import CheckpointQueue
+from .guard import guarded
+from .instruments import Instruments
+from .numerics.deferred_scalars import Scalar, is_ready, read, scalar
+from .numerics.digests import EVERY, REPEATS
+from .phases import Phases
+
+_HELD_STEPS = 8
+_MAX_TOKENS = 0xFFFFFFFF
+_MAX_MICROBATCHES = 0xFFFF
+# Plain integers for the path of every step: operators of IntFlag cost a microsecond each.
+_STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
+_FIRST, _AFTER_PAUSE = int(StepFlag.FIRST), int(StepFlag.AFTER_PAUSE)
+
+
+class Steps:
+    """Ends the steps of one rank and writes a STEP record of each."""
+
+    def __init__(self, instruments: Instruments, checkpoints: CheckpointQueue) -> None:
+        self.guard = instruments.guard
+        self.instruments = instruments
+        self.recorder = instruments.recorder
+        self.phases = Phases(self.recorder)
+        self._checkpoints = checkpoints
+        self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
+
+    @guarded(fallback=UNKNOWN_FLOAT)
+    def scalar(self, value: Any) -> Scalar:
+        """A recorded value as a scalar; NaN where it is not one."""
+        return scalar(value)
+
+    @guarded()
+    def end(self, tokens: int, loss: Scalar, grad_norm: Scalar, flags: int) -> None:
+        """Write the record of the step that ends now; `flags` are bits of `StepFlag`."""
+        recorder = self.recorder
+        timeline = recorder.timeline
+        if timeline is None:
+            return
+        if recorder.drain_completions is not None:
+            recorder.drain_completions()
+        number = recorder.step_number
+        numerics = self.instruments.numerics
+        # A finite number minus itself is 0: only others, and the first one, need a call.
+        known = loss is not UNKNOWN_FLOAT
+        if known and type(loss) is float and (loss - loss or not numerics.knows_loss):
+            numerics.note(number, NumericsSource.LOSS, loss)
+        if grad_norm is not UNKNOWN_FLOAT and type(grad_norm) is float:
+            numerics.note(number, NumericsSource.GRAD_NORM, grad_norm)
+        if (number + 1) % EVERY < REPEATS or numerics.pending:
+            self._sample(number)
+        now, duration, totals = timeline.end_step()
+        if timeline.collectives:
+            timeline.write_collectives(now)
+        flags |= timeline.flags
+        if totals[_CHECKPOINT] or totals[_EVAL]:
+            flags |= _AFTER_PAUSE
+        microbatches = timeline.microbatches
+        if microbatches > _MAX_MICROBATCHES:
+            microbatches = _MAX_MICROBATCHES
+        # The next step begins even if this one cannot be written.
+        timeline.flags = timeline.microbatches = 0
+        recorder.step_number = timeline.step = number + 1
+        if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
+            tokens = min(max(int(tokens), 0), _MAX_TOKENS)
+        record = (number, now, duration, *totals, tokens, microbatches, flags)
+        if self._held or not (type(loss) is float and type(grad_norm) is float):
+            self._held.append((record, loss, grad_norm))
+            self._write_held(everything=False)
+        elif recorder.ring is not None:
+            recorder.ring.append(_STEP, (*record, loss, grad_norm))
+        if self._checkpoints.facts:
+            self._checkpoints.write()
+        if flags & _FIRST:
+            recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
+
+    def close(self) -> None:
+        """Write what is held back; numbers that a device has not delivered yet stay unknown."""
+        self._checkpoints.write()
+        self._write_held(everything=True)
+        self.instruments.numerics.end_step(self.recorder.step_number, self.recorder.clock())
+
+    def _sample(self, step: int) -> None:
+        """Read parameters and the device's memory, and write what came from devices."""
+        now = self.recorder.clock()
+        instruments = self.instruments
+        instruments.numerics.end_step(step, now)
+        instruments.digests.end_step(step, now)
+        instruments.memory.end_step(step, now)
+
+    def _write_held(self, *, everything: bool) -> None:
+        held, ring = self._held, self.recorder.ring
+        while held and ring is not None:
+            record, loss, grad_norm = held[0]
+            late = not (is_ready(loss) and is_ready(grad_norm))
+            if late and not everything and len(held) <= _HELD_STEPS:
+                return
+            held.popleft()
+            ring.write(Kind.STEP, *record, read(loss), read(grad_norm))
+            sources = ((NumericsSource.LOSS, loss), (NumericsSource.GRAD_NORM, grad_norm))
+            for source, value in sources:
+                if not isinstance(value, float) and value.ready():
+                    self.instruments.numerics.note(record[0], source, value.value())
