@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 
 from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.agent.probes import Probe
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
@@ -25,6 +26,8 @@ from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, Phase
 from stepwatch.signals.wire import Rows
+
+from .fake_proc import Proc
 
 Moods = list[tuple[int, dict[str, str], bytes]]
 """Answers (status, headers, body) to give instead of the collector's own, one per request."""
@@ -152,10 +155,23 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         agent.close()
 
 
+@pytest.fixture
+def proc(tmp_path: Path) -> Proc:
+    folder = tmp_path / "proc"
+    folder.mkdir()
+    return Proc(folder)
+
+
 def round_of(agent: Agent) -> None:
-    """What one turn of the reading loop does."""
+    """What one turn of the polling loop does."""
     agent.tail.discover()
-    agent.pack()
+    agent.flush()
+
+
+def use_probe(agent: Agent, probe: Probe) -> None:
+    """Let `agent` read this probe in place of the one that has its name."""
+    others = [each for each in agent.readings.probes if each.name != probe.name]
+    agent.readings.probes = [*others, probe]
 
 
 def give_up(_seconds: float) -> bool:

@@ -76,7 +76,7 @@ def test_a_crash_loop_loses_no_step_and_stores_none_twice(
             "collector": ("--store", str(store), "--port", str(port)),
             "agent": (
                 *("--spool", str(tmp_path / "spool"), "--collector", f"http://127.0.0.1:{port}"),
-                *("--port", "0", "--pack-seconds", "0.25", "--node", "n1"),
+                *("--port", "0", "--flush-seconds", "0.25", "--node", "n1"),
             ),
         }
         return start("-m", "stepwatch.cli", name, *words[name])

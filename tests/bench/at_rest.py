@@ -57,7 +57,7 @@ def _spool_a_run(folder: Path) -> list[bytes]:
             _write_microbatches(sample, step, noise)
             _write_step(ring, step, noise)
         agent.tail.discover()
-        agent.pack()
+        agent.flush()
     return [data for _, data in agent.spool.oldest(STEPS + 1)]
 
 

@@ -79,7 +79,7 @@ class Site:
         """Start the agent."""
         return self.start(
             "agent", "--collector", self.url, "--ring-dir", str(self.rings),
-            "--spool", str(self.folder / "spool"), "--port", "0", "--pack-seconds", "0.5",
+            "--spool", str(self.folder / "spool"), "--port", "0", "--flush-seconds", "0.5",
         )  # fmt: skip
 
     def start_trainer(self, steps: int, *words: str, **environ: str) -> subprocess.Popen[bytes]:

@@ -60,7 +60,7 @@ class Watching:
     def turn(self) -> list[dict[str, Any]]:
         """Read, send, judge; the incidents that are open."""
         self.agent.tail.discover()
-        self.agent.pack()
+        self.agent.flush()
         waiting = self.agent.spool.oldest(100)
         self.service.receive(b"".join(payload for _, payload in waiting))
         self.agent.spool.acknowledge(waiting)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from stepwatch.agent.probes.ranks import process_facts
+from stepwatch.agent.rings.processes import process_facts
 from stepwatch.faults import Injector, parse_fault
 from stepwatch.faults.specs import WrongOrder, WrongShape
 from stepwatch.signals import places

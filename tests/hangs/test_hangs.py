@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.agent.probes.worker import stack
+from stepwatch.agent.stalls import stack
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api

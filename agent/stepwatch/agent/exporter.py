@@ -8,13 +8,11 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from stepwatch.agent.probes.readings import Readings
-from stepwatch.agent.relay import Relay
+from stepwatch.agent.relay.sender import Sender
+from stepwatch.agent.rings.tail import Tail
 from stepwatch.agent.spool import Spool
-from stepwatch.agent.supervision import SupervisedThread
-from stepwatch.agent.tail import Tail
 from stepwatch.agent.traces.tracer import Tracer
 from stepwatch.signals import names
-from stepwatch.signals.records import UNKNOWN_FLOAT, Kind
 
 
 class NodeView(Protocol):
@@ -23,10 +21,8 @@ class NodeView(Protocol):
     node: str
     tail: Tail
     spool: Spool
-    relay: Relay
-    sender: SupervisedThread
+    sender: Sender
     readings: Readings
-    steps: dict[str, list[int]]
     tracer: Tracer | None
 
 
@@ -42,18 +38,20 @@ class NodeExporter:
         node = [view.node]
         yield _counter(names.AGENT_RECORDS, node, view.tail.records_read)
         yield _counter(names.AGENT_OVERRUNS, node, view.tail.overruns)
-        yield _counter(names.AGENT_SPOOL_DROPPED, node, view.spool.dropped)
-        yield _counter(names.AGENT_REFUSED, node, view.relay.rejected)
-        yield _counter(names.AGENT_SEND_FAILURES, node, view.relay.failures)
-        sender = view.sender
-        yield _counter(names.AGENT_THREAD_FAILURES, [view.node, sender.name], sender.failures)
-        yield _gauge(names.AGENT_SPOOL_BYTES, node, view.spool.waiting_bytes)
-        yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(view.spool))
+        yield from self._sending()
         if view.tracer is not None:
             yield _spans(view.node, view.tracer)
         yield from self._probes()
-        yield from self._host()
-        yield from self._ranks()
+
+    def _sending(self) -> Iterator[Metric]:
+        spool, sender, node = self._view.spool, self._view.sender, [self._view.node]
+        yield _counter(names.AGENT_SPOOL_DROPPED, node, spool.dropped)
+        yield _gauge(names.AGENT_SPOOL_BYTES, node, spool.waiting_bytes)
+        yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(spool))
+        yield _counter(names.AGENT_REFUSED, node, sender.relay.refused)
+        yield _counter(names.AGENT_SEND_FAILURES, node, sender.relay.failures)
+        thread = sender.thread
+        yield _counter(names.AGENT_THREAD_FAILURES, [*node, thread.name], thread.failures)
 
     def _probes(self) -> Iterator[Metric]:
         node, readings = self._view.node, self._view.readings
@@ -64,32 +62,12 @@ class NodeExporter:
             unknown.add_metric([node, probe, reason], 1.0)
         yield up
         yield unknown
-
-    def _host(self) -> Iterator[Metric]:
-        rows = self._view.readings.latest.get(Kind.HOST)
-        if rows is None or not len(rows):
-            return
-        row, node = rows[-1], self._view.node
-        pressure = _family(names.NODE_PRESSURE)
-        for resource in ("cpu", "memory", "io"):
-            value = float(row[f"{resource}_pressure_ratio"])
-            if value == value:
-                pressure.add_metric([node, resource], value)
-        yield pressure
-        yield _gauge(names.NODE_CPU_BUSY, [node], float(row["cpu_busy_ratio"]))
-        yield _gauge(names.NODE_CPU_STEAL, [node], float(row["cpu_steal_ratio"]))
-        known = row["memory_total_bytes"] > 0
-        memory = float(row["memory_available_bytes"]) if known else UNKNOWN_FLOAT
-        yield _gauge(names.NODE_MEMORY_AVAILABLE, [node], memory)
-
-    def _ranks(self) -> Iterator[Metric]:
-        # A copy of the reading thread's: the rings themselves may close while this one looks.
-        count, lowest = _family(names.NODE_RANKS), _family(names.NODE_RANK_STEP_MIN)
-        for job, steps in sorted(self._view.steps.items()):
-            count.add_metric([self._view.node, job], len(steps))
-            lowest.add_metric([self._view.node, job], min(steps))
-        yield count
-        yield lowest
+        families: dict[str, GaugeMetricFamily] = {}
+        for gauge in [each for gauges in list(readings.gauges.values()) for each in gauges]:
+            family = families.setdefault(gauge.metric.name, _family(gauge.metric))
+            if gauge.value == gauge.value:
+                family.add_metric([node, *gauge.labels], gauge.value)
+        yield from families.values()
 
 
 def _spans(node: str, tracer: Tracer) -> CounterMetricFamily:
@@ -106,8 +84,7 @@ def _family(metric: names.Metric) -> GaugeMetricFamily:
 
 def _gauge(metric: names.Metric, labels: list[str], value: float) -> GaugeMetricFamily:
     family = _family(metric)
-    if value == value:
-        family.add_metric(labels, value)
+    family.add_metric(labels, value)
     return family
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from stepwatch.agent.probes import Rows
-from stepwatch.agent.tail import AttemptKey
+from stepwatch.agent.keys import AttemptKey
 from stepwatch.agent.traces.spans import Span, Value
 from stepwatch.agent.traces.tracer import Tracer
 from stepwatch.signals import traces
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import DTYPES, PHASE_NAMES, Kind
+from stepwatch.signals.wire import Rows
 
 JOB, ATTEMPT, NODE = "job", 2, "node-1"
 KEY = AttemptKey(JOB, ATTEMPT)
@@ -44,7 +44,7 @@ def traced(*packs: Mapping[Kind, Rows], every: int = 1_000_000) -> list[Span]:
     sink = Kept()
     tracer = Tracer(NODE, sink, every)
     for tables in packs:
-        tracer.take(KEY, CLOCK, tables)
+        tracer.trace(KEY, CLOCK, tables)
     return sink.spans
 
 

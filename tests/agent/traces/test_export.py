@@ -63,7 +63,7 @@ def test_spans_arrive_as_they_were_made(suffix: str) -> None:
         tracer = Tracer(NODE, exporter)
         packs = [full_step(), saved(BEGIN), saved(STALLED)]
         for tables in packs:
-            tracer.take(KEY, CLOCK, tables)
+            tracer.trace(KEY, CLOCK, tables)
         tracer.close()
     check_received(found, traced(*packs))
     assert exporter.exported == len(found.taken)

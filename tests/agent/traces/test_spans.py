@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from stepwatch.agent.probes import Rows
 from stepwatch.agent.traces.spans import Span
 from stepwatch.agent.traces.steps import PARTS
 from stepwatch.signals import traces
@@ -24,6 +23,7 @@ from stepwatch.signals.records import (
     Op,
     StepFlag,
 )
+from stepwatch.signals.wire import Rows
 
 from .made import ATTEMPT, JOB, MONOTONIC, MS, WALL, named, rows, step, steps, traced
 

@@ -80,7 +80,7 @@ def agent(folder: Path, url: str, name: str) -> Iterator[subprocess.Popen[bytes]
     words = [
         sys.executable, "-m", "stepwatch.cli", "agent", "--otlp", url, "--node", "node-1",
         "--trace-every", str(EVERY), "--collector", f"http://127.0.0.1:{free_port()}",
-        "--spool", str(folder / name), "--port", "0", "--pack-seconds", "0.25",
+        "--spool", str(folder / name), "--port", "0", "--flush-seconds", "0.25",
     ]  # fmt: skip
     with open(folder / f"{name}.log", "wb") as log:
         process = subprocess.Popen(words, env=environment(folder), stderr=log)

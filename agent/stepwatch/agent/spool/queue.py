@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.agent.tail import AttemptKey, Cursors, cursors_in
+from stepwatch.agent.keys import AttemptKey, Cursors, cursors_in
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import ConfigurationError, SegmentError
@@ -44,7 +44,6 @@ logger = logging.getLogger(__name__)
 DEFAULT_LIMIT_BYTES = 256 << 20
 _IN_RINGS = (Kind.STEP, Kind.COLLECTIVE, Kind.MICROBATCH)
 """Expendable kinds that come from rings: what is dropped of them leaves a gap."""
-_EXPENDABLE = (*_IN_RINGS, Kind.RANK_STATE, Kind.HOST, Kind.NIC)
 _MAX_REMEMBERED_RINGS = 65_536
 BATCH_BYTES = 16 << 20
 """Most bytes that `oldest` hands out at once, far below what a collector takes in one request."""
@@ -65,11 +64,18 @@ class Spool:
         ConfigurationError: the directory cannot be created or written, or belongs to another agent.
     """
 
-    def __init__(self, folder: Path, node: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        node: str,
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        expendable: Collection[Kind] = frozenset(),
+    ) -> None:
         self.folder = folder
         self.dropped = 0
         self._node = node
         self._limit = limit_bytes
+        self._expendable = frozenset({*_IN_RINGS, *expendable})
         self._refused = Refused(folder, min(limit_bytes // 8, MOST_BYTES))
         self._lock = threading.Lock()
         self._queue: dict[int, Spooled] = {}
@@ -225,7 +231,7 @@ class Spool:
             self.dropped += 1
             self._delete([spooled.sequence])
             return spooled.size
-        kept = {k: rows for k, rows in segment.tables.items() if k not in _EXPENDABLE}
+        kept = {k: rows for k, rows in segment.tables.items() if k not in self._expendable}
         lost = [segment.tables[kind] for kind in _IN_RINGS if kind in segment.tables]
         gaps = [_gap(rows[rows["rank"] == rank]) for rows in lost for rank in set(rows["rank"])]
         if gaps:

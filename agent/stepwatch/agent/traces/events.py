@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from stepwatch.agent.probes import Rows
 from stepwatch.signals import traces
 from stepwatch.signals.clock import MAX_DURATION_NS
 from stepwatch.signals.records import CheckpointEvent, LifecycleEvent
+from stepwatch.signals.wire import Rows
 
 from .spans import Source, Span, Value, as_int64
 

@@ -1,25 +1,25 @@
-"""From the tables of a segment to spans on their way: what the agent calls once per pack."""
+"""From the tables of a segment to spans on their way: what the agent calls once per flush."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from stepwatch.agent.probes import Rows
-from stepwatch.agent.tail import AttemptKey
+from stepwatch.agent.keys import AttemptKey
 from stepwatch.signals import traces
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import Rows
 
-from .choice import Chooser
 from .events import Checkpoints, Lifecycles
+from .sampling import Sampler
 from .spans import Source, Span
 from .steps import step_spans
 
 DEFAULT_EVERY = 100
 """Steps per sampled one."""
 MOST_ATTEMPTS = 64
-"""Attempts followed at once on one node; the one longest silent is forgotten first."""
+"""Attempts followed at once on one node; the one longest without records is forgotten first."""
 
 
 class TraceOptions(NamedTuple):
@@ -44,15 +44,15 @@ class Sink(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the receiver."""
+        """Release the receiver."""
         ...
 
 
 class AttemptTraces:
-    """What is remembered of one attempt between packs."""
+    """What is remembered of one attempt between flushes."""
 
     def __init__(self, every: int) -> None:
-        self.chooser = Chooser(every)
+        self.sampler = Sampler(every)
         self._lifecycles = Lifecycles()
         self._checkpoints = Checkpoints()
 
@@ -62,7 +62,7 @@ class AttemptTraces:
             yield from self._lifecycles.spans(source, tables[Kind.LIFECYCLE])
         if Kind.CHECKPOINT in tables:
             yield from self._checkpoints.spans(source, tables[Kind.CHECKPOINT])
-        for chosen in self.chooser.choose(tables):
+        for chosen in self.sampler.choose(tables):
             yield from step_spans(source, *chosen)
 
 
@@ -78,7 +78,7 @@ class Tracer:
         self._every = every
         self._attempts: dict[AttemptKey, AttemptTraces] = {}
 
-    def take(self, key: AttemptKey, clock: ClockPair, tables: Mapping[Kind, Rows]) -> None:
+    def trace(self, key: AttemptKey, clock: ClockPair, tables: Mapping[Kind, Rows]) -> None:
         """Make spans of the tables of one segment, dated by its clock pair."""
         attempt = self._attempts.pop(key, None) or AttemptTraces(self._every)
         self._attempts[key] = attempt
@@ -89,7 +89,7 @@ class Tracer:
             self.sink.put(self._resource(key), spans)
 
     def close(self) -> None:
-        """Send what waits and let go of the receiver."""
+        """Send what waits and release the receiver."""
         self.sink.close()
 
     def _resource(self, key: AttemptKey) -> dict[str, str | int]:

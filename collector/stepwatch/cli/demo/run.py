@@ -110,7 +110,7 @@ class Demo:
         self._processes.start(
             "agent", "agent", "--collector", self.url, "--ring-dir", str(plan.rings),
             "--spool", str(plan.folder / "spool"), "--port", "0",
-            "--pack-seconds", str(PACK_SECONDS),
+            "--flush-seconds", str(PACK_SECONDS),
         )  # fmt: skip
 
     def _trainer_words(self) -> list[str]:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=places.DEFAULT_AGENT_PORT,
         help="of /metrics; 0: any free one",
     )
-    parser.add_argument("--pack-seconds", type=float, default=1.0, help="seconds per segment")
+    parser.add_argument("--flush-seconds", type=float, default=1.0, help="seconds per segment")
     parser.add_argument(
         "--otlp",
         help=f"send traces to this OTLP/HTTP receiver (default: {OTLP_VARIABLES[0]}, if set)",
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         node=places.checked_name(arguments.node, "node name"),
         port=arguments.port,
         token=places.read_token(arguments.token_file),
-        pack_seconds=arguments.pack_seconds,
+        flush_seconds=arguments.flush_seconds,
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),
     )

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stepwatch.agent.probes.ranks import process_facts
+from stepwatch.agent.rings.processes import process_facts
 from stepwatch.cli import text
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings

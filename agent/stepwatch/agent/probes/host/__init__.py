@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from stepwatch.agent.probes import Rows
+from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
+from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind, text_bytes
+from stepwatch.signals.wire import Rows
 
-from .neighbours import Neighbours
+from .noisy_neighbour import NoisyNeighbour
 
 
 class CpuTimes(NamedTuple):
@@ -63,7 +65,7 @@ def parse_table(text: str) -> dict[str, int]:
     return table
 
 
-class HostProbe:
+class HostProbe(Probe):
     """Reads `/proc` of the node, mounted at `proc`; `ranks` gives the process ids of ranks."""
 
     name = "host"
@@ -76,10 +78,19 @@ class HostProbe:
         ranks: Callable[[], set[int]] = set,
     ) -> None:
         self._clock = clock
-        self._neighbours = Neighbours(clock, ranks, proc)
+        self._noisy = NoisyNeighbour(clock, ranks, proc)
         self._proc = proc
         self._cpu: CpuTimes | None = None
         self._faults: tuple[int, int] | None = None
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node."""
+
+        def ranks() -> set[int]:
+            return {watched.reader.identity.pid for watched in context.ranks()}
+
+        return cls(context.clock, context.proc, ranks)
 
     def supported(self) -> bool:
         """Whether `/proc/stat` is there."""
@@ -88,7 +99,7 @@ class HostProbe:
     def read(self) -> Rows:
         """One row; ratios cover the time since the previous read and are NaN on the first.
 
-        Bytes of memory are 0 where `/proc/meminfo` does not tell them.
+        Bytes of memory are 0 where `/proc/meminfo` does not report them.
 
         Raises:
             OSError, ValueError: `/proc` cannot be read or holds something else.
@@ -97,9 +108,9 @@ class HostProbe:
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
         memory = parse_table(self._text("meminfo"))
         row["rank"], row["time_ns"] = UNKNOWN_RANK, now
-        neighbour = self._neighbours.busiest()
-        row["neighbour"] = text_bytes(neighbour.name, row.dtype["neighbour"].itemsize)
-        row["neighbour_pid"], row["neighbour_cpu_ratio"] = neighbour.pid, neighbour.cpu_ratio
+        noisy = self._noisy.busiest()
+        row["neighbour"] = text_bytes(noisy.name, row.dtype["neighbour"].itemsize)
+        row["neighbour_pid"], row["neighbour_cpu_ratio"] = noisy.pid, noisy.cpu_ratio
         row["cpu_busy_ratio"], row["cpu_steal_ratio"] = self._cpu_ratios()
         for resource in ("cpu", "memory", "io"):
             row[f"{resource}_pressure_ratio"] = self._pressure(resource)
@@ -110,8 +121,17 @@ class HostProbe:
         row["major_faults_per_second"] = self._fault_rate(now)
         return row
 
-    def close(self) -> None:
-        """Nothing is held open."""
+    def gauges(self, rows: Rows) -> Iterator[Gauge]:
+        """Pressure, CPU and memory of the node."""
+        row = rows[-1]
+        for resource in ("cpu", "memory", "io"):
+            pressure = float(row[f"{resource}_pressure_ratio"])
+            yield Gauge(names.NODE_PRESSURE, (resource,), pressure)
+        yield Gauge(names.NODE_CPU_BUSY, (), float(row["cpu_busy_ratio"]))
+        yield Gauge(names.NODE_CPU_STEAL, (), float(row["cpu_steal_ratio"]))
+        known = row["memory_total_bytes"] > 0
+        memory = float(row["memory_available_bytes"]) if known else UNKNOWN_FLOAT
+        yield Gauge(names.NODE_MEMORY_AVAILABLE, (), memory)
 
     def _text(self, name: str) -> str:
         return (self._proc / name).read_text(encoding="utf-8", errors="replace")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
-from stepwatch.agent.probes import Rows
+from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
+from stepwatch.signals.wire import Rows
 
 MAX_INTERFACES = 32
 """A node with more (containers bring one each) reports the first by name."""
@@ -31,7 +33,7 @@ def parse_snmp(text: str, protocol: str) -> dict[str, int]:
     return {name: int(value) for name, value in pairs if value.lstrip("-").isdigit()}
 
 
-class NicProbe:
+class NicProbe(Probe):
     """Reads the interfaces of this node; loopback is none. `sys` and `proc` are where they lie."""
 
     name = "nic"
@@ -41,6 +43,11 @@ class NicProbe:
         self._clock = clock
         self._interfaces = sys / "class" / "net"
         self._snmp = proc / "net" / "snmp"
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node."""
+        return cls(context.clock, context.sys, context.proc)
 
     def supported(self) -> bool:
         """Whether the kernel lists its interfaces."""
@@ -67,9 +74,6 @@ class NicProbe:
             row["speed_bits_per_second"] = speed * MEGABIT if speed > 0 else UNKNOWN_FLOAT
         self._fill_tcp(rows[-1])
         return rows
-
-    def close(self) -> None:
-        """Nothing is held open."""
 
     def _fill_tcp(self, row: np.void) -> None:
         try:

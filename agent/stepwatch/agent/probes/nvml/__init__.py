@@ -1,32 +1,30 @@
-"""The `nvml` probe: what the NVIDIA driver says of each device, through `pynvml`.
+"""The `nvml` probe: what the NVIDIA driver reports of each device.
 
-A value that the driver does not tell is unknown; a device that does not answer is lost.
+A value that the driver does not report is unknown; a device that does not answer is lost.
 XID errors arrive as events and are collected at each read.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
 
-from stepwatch.agent.probes import Rows
+from stepwatch.agent.probes.probe import Probe, ProbeContext
+from stepwatch.agent.rings.tail import WatchedRank
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
+from stepwatch.signals.wire import Rows
 
-MAX_DEVICES = 64
-MAX_EVENTS = 64
-"""Events taken at one read: a device that repeats its error must not hold the agent."""
+from .driver import Driver, Xid
+
 MEGAHERTZ, MILLIWATT = 1e6, 1e-3
 _NVLINKS = 18
 """Links of a Hopper device, the most of any (NVML_NVLINK_MAX_LINKS)."""
-
-
 _FIELDS = DTYPES[Kind.DEVICE]
 _LOST: dict[str, float] = {
     **{name: UNKNOWN_FLOAT for name in _FIELDS.names or () if _FIELDS[name].kind == "f"},
@@ -37,30 +35,26 @@ _LOST: dict[str, float] = {
 """What is known of a device that the driver counts and does not hand out."""
 
 
-class Xid(NamedTuple):
-    """XID errors of one device since the agent began."""
-
-    newest: int = 0
-    seen: int = 0
-
-
-class NvmlProbe:
-    """Reads all devices of this node; `library` is the pynvml module, None where there is none."""
+class NvmlProbe(Probe):
+    """Reads all devices of this node; `library` is the pynvml module, found if not given."""
 
     name = "nvml"
     kind = Kind.DEVICE
+    expendable = False
 
     def __init__(self, clock: Clock, library: ModuleType | None = None) -> None:
         self._clock = clock
-        self._nvml: Any = library or _pynvml()
-        self._handles: list[Any] | None = None
-        self._events: Any = None
-        self._xids: dict[int, Xid] = {}
-        self._listening: set[int] = set()
+        self._driver = Driver(library)
+        self._owners: dict[int, set[int]] = {}
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node."""
+        return cls(context.clock)
 
     def supported(self) -> bool:
         """Whether there is a driver, with a device."""
-        return self._nvml is not None and bool(self._open())
+        return bool(self._driver.devices())
 
     def read(self) -> Rows:
         """One row per device.
@@ -68,10 +62,11 @@ class NvmlProbe:
         Raises:
             OSError: the driver does not answer.
         """
-        handles = self._open()
+        handles = self._driver.devices()
         if handles is None:
             raise OSError("the NVIDIA driver does not answer")
-        self._take_events(handles)
+        self._driver.collect_events()
+        self._owners = self._processes(handles)
         rows = np.zeros(len(handles), dtype=DTYPES[Kind.DEVICE])
         for number, (row, handle) in enumerate(zip(rows, handles, strict=True)):
             row["rank"], row["device"] = UNKNOWN_RANK, number
@@ -80,85 +75,32 @@ class NvmlProbe:
                 row[name] = value
         return rows
 
-    def owners(self) -> dict[int, set[int]]:
-        """Processes that compute on each device, by the ids that the driver sees."""
-        found = {}
-        for number, handle in enumerate(self._open() or ()):
-            processes = self._ask("nvmlDeviceGetComputeRunningProcesses", handle) or ()
-            found[number] = {int(process.pid) for process in processes}
-        return found
+    def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
+        """All devices, each with the rank that computes on it."""
+        identities = [watched.reader.identity for watched in ranks]
+        return assigned(rows, self._owners, {each.pid: each.rank for each in identities})
 
     def close(self) -> None:
-        """Let go of the driver."""
-        if self._handles is not None:
-            if self._events is not None:
-                self._ask("nvmlEventSetFree", self._events)
-            self._handles, self._events = None, None
-            self._listening.clear()
-            self._ask("nvmlShutdown")
+        """Release the driver."""
+        self._driver.close()
 
-    def _open(self) -> list[Any] | None:
-        """Handles of the devices; None while the driver cannot be loaded.
-
-        Handles die with the driver that gave them out: one that was reloaded is opened again.
-        """
-        if self._handles is not None and self._is_current(self._handles):
-            return self._handles
-        self.close()
-        try:
-            self._nvml.nvmlInit()
-        except self._nvml.NVMLError:
-            return None
-        count = min(int(self._ask("nvmlDeviceGetCount") or 0), MAX_DEVICES)
-        handles = [self._ask("nvmlDeviceGetHandleByIndex", number) for number in range(count)]
-        self._handles = handles
-        self._listen(handles)
-        return handles
-
-    def _is_current(self, handles: list[Any]) -> bool:
-        """Whether the driver still knows the handles, and has no device beyond them.
-
-        Fewer devices than handles are devices that fell off the bus: their handles tell that.
-        """
-        count = self._ask("nvmlDeviceGetCount")
-        return count is not None and min(int(count), MAX_DEVICES) <= len(handles)
-
-    def _listen(self, handles: list[Any]) -> None:
-        """Ask for XID events of each device; a driver without events leaves them unknown."""
-        self._events = self._ask("nvmlEventSetCreate")
-        if self._events is None:
-            return
-        kinds = self._nvml.nvmlEventTypeXidCriticalError
+    def _processes(self, handles: list[Any]) -> dict[int, set[int]]:
+        """Processes that compute on each device, by the ids that the driver sees."""
+        found = {}
         for number, handle in enumerate(handles):
-            try:
-                self._nvml.nvmlDeviceRegisterEvents(handle, kinds, self._events)
-            except self._nvml.NVMLError:
-                continue
-            self._listening.add(number)
-
-    def _take_events(self, handles: list[Any]) -> None:
-        if self._events is None:
-            return
-        numbers = {_address(handle): number for number, handle in enumerate(handles)}
-        for _ in range(MAX_EVENTS):
-            try:
-                event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
-            except self._nvml.NVMLError:  # a timeout: there is no further event
-                return
-            number = numbers.get(_address(event.device))
-            if number is not None:
-                known = self._xids.get(number, Xid())
-                self._xids[number] = Xid(int(event.eventData), known.seen + 1)
+            processes = self._driver.ask("nvmlDeviceGetComputeRunningProcesses", handle) or ()
+            found[number] = {int(process.pid) for process in processes}
+        return found
 
     def _values(self, number: int, handle: Any) -> dict[str, float]:
         if handle is None:
             return _LOST
-        nvml, ask = self._nvml, functools.partial(self._ask, handle=handle)
+        nvml, ask = self._driver.library, functools.partial(self._driver.ask, handle=handle)
         lost = self._is_lost(handle)
         use, memory = ask("nvmlDeviceGetUtilizationRates"), ask("nvmlDeviceGetMemoryInfo")
-        xid = self._xids.get(number, Xid())
+        xid = self._driver.xids.get(number, Xid())
         throttle = ask("nvmlDeviceGetCurrentClocksThrottleReasons")
-        listening = number in self._listening
+        listening = number in self._driver.listening
         return {
             "lost": lost,
             "throttle": -1 if throttle is None else throttle,
@@ -183,41 +125,37 @@ class NvmlProbe:
         }
 
     def _is_lost(self, handle: Any) -> int:
-        """1 lost, 0 there, -1 if the driver says neither."""
+        """1 lost, 0 there, -1 if the driver reports neither."""
+        nvml = self._driver.library
         try:
-            self._nvml.nvmlDeviceGetTemperature(handle, self._nvml.NVML_TEMPERATURE_GPU)
-        except self._nvml.NVMLError as error:
-            return 1 if error.value == self._nvml.NVML_ERROR_GPU_IS_LOST else -1
+            nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
+        except nvml.NVMLError as error:
+            return 1 if error.value == nvml.NVML_ERROR_GPU_IS_LOST else -1
         return 0
 
     def _ecc(self, handle: Any, kind: int) -> float:
         """Errors since the driver was loaded."""
-        volatile = self._nvml.NVML_VOLATILE_ECC
-        return _times(self._ask("nvmlDeviceGetTotalEccErrors", kind, volatile, handle=handle))
+        volatile = self._driver.library.NVML_VOLATILE_ECC
+        return _times(
+            self._driver.ask("nvmlDeviceGetTotalEccErrors", kind, volatile, handle=handle)
+        )
 
     def _nvlink_errors(self, handle: Any) -> float:
         """Replays, recoveries and checksum errors of all links; NaN where there is none."""
+        nvml, ask = self._driver.library, self._driver.ask
         kinds = (
-            self._nvml.NVML_NVLINK_ERROR_DL_REPLAY,
-            self._nvml.NVML_NVLINK_ERROR_DL_RECOVERY,
-            self._nvml.NVML_NVLINK_ERROR_DL_CRC_FLIT,
+            nvml.NVML_NVLINK_ERROR_DL_REPLAY,
+            nvml.NVML_NVLINK_ERROR_DL_RECOVERY,
+            nvml.NVML_NVLINK_ERROR_DL_CRC_FLIT,
         )
         total = math.nan
         for link in range(_NVLINKS):
             for kind in kinds:
-                count = self._ask("nvmlDeviceGetNvLinkErrorCounter", link, kind, handle=handle)
+                count = ask("nvmlDeviceGetNvLinkErrorCounter", link, kind, handle=handle)
                 if count is None:
                     return total
                 total = float(count) + (0.0 if math.isnan(total) else total)
         return total
-
-    def _ask(self, name: str, *words: Any, handle: Any = None) -> Any:
-        """The driver's answer; None where it has none."""
-        call: Callable[..., Any] = getattr(self._nvml, name)
-        try:
-            return call(*words) if handle is None else call(handle, *words)
-        except self._nvml.NVMLError:
-            return None
 
 
 def assigned(rows: Rows, owners: Mapping[int, set[int]], ranks: Mapping[int, int]) -> Rows:
@@ -235,18 +173,3 @@ def assigned(rows: Rows, owners: Mapping[int, set[int]], ranks: Mapping[int, int
 
 def _times(value: float | None, unit: float = 1.0) -> float:
     return UNKNOWN_FLOAT if value is None else float(value) * unit
-
-
-def _address(handle: Any) -> int:
-    """What tells two handles of the driver apart: the address they point to."""
-    return ctypes.cast(handle, ctypes.c_void_p).value or 0 if handle is not None else 0
-
-
-def _pynvml() -> ModuleType | None:
-    """The module, if it is installed; importing it loads no driver."""
-    try:
-        import pynvml
-    except ImportError:
-        return None
-    module: ModuleType = pynvml
-    return module

@@ -2,129 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Self
 
 import numpy as np
 
-from stepwatch.agent.deaths import UNKNOWN_EXIT, Death
-from stepwatch.agent.probes import Rows
-from stepwatch.signals.blackbox import RingReader
-from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, Kind, ProcessState
+from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
+from stepwatch.agent.rings.process_exits import UNKNOWN_EXIT, ProcessExit
+from stepwatch.agent.rings.processes import state_of
+from stepwatch.agent.rings.tail import WatchedRank
+from stepwatch.signals import names
+from stepwatch.signals.clock import Clock
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows
 
-_STATES = {
-    "R": ProcessState.RUNNING,
-    "S": ProcessState.SLEEPING,
-    "I": ProcessState.SLEEPING,
-    "D": ProcessState.UNINTERRUPTIBLE,
-    "T": ProcessState.STOPPED,
-    "t": ProcessState.STOPPED,
-    "Z": ProcessState.ZOMBIE,
-    "X": ProcessState.GONE,
-}
-FRESH_HEARTBEAT_SECONDS = 3.0
-"""The hooks' heart beats twice a second: one this young is of a process that lives."""
-_TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST = 0xFFFFFFFF
 """Largest number that a counter of a row holds."""
 
 
-class ProcessFacts(NamedTuple):
-    """What `/proc/<pid>` tells; seconds are cumulated since the process began.
-
-    `resident_bytes` is anonymous and shared memory (RssAnon + RssShmem of proc(5)): pages of mapped
-    files, which the kernel can drop, are not the process's own. Where the kernel does not tell
-    them apart it is all resident memory.
-    """
-
-    state: ProcessState
-    cpu_seconds: float = UNKNOWN_FLOAT
-    run_queue_seconds: float = UNKNOWN_FLOAT
-    resident_bytes: int = 0
-    major_faults: float = UNKNOWN_FLOAT
-
-
-def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> ProcessFacts:
-    """Read one process; a pid that another process took over counts as gone."""
-    folder = proc / str(pid)
-    try:
-        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        if start_ticks and int(fields[19]) != start_ticks:
-            return ProcessFacts(ProcessState.GONE)
-        return ProcessFacts(
-            _STATES.get(fields[0], ProcessState.UNKNOWN),
-            (int(fields[11]) + int(fields[12])) / _TICKS,
-            _run_queue_seconds(folder),
-            _own_bytes(folder, int(fields[21]) * _PAGE),
-            float(fields[9]),
-        )
-    except (FileNotFoundError, ProcessLookupError):
-        return ProcessFacts(ProcessState.GONE)
-    except (OSError, ValueError, IndexError):
-        return ProcessFacts(ProcessState.UNKNOWN)
-
-
-def state_of(
-    reader: RingReader, now_ns: int, death: Death | None = None, proc: Path = Path("/proc")
-) -> tuple[ProcessState, ProcessFacts]:
-    """State of the process behind a ring at monotonic `now_ns`, and what `/proc` tells of it.
-
-    A process that is not to be seen while its heart beats lives in another pid namespace: its state
-    is unknown, not gone.
-    """
-    identity = reader.identity
-    facts = process_facts(identity.pid, identity.process_start, proc)
-    beats = now_ns - reader.heartbeat_ns < FRESH_HEARTBEAT_SECONDS * NANOSECONDS
-    hidden = facts.state is ProcessState.GONE and death is None and beats
-    return ProcessState.UNKNOWN if hidden else facts.state, facts
-
-
-def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/proc")) -> bool:
-    """Whether `pid` is the process that a ring of user `owner` names, and no other that has its id.
-
-    A ring may name any process: one that ended, one of another pid namespace, one of another user.
-    """
-    try:
-        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
-        users = next(line.split()[1:3] for line in lines if line.startswith("Uid:"))
-    except (OSError, StopIteration):
-        return False
-    lives = process_facts(pid, start_ticks, proc).state is not ProcessState.GONE
-    return lives and set(users) == {str(owner)}
-
-
-def _own_bytes(folder: Path, resident: int) -> int:
-    """Anonymous and shared memory in bytes; `resident` where that is not told."""
-    try:
-        lines = (folder / "status").read_text(errors="replace").splitlines()
-        told = {name: text for name, _, text in (line.partition(":") for line in lines)}
-        return sum(int(told[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
-    except (OSError, ValueError, LookupError):  # a kernel before 4.5, or a zombie
-        return resident
-
-
-def _run_queue_seconds(folder: Path) -> float:
-    try:
-        return int((folder / "schedstat").read_text().split()[1]) / NANOSECONDS
-    except (OSError, ValueError, IndexError):  # kernel without scheduler statistics
-        return float("nan")
-
-
-class WatchedRank(NamedTuple):
-    """A ring, what its tail counted so far, and how its process ended (None: it lives)."""
-
-    reader: RingReader
-    overruns: int
-    torn: int
-    death: Death | None = None
-
-
-class RanksProbe:
-    """Reads the live line of every ring that `rings` yields."""
+class RanksProbe(Probe):
+    """Reads the live line of every ring that `ranks` returns."""
 
     name = "ranks"
     kind = Kind.RANK_STATE
@@ -132,12 +30,18 @@ class RanksProbe:
     def __init__(
         self,
         clock: Clock,
-        rings: Callable[[], Iterable[WatchedRank]],
+        ranks: Callable[[], Sequence[WatchedRank]],
         proc: Path = Path("/proc"),
     ) -> None:
         self._clock = clock
-        self._rings = rings
+        self._ranks = ranks
         self._proc = proc
+        self._read: list[WatchedRank] = []
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node."""
+        return cls(context.clock, context.ranks, context.proc)
 
     def supported(self) -> bool:
         """Whether this node has a `/proc`."""
@@ -145,21 +49,33 @@ class RanksProbe:
 
     def read(self) -> Rows:
         """One row per rank."""
-        ranks = list(self._rings())
-        rows = np.zeros(len(ranks), dtype=DTYPES[Kind.RANK_STATE])
-        for row, watched in zip(rows, ranks, strict=True):
+        self._read = list(self._ranks())
+        rows = np.zeros(len(self._read), dtype=DTYPES[Kind.RANK_STATE])
+        for row, watched in zip(rows, self._read, strict=True):
             self._fill(row, watched)
         return rows
 
-    def close(self) -> None:
-        """Nothing is held open: the tail owns the rings."""
+    def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
+        """The rows of these ranks: another attempt's ranks are in another segment."""
+        wanted = {watched.reader.identity.ring_id for watched in ranks}
+        mask = [watched.reader.identity.ring_id in wanted for watched in self._read]
+        return rows[np.array(mask, dtype=np.bool_)]
+
+    def gauges(self, rows: Rows) -> Iterator[Gauge]:
+        """How many ranks each job has on this node, and the lowest step they are in."""
+        steps: dict[str, list[int]] = {}
+        for watched, row in zip(self._read, rows, strict=True):
+            steps.setdefault(watched.reader.identity.job, []).append(int(row["step"]))
+        for job, found in steps.items():
+            yield Gauge(names.NODE_RANKS, (job,), len(found))
+            yield Gauge(names.NODE_RANK_STEP_MIN, (job,), min(found))
 
     def _fill(self, row: np.void, watched: WatchedRank) -> None:
         reader = watched.reader
         identity, live, collective = reader.identity, reader.live(), reader.collective()
         now = self._clock.monotonic_ns()
-        state, facts = state_of(reader, now, watched.death, self._proc)
-        death = watched.death or Death(0, UNKNOWN_EXIT)
+        state, facts = state_of(reader, now, watched.exited, self._proc)
+        exited = watched.exited or ProcessExit(0, UNKNOWN_EXIT)
         values: dict[str, float | bytes] = {
             "rank": identity.rank,
             "seq": reader.head,
@@ -186,8 +102,8 @@ class RanksProbe:
             "hook_errors": min(reader.hook_errors, _MOST),
             "stage": identity.stage,
             "world": identity.world,
-            "gone_ns": death.at_ns,
-            "exit_code": death.exit_code,
+            "gone_ns": exited.at_ns,
+            "exit_code": exited.exit_code,
             "job_class": identity.job_class.encode(),
         }
         for name, value in values.items():

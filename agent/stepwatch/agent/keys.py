@@ -1,0 +1,31 @@
+"""Names that the rooms of the agent share: the key of an attempt, and how far a ring was read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import Rows
+
+
+class AttemptKey(NamedTuple):
+    """One attempt of one job."""
+
+    job: str
+    attempt: int
+
+
+Tables = dict[Kind, Rows]
+"""Rows of one segment, by kind."""
+
+Cursors = dict[int, int]
+"""Next record to read, by ring id."""
+
+
+def cursors_in(tables: Mapping[Kind, Rows]) -> Cursors:
+    """The cursors that a segment carries."""
+    rows = tables.get(Kind.CURSOR)
+    if rows is None:
+        return {}
+    return {int(row["ring_id"]): int(row["next_seq"]) for row in rows}

@@ -1,0 +1,72 @@
+"""How an agent runs, and what it is made of before it runs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES
+from stepwatch.agent.traces.tracer import TraceOptions, Tracer
+from stepwatch.signals.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """How an agent runs; `port` 0 takes a free one, None exports nothing."""
+
+    ring_dir: Path
+    spool_dir: Path
+    collector: str
+    node: str
+    port: int | None = 0
+    token: str | None = None
+    poll_seconds: float = 0.25
+    flush_seconds: float = 1.0
+    spool_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    traces: TraceOptions | None = None
+
+
+def make_client(options: AgentOptions) -> httpx.Client:
+    """Connections to the collector.
+
+    Raises:
+        ConfigurationError: its address is not a URL.
+    """
+    headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
+    try:
+        client = httpx.Client(base_url=options.collector, headers=headers, timeout=10.0)
+    except httpx.InvalidURL as error:
+        raise ConfigurationError(
+            f"{options.collector!r} is not a URL ({error}); pass --collector http://HOST:PORT"
+        ) from error
+    if client.base_url.scheme not in ("http", "https") or not client.base_url.host:
+        raise ConfigurationError(
+            f"{options.collector!r} is not a URL; pass --collector http://HOST:PORT"
+        )
+    return client
+
+
+def make_tracer(options: AgentOptions) -> Tracer | None:
+    """What sends traces; None unless asked for.
+
+    Raises:
+        ConfigurationError: an endpoint was named and cannot be used.
+    """
+    wanted = options.traces
+    if wanted is None:
+        return None
+    try:
+        from stepwatch.agent.traces.export import Exporter  # the SDK costs memory: only if asked
+
+        return Tracer(options.node, Exporter(wanted.endpoint), wanted.every)
+    except ConfigurationError as error:
+        if wanted.endpoint is not None:
+            raise
+        # The variables may be meant for others on this node.
+        logger.warning("no traces: %s", error)
+        return None

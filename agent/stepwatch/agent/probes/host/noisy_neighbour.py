@@ -1,0 +1,81 @@
+"""The noisy neighbour: the process that uses most of the node's CPUs and is no rank."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.records import UNKNOWN_FLOAT
+
+MAX_PROCESSES = 20_000
+EVERY_SECONDS = 4.0
+"""Between two scans: a scan reads one file per process, about 20 microseconds each."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Neighbour(NamedTuple):
+    """A process and how many CPUs' worth of time it used; pid 0 if none is known."""
+
+    name: str = ""
+    pid: int = 0
+    cpu_ratio: float = UNKNOWN_FLOAT
+
+
+class _Process(NamedTuple):
+    name: str
+    parent: int
+    ticks: int
+    started: int
+
+
+class NoisyNeighbour:
+    """Compares two scans of `/proc`; `ranks` gives the process ids that belong to ranks.
+
+    Children of ranks (loader workers) do not count either.
+    """
+
+    def __init__(self, clock: Clock, ranks: Callable[[], set[int]], proc: Path) -> None:
+        self._clock = clock
+        self._ranks = ranks
+        self._proc = proc
+        self._seen: dict[int, _Process] = {}
+        self._at_ns = 0
+        self._busiest = Neighbour()
+
+    def busiest(self) -> Neighbour:
+        """The busiest neighbour between the newest two scans."""
+        now = self._clock.monotonic_ns()
+        seconds = (now - self._at_ns) / NANOSECONDS
+        if self._at_ns and seconds < EVERY_SECONDS:
+            return self._busiest
+        seen, before = dict(self._scan()), self._seen
+        self._seen, self._at_ns = seen, now
+        own = self._ranks()
+        used = [
+            (process.ticks - before[pid].ticks, pid)
+            for pid, process in seen.items()
+            if pid in before
+            and before[pid].started == process.started
+            and pid not in own
+            and process.parent not in own
+        ]
+        most, pid = max(used, default=(0, 0))
+        ratio = most / _TICKS / seconds if seconds > 0 else UNKNOWN_FLOAT
+        self._busiest = Neighbour(seen[pid].name, pid, ratio) if most > 0 else Neighbour()
+        return self._busiest
+
+    def _scan(self) -> Iterator[tuple[int, _Process]]:
+        folders = (entry for entry in os.scandir(self._proc) if entry.name.isdigit())
+        for _, entry in zip(range(MAX_PROCESSES), folders, strict=False):
+            try:
+                text = Path(entry.path, "stat").read_text(errors="replace")
+                head, _, tail = text.rpartition(")")
+                fields = tail.split()
+                ticks = int(fields[11]) + int(fields[12])
+                process = _Process(head.partition("(")[2], int(fields[1]), ticks, int(fields[19]))
+            except (OSError, ValueError, IndexError):  # ended meanwhile
+                continue
+            yield int(entry.name), process

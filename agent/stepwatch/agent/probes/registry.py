@@ -1,0 +1,39 @@
+"""Finds the probes: every folder below `probes` that defines one."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+
+from stepwatch.agent import probes
+
+from .probe import Probe
+
+
+def discover() -> list[type[Probe]]:
+    """The probe class of every folder below `probes`, by name.
+
+    Raises:
+        TypeError: a folder defines no probe or several, or two probes have one name.
+    """
+    found: dict[str, type[Probe]] = {}
+    for module in pkgutil.iter_modules(probes.__path__, f"{probes.__name__}."):
+        if module.ispkg:
+            probe = _probe_of(importlib.import_module(module.name))
+            if probe.name in found:
+                raise TypeError(f"{module.name} defines a second probe named {probe.name!r}")
+            found[probe.name] = probe
+    return [found[name] for name in sorted(found)]
+
+
+def _probe_of(package: ModuleType) -> type[Probe]:
+    classes = [
+        value
+        for value in vars(package).values()
+        if inspect.isclass(value) and issubclass(value, Probe) and not inspect.isabstract(value)
+    ]
+    if len(classes) != 1:
+        raise TypeError(f"{package.__name__} defines {len(classes)} probes instead of one")
+    return classes[0]

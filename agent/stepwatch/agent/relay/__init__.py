@@ -1,0 +1,1 @@
+"""From the spool to the collector."""

@@ -1,0 +1,43 @@
+"""The thread that sends: it drains the spool whenever a segment was written."""
+
+from __future__ import annotations
+
+import threading
+
+from stepwatch.agent.supervision import SupervisedThread
+from stepwatch.signals.clock import Clock
+
+from .relay import Relay
+
+
+class Sender:
+    """Runs `relay` in a supervised thread until `stop`, then once more for the last segment."""
+
+    def __init__(self, relay: Relay, clock: Clock) -> None:
+        self.relay = relay
+        self.thread = SupervisedThread("relay", self._run, clock)
+        self._stopping = threading.Event()
+        self._written = threading.Event()
+        self._last_written = threading.Event()
+
+    def wake(self) -> None:
+        """Say that a segment was written."""
+        self._written.set()
+
+    def stop(self) -> None:
+        """Give up waiting for a collector that does not answer; safe in a signal handler."""
+        self._stopping.set()
+        self._written.set()
+
+    def finish(self, seconds: float) -> bool:
+        """Send what the last flush wrote; returns whether the thread ended in time."""
+        self._last_written.set()
+        return self.thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._written.wait(1.0)
+            self._written.clear()
+            self.relay.drain(self._stopping.wait)
+        self._last_written.wait()  # or the last segment would stay until an agent runs here again
+        self.relay.drain(lambda _: True)

@@ -1,0 +1,1 @@
+"""Rings of the ranks on this node, and the processes behind them."""

@@ -1,0 +1,109 @@
+"""The process behind a ring, as `/proc` shows it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.signals.blackbox import RingReader
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import UNKNOWN_FLOAT, ProcessState
+
+from .process_exits import ProcessExit
+
+_STATES = {
+    "R": ProcessState.RUNNING,
+    "S": ProcessState.SLEEPING,
+    "I": ProcessState.SLEEPING,
+    "D": ProcessState.UNINTERRUPTIBLE,
+    "T": ProcessState.STOPPED,
+    "t": ProcessState.STOPPED,
+    "Z": ProcessState.ZOMBIE,
+    "X": ProcessState.GONE,
+}
+FRESH_HEARTBEAT_SECONDS = 3.0
+"""The hooks' heart beats twice a second: one this young is of a process that lives."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class ProcessFacts(NamedTuple):
+    """What `/proc/<pid>` reports; seconds are cumulated since the process began.
+
+    `resident_bytes` is anonymous and shared memory (RssAnon + RssShmem of proc(5)): pages of mapped
+    files, which the kernel can drop, are not the process's own. Where the kernel does not tell
+    them apart it is all resident memory.
+    """
+
+    state: ProcessState
+    cpu_seconds: float = UNKNOWN_FLOAT
+    run_queue_seconds: float = UNKNOWN_FLOAT
+    resident_bytes: int = 0
+    major_faults: float = UNKNOWN_FLOAT
+
+
+def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> ProcessFacts:
+    """Read one process; a pid that another process took over counts as gone."""
+    folder = proc / str(pid)
+    try:
+        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        if start_ticks and int(fields[19]) != start_ticks:
+            return ProcessFacts(ProcessState.GONE)
+        return ProcessFacts(
+            _STATES.get(fields[0], ProcessState.UNKNOWN),
+            (int(fields[11]) + int(fields[12])) / _TICKS,
+            _run_queue_seconds(folder),
+            _own_bytes(folder, int(fields[21]) * _PAGE),
+            float(fields[9]),
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return ProcessFacts(ProcessState.GONE)
+    except (OSError, ValueError, IndexError):
+        return ProcessFacts(ProcessState.UNKNOWN)
+
+
+def state_of(
+    reader: RingReader, now_ns: int, exited: ProcessExit | None = None, proc: Path = Path("/proc")
+) -> tuple[ProcessState, ProcessFacts]:
+    """State of the process behind a ring at monotonic `now_ns`, and what `/proc` reports of it.
+
+    A process that is not to be seen while its heart beats lives in another pid namespace: its state
+    is unknown, not gone.
+    """
+    identity = reader.identity
+    facts = process_facts(identity.pid, identity.process_start, proc)
+    beats = now_ns - reader.heartbeat_ns < FRESH_HEARTBEAT_SECONDS * NANOSECONDS
+    hidden = facts.state is ProcessState.GONE and exited is None and beats
+    return ProcessState.UNKNOWN if hidden else facts.state, facts
+
+
+def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/proc")) -> bool:
+    """Whether `pid` is the process that a ring of user `owner` names, and no other that has its id.
+
+    A ring may name any process: one that ended, one of another pid namespace, one of another user.
+    """
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+        users = next(line.split()[1:3] for line in lines if line.startswith("Uid:"))
+    except (OSError, StopIteration):
+        return False
+    lives = process_facts(pid, start_ticks, proc).state is not ProcessState.GONE
+    return lives and set(users) == {str(owner)}
+
+
+def _own_bytes(folder: Path, resident: int) -> int:
+    """Anonymous and shared memory in bytes; `resident` where the kernel does not report them."""
+    try:
+        lines = (folder / "status").read_text(errors="replace").splitlines()
+        fields = {name: text for name, _, text in (line.partition(":") for line in lines)}
+        return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+    except (OSError, ValueError, LookupError):  # a kernel before 4.5, or a zombie
+        return resident
+
+
+def _run_queue_seconds(folder: Path) -> float:
+    try:
+        return int((folder / "schedstat").read_text().split()[1]) / NANOSECONDS
+    except (OSError, ValueError, IndexError):  # kernel without scheduler statistics
+        return float("nan")

@@ -1,0 +1,214 @@
+"""Follows every ring below the ring directory, across restarts of ranks and of the agent."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.agent.keys import AttemptKey, Cursors, Tables
+from stepwatch.signals.blackbox import Identity, RingReader, find_rings
+from stepwatch.signals.errors import RingError
+from stepwatch.signals.records import DTYPES, Kind, ProcessState
+from stepwatch.signals.wire import Rows
+
+from .process_exits import ProcessExit, ProcessExits
+from .processes import state_of
+
+logger = logging.getLogger(__name__)
+
+READ_LIMIT = 49_152
+"""Records read for one segment, shared by its rings; the rest waits in the rings for the next.
+
+The largest record kinds then stay below a segment's bound even where nothing compresses.
+"""
+
+
+CLOSED_FLUSHES = 5
+"""Segments that still report a rank which closed its ring, unless its process ends earlier."""
+
+
+class WatchedRank(NamedTuple):
+    """A ring, what its tail counted so far, and how its process ended (None: it lives)."""
+
+    reader: RingReader
+    overruns: int
+    torn: int
+    exited: ProcessExit | None = None
+
+
+class Position(NamedTuple):
+    """Where the reading of one ring stands."""
+
+    tail: RingTail
+    next_seq: int
+    records: int
+    overruns: int
+    torn: int
+
+
+@dataclass
+class RingTail:
+    """One ring being followed."""
+
+    reader: RingReader
+    next_seq: int = 1
+    records: int = 0
+    overruns: int = 0
+    torn: int = 0
+    closed_flushes: int = 0
+    drained: bool = False
+    """The rank has ended, everything was read, and its last state has been sent."""
+
+    @property
+    def key(self) -> AttemptKey:
+        """The attempt it belongs to."""
+        return AttemptKey(self.reader.identity.job, self.reader.identity.attempt)
+
+    @property
+    def ring_id(self) -> int:
+        """Number that its writer drew."""
+        return self.reader.identity.ring_id
+
+    def ended(self, now_ns: int, exited: ProcessExit | None = None) -> bool:
+        """Whether nothing more is to come: neither a record nor, soon, the exit code.
+
+        Each call counts as one flush of a ring that is closed while its process still lives.
+        """
+        if self.reader.closed:
+            self.closed_flushes += 1
+            if self.closed_flushes > CLOSED_FLUSHES:
+                return True
+        return state_of(self.reader, now_ns, exited)[0] is ProcessState.GONE
+
+
+@dataclass
+class Tail:
+    """Follows all rings below `root`; `cursors` says where an earlier agent stopped."""
+
+    root: Path
+    cursors: Cursors = field(default_factory=dict)
+    records_read: int = 0
+    overruns: int = 0
+    _tails: dict[Path, RingTail] = field(default_factory=dict)
+    _logged: set[str] = field(default_factory=set)
+
+    def discover(self) -> None:
+        """Open rings that are new; reopen those whose file was replaced and is read to its end."""
+        for path in find_rings(self.root):
+            known = self._tails.get(path)
+            if known is not None and not known.reader.is_replaced():
+                continue
+            if known is not None and known.next_seq <= known.reader.head:
+                continue
+            if known is not None:
+                self._drop(path)
+            reader = self._open(path)
+            if reader is not None:
+                start = self.cursors.get(reader.identity.ring_id, 1)
+                self._tails[path] = RingTail(reader, start)
+
+    def identities(self) -> list[Identity]:
+        """Who writes the rings that are open."""
+        return [tail.reader.identity for tail in self._tails.values()]
+
+    def forget_missing(self) -> None:
+        """Close rings whose file was removed and whose records were all read."""
+        for path, tail in list(self._tails.items()):
+            if not path.exists() and tail.next_seq > tail.reader.head:
+                self._drop(path)
+
+    def attempts(self) -> dict[AttemptKey, list[RingTail]]:
+        """Rings that may still bring records, by attempt.
+
+        One that had ended and still writes is followed again: an agent in a container may not see
+        the process.
+        """
+        grouped: dict[AttemptKey, list[RingTail]] = {}
+        for tail in self._tails.values():
+            tail.reader.refresh_identity()
+            if not tail.drained or tail.next_seq <= tail.reader.head:
+                grouped.setdefault(tail.key, []).append(tail)
+        return grouped
+
+    def read(self, tails: list[RingTail]) -> Tables:
+        """New records of these rings and the gaps between them, as tables for one segment.
+
+        Advances the rings; call `rewind` if the segment could not be kept.
+        """
+        parts: dict[Kind, list[Rows]] = {}
+        limit = max(1, READ_LIMIT // len(tails))
+        for tail in tails:
+            before = tail.next_seq
+            rows, tail.next_seq, overruns, torn = tail.reader.read(tail.next_seq, limit)
+            tail.records += sum(map(len, rows.values()))
+            tail.overruns += overruns
+            tail.torn += torn
+            for kind, table in rows.items():
+                parts.setdefault(kind, []).append(table)
+            if overruns or torn:
+                gap = _gap(tail, before, before + overruns + torn - 1)
+                parts.setdefault(Kind.GAP, []).append(gap)
+        tables = {kind: np.concatenate(tables) for kind, tables in parts.items()}
+        if tables:
+            tables[Kind.CURSOR] = _cursor_rows(tails)
+        return tables
+
+    def positions(self, tails: list[RingTail]) -> list[Position]:
+        """Where each ring stands, for `rewind` or `commit`."""
+        return [
+            Position(tail, tail.next_seq, tail.records, tail.overruns, tail.torn) for tail in tails
+        ]
+
+    @staticmethod
+    def rewind(positions: list[Position]) -> None:
+        """Go back: the records stay in the rings until they can be kept."""
+        for tail, *before in positions:
+            tail.next_seq, tail.records, tail.overruns, tail.torn = before
+
+    def commit(self, positions: list[Position]) -> None:
+        """Count what was read since `positions`: it is kept now."""
+        for before in positions:
+            self.records_read += before.tail.records - before.records
+            self.overruns += before.tail.overruns - before.overruns
+
+    def _drop(self, path: Path) -> None:
+        tail = self._tails.pop(path)
+        # A ring that was only moved away and back is not to be read twice.
+        self.cursors[tail.ring_id] = tail.next_seq
+        tail.reader.close()
+
+    def _open(self, path: Path) -> RingReader | None:
+        try:
+            return RingReader(path)
+        except RingError as error:
+            if str(error) not in self._logged and len(self._logged) < 1000:
+                self._logged.add(str(error))
+                logger.warning("%s", error)
+            return None
+
+
+def watched(tails: list[RingTail], exits: ProcessExits) -> list[WatchedRank]:
+    """The rings as probes read them."""
+    return [
+        WatchedRank(tail.reader, tail.overruns, tail.torn, exits.of(tail.ring_id)) for tail in tails
+    ]
+
+
+def _cursor_rows(tails: list[RingTail]) -> Rows:
+    rows = np.zeros(len(tails), dtype=DTYPES[Kind.CURSOR])
+    rows["rank"] = [tail.reader.identity.rank for tail in tails]
+    rows["ring_id"] = [tail.ring_id for tail in tails]
+    rows["next_seq"] = [tail.next_seq for tail in tails]
+    return rows
+
+
+def _gap(tail: RingTail, first: int, last: int) -> Rows:
+    rows = np.zeros(1, dtype=DTYPES[Kind.GAP])
+    rows["rank"], rows["seq"] = tail.reader.identity.rank, first
+    rows["first_seq"], rows["last_seq"] = first, last
+    rows["text"] = b"overwritten or torn in the ring"
+    return rows

@@ -1,0 +1,1 @@
+"""What the ranks of a stalled attempt are doing, asked from outside."""

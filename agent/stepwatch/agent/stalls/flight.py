@@ -1,0 +1,119 @@
+"""Reads torch's flight recorder as the worker server tells it (`fr_trace_json`)."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any, NamedTuple
+
+from stepwatch.signals.records import DTYPES, WORLD_GROUP, Kind, text_bytes
+
+PER_GROUP = 16
+"""Newest entries kept of each process group."""
+MAX_GROUPS = 16
+_MOST = (1 << 63) - 1
+_MEMBERS_BYTES = 12
+"""Members longer than this are shown as a checksum: it is enough to tell groups apart."""
+_GROUP_BYTES = DTYPES[Kind.FLIGHT]["group"].itemsize
+
+
+class Entry(NamedTuple):
+    """One collective of one group: its number there, operation, input sizes and state.
+
+    `group` is torch's name and description of it, and its members in brackets where they are known.
+    """
+
+    group: str
+    collective_seq: int
+    op: str
+    sizes: str
+    state: str
+
+
+class Flight(NamedTuple):
+    """Newest entries, oldest first; numbers of the world group's collectives, -1 if unknown."""
+
+    entries: tuple[Entry, ...] = ()
+    enqueued: int = -1
+    completed: int = -1
+
+
+def parse(body: bytes) -> Flight:
+    """Read an answer; entries that are not entries are left out.
+
+    Raises:
+        ValueError: it is not JSON, or no flight recorder wrote it.
+    """
+    try:
+        document = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("the flight recorder's answer is nested too deeply") from error
+    if not isinstance(document, dict) or not isinstance(document.get("entries"), list):
+        raise ValueError("the answer is not a flight recorder's")
+    status = _dict(_dict(document.get("pg_status")).get(WORLD_GROUP))
+    groups = _dict(document.get("pg_config"))
+    found = (_entry(raw, groups) for raw in document["entries"])
+    return Flight(
+        _newest([entry for entry in found if entry is not None]),
+        _number(status.get("last_enqueued_collective")),
+        _number(status.get("last_completed_collective")),
+    )
+
+
+def _newest(entries: list[Entry]) -> tuple[Entry, ...]:
+    kept: dict[str, list[Entry]] = {}
+    for entry in reversed(entries):
+        if entry.group not in kept and len(kept) == MAX_GROUPS:
+            continue
+        of_group = kept.setdefault(entry.group, [])
+        if len(of_group) < PER_GROUP:
+            of_group.append(entry)
+    return tuple(entry for group in kept.values() for entry in reversed(group))
+
+
+def _entry(raw: Any, groups: dict[str, Any]) -> Entry | None:
+    """One entry; None for sends and receives, which are numbered apart, and for what is none."""
+    if not isinstance(raw, dict) or raw.get("is_p2p"):
+        return None
+    number = _number(raw.get("collective_seq_id"))
+    group = raw.get("process_group")
+    if number < 0 or not isinstance(group, list) or not group:
+        return None
+    op = str(raw.get("profiling_name", ""))[:64].rpartition(":")[2]
+    label = _label([part for part in group[:2] if isinstance(part, str)], groups)
+    return Entry(label, number, op, _sizes(raw.get("input_sizes")), str(raw.get("state"))[:16])
+
+
+def _label(parts: list[str], groups: dict[str, Any]) -> str:
+    """Name and description, then the members where `groups` has them.
+
+    Groups that split one mesh share name and description; only their members tell them apart. Two
+    groups of one rank may share the name too: then torch tells the members of one, with its
+    description.
+    """
+    name = " ".join(parts)
+    config = _dict(groups.get(parts[0])) if parts else {}
+    ranks = config.get("ranks")
+    if not isinstance(ranks, str) or config.get("desc") not in parts[1:]:
+        return text_bytes(name, _GROUP_BYTES).decode()
+    members = "[" + ranks.strip("[] ").replace(" ", "") + "]"
+    if len(members) > _MEMBERS_BYTES or not members.isascii():
+        members = f"[{zlib.crc32(members.encode()):08x}]"
+    return text_bytes(name, _GROUP_BYTES - len(members) - 1).decode() + " " + members
+
+
+def _sizes(value: Any) -> str:
+    """Input sizes as `1000,3;5`: one tensor after the other."""
+    tensors = value if isinstance(value, list) else []
+    parts = [tensor if isinstance(tensor, list) else [tensor] for tensor in tensors[:64]]
+    return ";".join(",".join(str(each)[:20] for each in part[:16]) for part in parts)[:512]
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and 0 <= value <= _MOST else -1

@@ -1,0 +1,214 @@
+"""What the ranks of a stalled attempt are doing, asked from outside.
+
+This is no probe of the registry: a probe reads one source at every flush, the inspector asks ranks
+only once one of them looks stalled, at most every `AGAIN_SECONDS`, in a thread of its own. Whatever
+it waits for or reads is bounded: the agent's loop never waits for a rank.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.agent.keys import AttemptKey, Tables
+from stepwatch.agent.rings.processes import is_process_of
+from stepwatch.signals.blackbox import Identity, RingReader
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.records import DTYPES, GilState, Kind, text_bytes
+from stepwatch.signals.wire import Rows
+
+from . import flight, server, stack
+from .trigger import Progress, StallTrigger
+
+AGAIN_SECONDS = 10.0
+"""Between two rounds of questions while the stall lasts."""
+GIL_SECONDS = 2.0
+"""A lock that is held, and a side thread that has not run for so long: it is not released."""
+AT_ONCE = 4
+"""Ranks asked at the same time."""
+
+
+class Suspect(NamedTuple):
+    """A rank to ask: who it is, whose ring that is, where its server listens, and its lines.
+
+    `owner` is a user id.
+    """
+
+    identity: Identity
+    owner: int
+    socket: Path
+    step: int
+    seq: int
+    heartbeat_age: float
+
+
+class Answer(NamedTuple):
+    """What one rank was found doing."""
+
+    suspect: Suspect
+    flight: flight.Flight | None
+    stack: stack.Stack
+    note: str
+
+
+class StallInspector:
+    """Watches all ranks of an attempt and asks them once one is stalled.
+
+    `py_spy` is the path of that program, None where there is none.
+    """
+
+    def __init__(self, clock: Clock, py_spy: str | None = None) -> None:
+        self._clock = clock
+        self._py_spy = py_spy
+        self._triggers: dict[int, StallTrigger] = {}
+        self._asked_ns: dict[AttemptKey, int] = {}
+        self._answers: dict[AttemptKey, Tables] = {}
+        self._lock = threading.Lock()
+        self._round: threading.Thread | None = None
+
+    def inspect(self, key: AttemptKey, readers: Iterable[RingReader], steps: Rows | None) -> None:
+        """Watch the ranks of attempt `key`; if one is stalled, begin to ask all of them.
+
+        `steps` are the STEP records that came since the last call.
+        """
+        now = self._clock.monotonic_ns()
+        running = [reader for reader in readers if not reader.closed]
+        self._note(running, steps)
+        stalled = [self._is_stalled(reader, now) for reader in running]
+        since = now - self._asked_ns.get(key, now - _NEVER)
+        if not any(stalled) or since < AGAIN_SECONDS * NANOSECONDS or self._is_asking():
+            return
+        self._asked_ns[key] = now
+        suspects = [_suspect(reader, now) for reader in running]
+        self._round = threading.Thread(
+            target=self._ask_all, args=(key, suspects), name="stall-inspector", daemon=True
+        )
+        self._round.start()
+
+    def collect(self, key: AttemptKey) -> Tables:
+        """Answers about attempt `key` that were not collected yet: DIAGNOSIS and FLIGHT tables."""
+        with self._lock:
+            return self._answers.pop(key, {})
+
+    def forget(self, keys: set[AttemptKey], ring_ids: set[int]) -> None:
+        """Keep only these attempts and rings."""
+        self._asked_ns = {key: at for key, at in self._asked_ns.items() if key in keys}
+        self._triggers = {
+            ring: trigger for ring, trigger in self._triggers.items() if ring in ring_ids
+        }
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a round of questions to end."""
+        if self._round is not None:
+            self._round.join(seconds)
+
+    def _is_asking(self) -> bool:
+        return self._round is not None and self._round.is_alive()
+
+    def _is_stalled(self, reader: RingReader, now: int) -> bool:
+        live, collective = reader.live(), reader.collective()
+        moved = max(live.since_ns, collective.since_ns)
+        if not moved:  # it has not begun
+            return False
+        trigger = self._triggers.setdefault(reader.identity.ring_id, StallTrigger())
+        return trigger.is_stalled(Progress(now, live.phase, moved))
+
+    def _note(self, readers: list[RingReader], steps: Rows | None) -> None:
+        rings = {reader.identity.rank: reader.identity.ring_id for reader in readers}
+        for row in steps if steps is not None else ():
+            ring_id = rings.get(int(row["rank"]))
+            if ring_id is not None:
+                trigger = self._triggers.setdefault(ring_id, StallTrigger())
+                trigger.note_step(int(row["duration_ns"]) / NANOSECONDS)
+
+    def _ask_all(self, key: AttemptKey, suspects: list[Suspect]) -> None:
+        with ThreadPoolExecutor(AT_ONCE, "stall-inspector") as pool:
+            answers = list(pool.map(self._ask, suspects))
+        tables = _tables(answers, self._clock.monotonic_ns)
+        with self._lock:
+            self._answers[key] = tables
+
+    def _ask(self, suspect: Suspect) -> Answer:
+        found, note = None, ""
+        try:
+            found = flight.parse(server.ask(suspect.socket, "fr_trace_json"))
+        except (OSError, ValueError) as error:
+            note = f"the worker server did not answer: {_reason(error)}"
+        return Answer(suspect, found, self._stack(suspect), note)
+
+    def _stack(self, suspect: Suspect) -> stack.Stack:
+        """The rank's stack; nothing of a process that is not the ring's."""
+        pid, start = suspect.identity.pid, suspect.identity.process_start
+        if is_process_of(suspect.owner, pid, start):
+            found = stack.dump(pid, self._py_spy)
+            if is_process_of(suspect.owner, pid, start):
+                return found
+        return stack.Stack(note=stack.FOREIGN)
+
+
+_NEVER = 1 << 62
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__)[:60]
+
+
+def _suspect(reader: RingReader, now: int) -> Suspect:
+    identity = reader.identity
+    # The name alone: the agent may see the directory under another path, and asks nobody else.
+    name = Path(identity.worker_socket).name or f"{identity.rank}.sock"
+    age = (now - reader.heartbeat_ns) / NANOSECONDS
+    place = reader.path.with_name(name)
+    return Suspect(identity, reader.owner, place, reader.live().step, reader.head, age)
+
+
+def _tables(answers: list[Answer], now_ns: Callable[[], int]) -> Tables:
+    rows = np.zeros(len(answers), dtype=DTYPES[Kind.DIAGNOSIS])
+    for row, answer in zip(rows, answers, strict=True):
+        known = answer.flight or flight.Flight()
+        _fill(row, answer.suspect, now_ns())
+        row["worker_answered"], row["enqueued"] = answer.flight is not None, known.enqueued
+        row["completed"], row["gil"] = known.completed, _gil(answer)
+        row["stack_read"] = answer.stack.owner is not None
+        for name in ("function", "line"):
+            row[name] = _text(getattr(answer.stack, name), Kind.DIAGNOSIS, name)
+        row["stack"] = _text(answer.stack.text, Kind.DIAGNOSIS, "stack")
+        row["note"] = _text("; ".join(filter(None, (answer.stack.note, answer.note))),
+                            Kind.DIAGNOSIS, "note")  # fmt: skip
+    flights = [_flight_rows(answer, now_ns()) for answer in answers if answer.flight is not None]
+    tables = {Kind.DIAGNOSIS: rows}
+    if any(map(len, flights)):
+        tables[Kind.FLIGHT] = np.concatenate(flights)
+    return tables
+
+
+def _fill(row: np.void, suspect: Suspect, now_ns: int) -> None:
+    row["rank"], row["seq"] = suspect.identity.rank, suspect.seq
+    row["step"], row["time_ns"] = suspect.step, now_ns
+
+
+def _flight_rows(answer: Answer, now_ns: int) -> Rows:
+    entries = answer.flight.entries if answer.flight is not None else ()
+    rows = np.zeros(len(entries), dtype=DTYPES[Kind.FLIGHT])
+    for row, entry in zip(rows, entries, strict=True):
+        _fill(row, answer.suspect, now_ns)
+        row["collective_seq"] = entry.collective_seq
+        for name in ("group", "op", "sizes", "state"):
+            row[name] = _text(getattr(entry, name), Kind.FLIGHT, name)
+    return rows
+
+
+def _gil(answer: Answer) -> GilState:
+    if answer.stack.owner is None:
+        return GilState.UNKNOWN
+    held = answer.stack.owner and answer.suspect.heartbeat_age > GIL_SECONDS
+    return GilState.HELD if held else GilState.FREE
+
+
+def _text(text: str, kind: Kind, field: str) -> bytes:
+    return text_bytes(text, DTYPES[kind][field].itemsize)

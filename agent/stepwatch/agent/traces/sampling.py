@@ -1,0 +1,140 @@
+"""Which steps are traced: every anomalous one, and one in so many of the others.
+
+Sampling goes by step number, so that all ranks keep the same steps without talking.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.records import DTYPES, Kind, StepFlag
+from stepwatch.signals.wire import Rows
+
+logger = logging.getLogger(__name__)
+
+SLOW_RATIO = 2.0
+"""A step this many times the rank's median is traced. Low on purpose: a trace wakes nobody."""
+MEDIAN_STEPS = 64
+FEWEST_STEPS = 8
+"""Steps needed before a median says anything."""
+HELD_ROWS = 4096
+"""Rows of each kind kept from earlier packs: 64 steps of 8 ranks with 8 collectives each."""
+MOST_STEPS = 64
+"""Rank-steps traced of one pack: a job in which every step is odd must not flood the receiver."""
+_ODD = int(StepFlag.FIRST | StepFlag.UNFINISHED)
+_NON_FINITE = "non-finite"
+
+Key = tuple[int, int]
+"""(rank, step)."""
+
+
+class Chosen(NamedTuple):
+    """A STEP row to trace, why, and the COLLECTIVE rows of the same rank and step."""
+
+    step: np.void
+    reasons: tuple[str, ...]
+    collectives: Rows
+
+
+class Sampler:
+    """Chooses among the steps of one attempt on one node, as they come.
+
+    What belongs to one step may come in several packs: a loss read late from a device holds its
+    STEP record back. So the newest rows are kept.
+    """
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._durations: dict[int, deque[float]] = {}
+        self._window = {
+            kind: np.zeros(0, dtype=DTYPES[kind])
+            for kind in (Kind.STEP, Kind.COLLECTIVE, Kind.NUMERICS)
+        }
+        self._told: set[Key] = set()
+        self.left_out = 0
+        """Rank-steps beyond what one pack may trace."""
+
+    def choose(self, tables: Mapping[Kind, Rows]) -> list[Chosen]:
+        """Steps to trace now; each once, in the order of the rows."""
+        window = {kind: _joined(rows, tables.get(kind)) for kind, rows in self._window.items()}
+        self._window = {kind: _newest(rows) for kind, rows in window.items()}
+        fresh = tables.get(Kind.STEP)
+        reasons = {} if fresh is None else self._reasons(fresh)
+        for key in _nonfinite_keys(window[Kind.NUMERICS]):
+            known = reasons.get(key, ())
+            reasons[key] = known if _NON_FINITE in known else (*known, _NON_FINITE)
+        steps = window[Kind.STEP]
+        keys = _keys(steps)
+        wanted = reasons.keys() - self._told
+        found = [index for index, key in enumerate(keys) if key in wanted]
+        if len(found) > MOST_STEPS and not self.left_out:
+            logger.warning("more than %d odd steps at once; some are not traced", MOST_STEPS)
+        self.left_out += max(len(found) - MOST_STEPS, 0)
+        self._told = (self._told | {keys[index] for index in found}) & set(keys)
+        rows = window[Kind.COLLECTIVE]
+        return [
+            Chosen(steps[index], reasons[keys[index]], _of(rows, keys[index]))
+            for index in found[:MOST_STEPS]
+        ]
+
+    def _reasons(self, steps: Rows) -> dict[Key, tuple[str, ...]]:
+        flags = steps["flags"].astype(np.int64)
+        masks = {
+            "first": (flags & StepFlag.FIRST) != 0,
+            "unfinished": (flags & StepFlag.UNFINISHED) != 0,
+            "slow": self._slow(steps, (flags & _ODD) == 0),
+            _NON_FINITE: np.isinf(steps["loss"]) | np.isinf(steps["grad_norm"]),
+            "sampled": steps["step"] % self._every == 0,
+        }
+        keys = _keys(steps)
+        return {
+            keys[index]: tuple(name for name, mask in masks.items() if mask[index])
+            for index in np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
+        }
+
+    def _slow(
+        self, steps: Rows, usual: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        # A checkpoint or an evaluation makes a step long, not slow.
+        fields = ("duration_ns", "checkpoint_ns", "eval_ns")
+        total, saving, evaluating = (steps[field].astype(np.float64) for field in fields)
+        own = total - saving - evaluating
+        slow = np.zeros(len(steps), dtype=np.bool_)
+        for rank in np.unique(steps["rank"]).tolist():
+            mine = steps["rank"] == rank
+            past = self._durations.setdefault(rank, deque(maxlen=MEDIAN_STEPS))
+            fresh = own[mine & usual][-MEDIAN_STEPS:].tolist()
+            # An agent that starts late finds the past in its first pack.
+            known = past if len(past) >= FEWEST_STEPS else fresh
+            if len(known) >= FEWEST_STEPS:
+                slow |= mine & (own > SLOW_RATIO * float(np.median(known)))
+            past.extend(fresh)
+        return slow
+
+
+def _joined(held: Rows, fresh: Rows | None) -> Rows:
+    return held if fresh is None else np.concatenate([held, fresh])
+
+
+def _newest(rows: Rows) -> Rows:
+    if len(rows) <= HELD_ROWS:
+        return rows
+    return rows[np.sort(np.argsort(rows["time_ns"], kind="stable")[-HELD_ROWS:])]
+
+
+def _keys(rows: Rows) -> list[Key]:
+    return list(zip(rows["rank"].tolist(), rows["step"].tolist(), strict=True))
+
+
+def _nonfinite_keys(numerics: Rows) -> list[Key]:
+    return _keys(numerics[numerics["nonfinite"] > 0])
+
+
+def _of(rows: Rows, key: Key) -> Rows:
+    found: Rows = rows[(rows["rank"] == key[0]) & (rows["step"] == key[1])]
+    return found

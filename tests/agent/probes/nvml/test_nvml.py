@@ -1,0 +1,221 @@
+"""The nvml probe says what a driver says: the real binding loads a driver that a test scripts."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepwatch.agent.app import Agent
+from stepwatch.agent.probes.nvml import NvmlProbe, assigned
+from stepwatch.signals.clock import SystemClock
+from stepwatch.signals.records import Kind, Throttle
+from stepwatch.signals.wire import Rows
+from tests.agent.conftest import Rank, round_of, spooled
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+HEALTHY = {
+    "busy": 97, "memory_used": 40 << 30, "memory_total": 80 << 30, "throttle": 0, "clock": 1900,
+    "clock_limit": 1980, "power": 650_000, "power_limit": 700_000, "temperature": 61,
+    "ecc_corrected": 3, "ecc_uncorrected": 0, "pcie_replays": 2, "nvlink": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scripted driver, compiled and loaded under the name that the binding asks for."""
+    if COMPILER is None:
+        pytest.skip("no C compiler: the scripted driver cannot be built")
+    place = tmp_path_factory.mktemp("driver") / "libnvidia-ml.so.1"
+    source = Path(__file__).with_name("driver.c")
+    name = "-Wl,-soname,libnvidia-ml.so.1"
+    words = [COMPILER, "-shared", "-fPIC", "-O1", "-Wall", name, "-o", str(place), str(source)]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL)
+    return place
+
+
+class Driver:
+    """What the scripted driver answers; events are handed out once."""
+
+    def __init__(self, script: Path, devices: int) -> None:
+        self._script = script
+        self.devices: list[dict[str, int]] = [dict(HEALTHY) for _ in range(devices)]
+        self.events: list[str] = []
+        self.generation = 1
+        self.write()
+
+    def write(self) -> None:
+        lines = [f"0 count {len(self.devices)}", f"0 generation {self.generation}"]
+        for number, values in enumerate(self.devices):
+            lines += [f"{number} {key} {value}" for key, value in values.items()]
+        self._script.write_text("\n".join([*lines, *self.events]) + "\n")
+
+
+@pytest.fixture
+def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    script = tmp_path / "driver.txt"
+    monkeypatch.setenv("STEPWATCH_TEST_DRIVER", str(script))
+    delivered = ctypes.CDLL(str(library)).stepwatch_delivered
+    delivered.restype = None
+    delivered()
+    return Driver(script, 2)
+
+
+@pytest.fixture
+def probe(driver: Driver) -> Iterator[NvmlProbe]:
+    made = NvmlProbe(SystemClock())
+    yield made
+    made.close()
+
+
+def test_a_healthy_device_in_base_units(driver: Driver, probe: NvmlProbe) -> None:
+    assert probe.supported()
+    rows = probe.read()
+    assert rows["device"].tolist() == [0, 1] and rows["rank"].tolist() == [-1, -1]
+    row = rows[0]
+    assert row["busy_ratio"] == pytest.approx(0.97)
+    assert (row["memory_used_bytes"], row["memory_total_bytes"]) == (40 << 30, 80 << 30)
+    assert (row["clock_hertz"], row["clock_limit_hertz"]) == (1.9e9, 1.98e9)
+    assert (row["power_watts"], row["power_limit_watts"]) == (650.0, 700.0)
+    assert row["temperature_celsius"] == 61.0
+    assert (row["ecc_corrected"], row["ecc_uncorrected"], row["pcie_replays"]) == (3, 0, 2)
+    assert row["nvlink_errors"] == 2 * 3, "two links, three kinds of error"
+    assert (row["lost"], row["throttle"], row["xid"], row["xid_count"]) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("reason", [Throttle.THERMAL, Throttle.POWER_CAP, Throttle(0x44)])
+def test_throttle_reasons_are_the_drivers_own_bits(
+    driver: Driver, probe: NvmlProbe, reason: Throttle
+) -> None:
+    driver.devices[1]["throttle"] = int(reason)
+    driver.write()
+    rows = probe.read()
+    assert Throttle(int(rows[1]["throttle"])) == reason and rows[0]["throttle"] == 0
+
+
+def test_our_names_of_throttle_reasons_are_those_of_the_binding() -> None:
+    assert pynvml.nvmlClocksThrottleReasonSwPowerCap == Throttle.POWER_CAP
+    assert pynvml.nvmlClocksThrottleReasonSwThermalSlowdown == Throttle.THERMAL
+    assert pynvml.nvmlClocksThrottleReasonHwThermalSlowdown == Throttle.HARDWARE_THERMAL
+    assert pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown == Throttle.HARDWARE_POWER_BRAKE
+    assert pynvml.nvmlClocksThrottleReasonHwSlowdown == Throttle.HARDWARE_SLOWDOWN
+
+
+def test_memory_errors_are_counted(driver: Driver, probe: NvmlProbe) -> None:
+    driver.devices[0]["ecc_uncorrected"] = 5
+    driver.write()
+    assert probe.read()["ecc_uncorrected"].tolist() == [5, 0]
+
+
+def test_what_a_device_does_not_tell_is_unknown(driver: Driver, probe: NvmlProbe) -> None:
+    driver.devices[0] = {"no_events": 1}
+    driver.write()
+    row = probe.read()[0]
+    floats = [name for name in row.dtype.names if row.dtype[name].kind == "f"]
+    assert all(math.isnan(row[name]) for name in floats), "never zero, never healthy"
+    assert (row["lost"], row["throttle"], row["xid"]) == (-1, -1, -1)
+
+
+def test_a_lost_device_is_said_to_be_lost(driver: Driver, probe: NvmlProbe) -> None:
+    assert probe.read()["lost"].tolist() == [0, 0]
+    driver.devices[1]["lost"] = 1
+    driver.write()
+    rows = probe.read()
+    assert rows["lost"].tolist() == [0, 1]
+    assert math.isnan(rows[1]["temperature_celsius"]) and rows[1]["throttle"] == -1
+
+
+def test_a_device_that_was_lost_from_the_beginning(driver: Driver, probe: NvmlProbe) -> None:
+    driver.devices[0]["missing"] = 1
+    driver.write()
+    rows = probe.read()
+    assert rows["lost"].tolist() == [1, 0] and math.isnan(rows[0]["busy_ratio"])
+
+
+def test_xid_errors_are_counted_where_they_happened(driver: Driver, probe: NvmlProbe) -> None:
+    assert probe.read()["xid_count"].tolist() == [0, 0]
+    driver.events = ["1 xid 79", "1 xid 48"]
+    driver.write()
+    rows = probe.read()
+    assert rows["xid"].tolist() == [0, 48] and rows["xid_count"].tolist() == [0, 2]
+    assert probe.read()["xid_count"].tolist() == [0, 2], "an error is counted once"
+
+
+def test_a_driver_that_was_reloaded_is_opened_again(driver: Driver, probe: NvmlProbe) -> None:
+    driver.events = ["1 xid 79"]
+    driver.write()
+    assert probe.read()["temperature_celsius"].tolist() == [61, 61]
+    driver.generation += 1
+    driver.devices[0]["temperature"] = 44
+    driver.write()
+    rows = probe.read()
+    assert rows["temperature_celsius"].tolist() == [44, 61] and rows["lost"].tolist() == [0, 0]
+    driver.events.append("0 xid 48")
+    driver.write()
+    rows = probe.read()
+    assert rows["xid_count"].tolist() == [1, 1], "events are registered with the new driver"
+
+
+def test_a_driver_that_is_unloaded_is_unknown_until_it_is_back(
+    driver: Driver, probe: NvmlProbe, tmp_path: Path
+) -> None:
+    probe.read()
+    driver.generation += 1
+    (tmp_path / "driver.txt").unlink()
+    assert not probe.supported()
+    with pytest.raises(OSError, match="driver"):
+        probe.read()
+    driver.write()
+    assert probe.supported() and probe.read()["temperature_celsius"].tolist() == [61, 61]
+
+
+def test_devices_that_come_or_go_with_a_reload_are_counted_anew(
+    driver: Driver, probe: NvmlProbe
+) -> None:
+    assert len(probe.read()) == 2
+    driver.devices.append(dict(HEALTHY))
+    driver.write()
+    assert probe.read()["device"].tolist() == [0, 1, 2]
+
+
+def test_a_node_without_a_driver_has_no_devices(driver: Driver, tmp_path: Path) -> None:
+    (tmp_path / "driver.txt").unlink()
+    probe = NvmlProbe(SystemClock())
+    assert not probe.supported()
+    with pytest.raises(OSError, match="driver"):
+        probe.read()
+    driver.write()
+    assert probe.supported(), "loaded later"
+    probe.close()
+
+
+def test_devices_are_given_to_the_ranks_that_compute_on_them(
+    driver: Driver, tmp_path: Path, make_agent: Callable[..., Agent]
+) -> None:
+    driver.devices[1]["pid"] = os.getpid()
+    driver.write()
+    rank = Rank(tmp_path / "rings", 0)
+    rank.steps(3)
+    agent = make_agent()
+    round_of(agent)
+    (tables,) = spooled(agent)
+    assert tables[Kind.DEVICE]["rank"].tolist() == [-1, 0]
+    assert agent.readings.up["nvml"] and agent.readings.up["nic"]
+    rank.ring.close()
+
+
+def test_a_shared_device_belongs_to_no_rank(driver: Driver, probe: NvmlProbe) -> None:
+    rows: Rows = probe.read()
+    ranks = {10: 0, 11: 1}
+    assert assigned(rows, {0: {10, 11}, 1: {99}}, ranks)["rank"].tolist() == [-1, -1]
+    assert assigned(rows, {0: {11, 99}}, ranks)["rank"].tolist() == [1, -1]
+    assert np.array_equal(rows["rank"], [-1, -1])

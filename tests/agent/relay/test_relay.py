@@ -1,0 +1,282 @@
+"""The relay sends until it is acknowledged, whatever answers and however often."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from stepwatch.agent.app import Agent
+from stepwatch.agent.probes.nic import NicProbe
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.records import Kind
+from tests.agent.conftest import (
+    Moods,
+    Rank,
+    collector,
+    free_port,
+    give_up,
+    once,
+    round_of,
+    stored_steps,
+    tables_in,
+    use_probe,
+)
+
+MakeAgent = Callable[..., Agent]
+
+
+class Waits:
+    """A wait that takes no time and remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    def __call__(self, seconds: float) -> bool:
+        self.asked.append(seconds)
+        return len(self.asked) > 50
+
+
+@pytest.mark.parametrize(
+    ("mood", "at_least", "at_most"),
+    [
+        ((429, {"retry-after": "7"}, b"busy"), 7.0, 7.0),
+        ((503, {"retry-after": "5"}, b"no store"), 5.0, 5.0),
+        ((503, {"retry-after": "999999"}, b""), 60.0, 60.0),
+        ((503, {"retry-after": "\xb2"}, b""), 0.1, 0.25),
+        ((503, {"retry-after": "-5"}, b""), 0.1, 0.25),
+        ((413, {}, b"too large"), 0.1, 0.25),
+        ((301, {"location": "http://elsewhere/"}, b""), 0.1, 0.25),
+        ((200, {}, b"<html>a proxy's page</html>"), 0.1, 0.25),
+        ((200, {}, b'["verdicts"]'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": []}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": ["accepted"]}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{"verdict": "maybe"}]}'), 0.1, 0.25),
+    ],
+)
+def test_an_answer_that_acknowledges_nothing_loses_nothing(
+    tmp_path: Path,
+    make_agent: MakeAgent,
+    mood: tuple[int, dict[str, str], bytes],
+    at_least: float,
+    at_most: float,
+) -> None:
+    moods: Moods = [
+        (mood[0], {k: v.encode().decode("latin-1") for k, v in mood[1].items()}, mood[2])
+    ]
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url)
+        rank.steps(10)
+        round_of(agent)
+        waits = Waits()
+        agent.relay.drain(waits)
+        assert agent.relay.failures == 1
+        assert len(waits.asked) == 1
+        assert at_least <= waits.asked[0] <= at_most
+        assert len(agent.spool) == 0
+    assert stored_steps(tmp_path / "store.db") == once(1, 10)
+    rank.ring.close()
+
+
+def test_the_delay_grows_and_is_forgotten_after_success(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    moods: Moods = [(500, {}, b"")] * 9
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url)
+        rank.steps(1)
+        round_of(agent)
+        waits = Waits()
+        agent.relay.drain(waits)
+        assert waits.asked[0] <= 0.25
+        assert 7.5 <= waits.asked[-1] <= 15.0
+        assert caplog.text.count("refuses segments or is away") == 1
+        moods.append((500, {}, b""))
+        rank.steps(1)
+        round_of(agent)
+        again = Waits()
+        agent.relay.drain(again)
+        assert again.asked[0] <= 0.25
+    rank.ring.close()
+
+
+def test_a_rejected_segment_is_counted_and_blocks_nothing(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url)
+        agent.spool._node = "not a name!"
+        rank.steps(10)
+        round_of(agent)
+        agent.spool._node = "n1"
+        rank.steps(10)
+        round_of(agent)
+        agent.relay.drain(give_up)
+        assert (agent.relay.refused, agent.relay.failures, len(agent.spool)) == (1, 0, 0)
+    assert "bad node name" in caplog.text
+    assert set(stored_steps(tmp_path / "store.db")) == {(0, step) for step in range(11, 21)}
+    rank.ring.close()
+
+
+def test_a_refused_segment_is_kept_aside_and_its_reason_is_logged_once(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url)
+        kept = []
+        agent.spool._node = "not a name!"
+        for _ in range(3):
+            rank.steps(10)
+            round_of(agent)
+            kept.append(agent.spool.oldest(100)[-1][1])
+        agent.spool._node = "n1"
+        rank.steps(10)
+        round_of(agent)
+        agent.relay.drain(give_up)
+        aside = sorted((tmp_path / "spool").glob("*.refused"))
+        assert [path.read_bytes() for path in aside] == kept
+        assert caplog.text.count("bad node name") == 1
+        page = generate_latest(agent.registry).decode()
+        assert 'stepwatch_agent_refused_segments_total{node="n1"} 3.0' in page
+        agent.close()
+        again = make_agent(url)
+        rank.steps(5)
+        round_of(again)
+        again.relay.drain(give_up)
+        assert (again.relay.refused, again.relay.failures, len(again.spool)) == (0, 0, 0)
+        assert sorted((tmp_path / "spool").glob("*.refused")) == aside, "neither sent nor lost"
+    assert set(stored_steps(tmp_path / "store.db")) == {(0, step) for step in range(31, 46)}
+    rank.ring.close()
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class LateProbe(NicProbe):
+    """A probe that takes its time when the agent is ending: the sender has long nothing to do."""
+
+    ending: threading.Event
+
+    def supported(self) -> bool:
+        if self.ending.is_set():
+            time.sleep(0.5)
+        return False
+
+
+def test_what_is_read_last_is_sent_before_the_agent_ends(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url, poll_seconds=0.05, flush_seconds=0.05)
+        probe = LateProbe(agent.clock)
+        probe.ending = agent._stopping
+        use_probe(agent, probe)
+        running = threading.Thread(target=agent.run)
+        running.start()
+        rank.steps(5)
+        wait_until(lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
+        agent.stop()
+        rank.steps(5)
+        running.join(30)
+        assert not running.is_alive()
+    assert stored_steps(tmp_path / "store.db") == once(1, 10)
+    rank.ring.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
+    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    moods: Moods = [(200, {}, b"[" * 100_000)]  # JSON so deep that reading it is a RecursionError
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url, poll_seconds=0.05, flush_seconds=0.05)
+        running = threading.Thread(target=agent.run)
+        running.start()
+        rank.steps(5)
+        wait_until(lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
+        text = generate_latest(agent.registry).decode()
+        agent.stop()
+        running.join(30)
+    assert 'stepwatch_agent_thread_failures_total{node="n1",thread="relay"} 1.0' in text
+    assert "RecursionError" in caplog.text
+    rank.ring.close()
+
+
+def test_a_collector_that_is_down_gets_everything_when_it_is_up(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    port = free_port()
+    agent = make_agent(f"http://127.0.0.1:{port}", poll_seconds=0.05, flush_seconds=0.05)
+    rank = Rank(tmp_path / "rings", capacity=4096)
+    running = threading.Thread(target=agent.run)
+    running.start()
+    for _ in range(10):
+        rank.steps(10)
+        time.sleep(0.06)
+    wait_until(lambda: agent.relay.failures > 0 and len(agent.spool) > 1)
+    with collector(tmp_path / "store.db", port):
+        wait_until(lambda: len(agent.spool) <= 1)
+        rank.steps(5)  # the last ones are read by the agent's own ending
+        agent.stop()
+        running.join(30)
+        wait_until(lambda: len(agent.spool) == 0)
+    assert not running.is_alive()
+    assert stored_steps(tmp_path / "store.db") == once(1, 105)
+    rank.ring.close()
+
+
+def test_a_stopping_agent_does_not_wait_for_a_collector_that_is_down(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(f"http://127.0.0.1:{free_port()}", poll_seconds=0.05, flush_seconds=0.05)
+    rank = Rank(tmp_path / "rings")
+    running = threading.Thread(target=agent.run)
+    running.start()
+    rank.steps(5)
+    time.sleep(0.3)
+    began = time.monotonic()
+    agent.stop()
+    running.join(10)
+    assert time.monotonic() - began < 5
+    assert len(agent.spool) > 0
+    rank.ring.close()
+
+
+def test_the_token_travels_with_each_request(tmp_path: Path, make_agent: MakeAgent) -> None:
+    agent = make_agent("http://127.0.0.1:9", token="s3cret")
+    assert agent.relay.client.headers["authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.parametrize("url", ["", "collector:8480", "http://[::1", "ftp://host", "http://"])
+def test_a_wrong_url_is_refused_at_the_start(make_agent: MakeAgent, url: str) -> None:
+    with pytest.raises(ConfigurationError, match="pass --collector http://HOST:PORT"):
+        make_agent(url)
+
+
+def test_host_rows_and_live_lines_travel_too(tmp_path: Path, make_agent: MakeAgent) -> None:
+    rank = Rank(tmp_path / "rings")
+    with collector(tmp_path / "store.db") as url:
+        agent = make_agent(url)
+        rank.steps(1)
+        round_of(agent)
+        agent.relay.drain(give_up)
+    tables = next(tables_in(tmp_path / "store.db"))
+    assert set(tables) - {Kind.DEVICE} == {
+        Kind.STEP, Kind.RANK_STATE, Kind.HOST, Kind.NIC, Kind.CURSOR
+    }  # fmt: skip
+    assert int(tables[Kind.HOST]["memory_total_bytes"][0]) > 1 << 20
+    rank.ring.close()

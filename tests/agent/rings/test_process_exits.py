@@ -1,0 +1,133 @@
+"""Which process died first, and how, is known although all are gone a moment later."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stepwatch.agent.rings.process_exits import UNKNOWN_EXIT, ProcessExit, ProcessExits, exit_code
+from stepwatch.signals.clock import SystemClock
+
+
+@contextmanager
+def process(text: str) -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def seen(exits: ProcessExits, ring_id: int, seconds: float = 20.0) -> ProcessExit:
+    return waited(lambda: exits.of(ring_id), seconds)
+
+
+def waited(find: Callable[[], ProcessExit | None], seconds: float) -> ProcessExit:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = find()
+        if found is not None:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the death was not seen")
+
+
+def test_the_order_of_deaths_and_how_each_ended() -> None:
+    exits = ProcessExits(SystemClock())
+    with process("input()") as first, process("input()") as second:
+        for ring_id, child in ((1, first), (2, second)):
+            exits.watch(ring_id, child.pid, 0)
+        assert exits.of(1) is None and exits.of(2) is None
+        began = time.monotonic_ns()
+        second.send_signal(signal.SIGKILL)
+        killed = seen(exits, 2)
+        first.communicate(b"\n")  # ends by itself; its parent reaps it at once
+        ended = seen(exits, 1)
+    assert began < killed.at_ns < ended.at_ns < time.monotonic_ns()
+    assert killed.exit_code == 128 + signal.SIGKILL
+    assert ended.exit_code in (0, UNKNOWN_EXIT), (
+        "unknown where the parent reaped first, before Linux 6.15"
+    )
+
+
+def test_an_exit_code_is_read_before_the_parent_reaps() -> None:
+    exits = ProcessExits(SystemClock())
+    with process("import sys; input(); sys.exit(3)") as child:
+        exits.watch(1, child.pid, 0)
+        assert child.stdin is not None
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert seen(exits, 1).exit_code == 3
+
+
+LINUX = tuple(int(part) for part in os.uname().release.split(".")[:2])
+
+
+@pytest.mark.skipif(LINUX < (6, 15), reason="before Linux 6.15 nobody tells once it is reaped")
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("import sys; sys.exit(3)", 3),
+        ("import os; os.kill(os.getpid(), 9)", 128 + signal.SIGKILL),
+        ("", 0),
+    ],
+)
+def test_an_exit_code_is_known_after_the_parent_reaped_as_well(text: str, code: int) -> None:
+    with process(f"input(); {text}") as child:
+        handle = os.pidfd_open(child.pid)
+        child.communicate(b"\n")
+        assert exit_code(Path("/proc"), child.pid, handle) == code
+        os.close(handle)
+
+
+def test_a_pid_taken_over_by_another_process_is_not_watched() -> None:
+    exits = ProcessExits(SystemClock())
+    with process("input()") as child:
+        exits.watch(1, child.pid, 1)
+        child.kill()
+        child.wait()
+        time.sleep(0.2)
+        assert exits.of(1) is None
+
+
+def test_what_is_forgotten_holds_nothing_open() -> None:
+    exits = ProcessExits(SystemClock())
+    with process("input()") as child:
+        exits.watch(1, child.pid, 0)
+        exits.watch(2, child.pid, 0)
+        exits.forget({2})
+        child.kill()
+        assert seen(exits, 2).exit_code == 128 + signal.SIGKILL
+        assert exits.of(1) is None
+
+
+def test_a_number_that_no_process_can_have_is_not_watched() -> None:
+    exits = ProcessExits(SystemClock())
+    exits.watch(1, 1 << 32, 0)
+    assert exits.of(1) is None
+
+
+def test_closing_leaves_no_thread_and_nothing_open() -> None:
+    def held() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    before = held()
+    with process("input()") as child:
+        inside = held()
+        exits = ProcessExits(SystemClock())
+        exits.watch(1, child.pid, 0)
+        assert held()[1] == inside[1] + 1
+        exits.close()
+        exits.close()
+        assert held() == inside
+    assert held() == before
