@@ -1,4 +1,4 @@
-"""Vocabulary that all parts share: records, names, wire format, clock, health, errors.
+"""Vocabulary that all parts share: records, names, wire format, clock, errors.
 
 It needs numpy; the wire format also needs zstandard, which agent and collector install.
 """

@@ -4,7 +4,8 @@ StepwatchError            anything stepwatch refuses; its message says what to d
 ├── UsageError            wrong option or argument (command line exits with 2)
 ├── ConfigurationError    an environment variable, file or directory cannot be used
 ├── RingError             a black-box ring cannot be opened or read
-├── SegmentError          a segment is truncated, hostile or of an unknown version
+├── SegmentError          a segment is truncated, damaged or invalid
+│   └── UnsupportedFormatError  a whole segment of a later format than this version reads
 ├── DataError             training data is missing, empty or changed since its manifest
 ├── CheckpointError       a checkpoint cannot be written, verified or loaded
 └── StoreError            the collector's store cannot be opened or written
@@ -30,7 +31,18 @@ class RingError(StepwatchError):
 
 
 class SegmentError(StepwatchError):
-    """A segment that is truncated, hostile or of an unknown version."""
+    """A segment that is truncated, damaged or invalid."""
+
+
+class UnsupportedFormatError(SegmentError):
+    """A whole segment of a format that this version cannot read; a later version may.
+
+    `format` is the number of that format. Such a segment is kept, never deleted.
+    """
+
+    def __init__(self, format: int, message: str) -> None:
+        super().__init__(message)
+        self.format = format
 
 
 class DataError(StepwatchError):

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.signals.places import is_name
-from stepwatch.signals.records import BODIES, RING_KINDS, SCHEMA_VERSION, Kind
+from stepwatch.signals.records import BODIES, RING_KINDS, Kind
 
 MAGIC = b"SWRING01"
+IDENTITY_VERSION = 2
 HEADER_SIZE = 4096
 SLOT_SIZE = 128
 DEFAULT_CAPACITY = 4096
@@ -99,7 +100,7 @@ def pack_identity(identity: Identity) -> bytes:
     """Identity as the first `IDENTITY_CRC_AT` + 4 bytes of a ring."""
     raw = _IDENTITY.pack(
         MAGIC,
-        SCHEMA_VERSION,
+        IDENTITY_VERSION,
         SLOT_SIZE,
         identity.capacity,
         identity.attempt,
@@ -136,8 +137,8 @@ def unpack_identity(header: bytes) -> Identity:
         raise ValueError("its header does not match its checksum")
     fields = _IDENTITY.unpack_from(raw)
     version, slot_size, capacity, attempt, ring_id, rank, world, pid, _ = fields[1:10]
-    if version != SCHEMA_VERSION or slot_size != SLOT_SIZE:
-        raise ValueError(f"written with schema {version}, this stepwatch reads {SCHEMA_VERSION}")
+    if version != IDENTITY_VERSION or slot_size != SLOT_SIZE:
+        raise ValueError(f"written with schema {version}, this stepwatch reads {IDENTITY_VERSION}")
     if not 1 <= capacity <= MAX_CAPACITY:
         raise ValueError(f"capacity {capacity} is out of range")
     texts = [value.rstrip(b"\0").decode("utf-8", "replace") for value in fields[23:27]]

@@ -1,0 +1,236 @@
+"""How the dictionary of segment format 3 was made. It is a part of the format: never make it anew.
+
+`python -m tests.data.formats.dictionary FILE` trains one on made segments of many shapes: 1 to 8
+ranks, 0 to 10 steps, clocks of minutes to months, step times of 0.1 to 5 s. Every second one leaves
+its descriptions out: with them in all, the dictionary held less of what rows look like, and small
+segments came out larger.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import zstandard
+
+from stepwatch.signals import layouts
+from stepwatch.signals.arrays import Integers, Rows
+from stepwatch.signals.records import DTYPES, Kind
+
+SEGMENTS, SIZE, LEVEL = 600, 6144, 3
+
+
+class Shape:
+    """One segment's size and the moments and spreads of its values."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.ranks = int(rng.choice([1, 2, 4, 8, 8, 8]))
+        self.steps = int(rng.choice([0, 1, 1, 1, 1, 2, 3, 5, 10]))
+        self.world = self.ranks * int(rng.choice([1, 2, 16, 128, 2048]))
+        self.rank = int(rng.integers(2048)) * self.ranks + np.arange(self.ranks)
+        self.step_ns = int(10 ** rng.uniform(8, 9.7))
+        self.first = int(10 ** rng.uniform(0, 5.5))
+        self.began_ns = int(10 ** rng.uniform(12, 15.5))
+        self.now_ns = self.began_ns + self.first * self.step_ns
+        self.spread = float(10 ** rng.uniform(-3, -1.3))
+
+    def around(self, count: int, mean: float) -> Integers:
+        """Positive durations around a mean."""
+        noise = 1 + self.spread * self.rng.standard_normal(count)
+        return np.maximum(mean * noise, 0).astype(np.int64)
+
+    def choice(self, values: list[int]) -> int:
+        """One of these numbers."""
+        return int(self.rng.choice(values))
+
+    def rows(self, kind: Kind, count: int, /, **values: object) -> Rows:
+        """Rows of a kind at the segment's moment with these fields."""
+        made = np.zeros(count, dtype=DTYPES[kind])
+        made["time_ns"], made["rank"] = self.now_ns, -1
+        for name, value in values.items():
+            made[name] = value
+        return made
+
+
+def main(path: Path) -> None:
+    """Train on made segments and write the dictionary."""
+    rng = np.random.default_rng(1)
+    samples: list[bytes | bytearray | memoryview] = [sample(Shape(rng)) for _ in range(SEGMENTS)]
+    path.write_bytes(zstandard.train_dictionary(SIZE, samples, level=LEVEL).as_bytes())
+
+
+def sample(shape: Shape) -> bytes:
+    """What is compressed of one segment."""
+    tables = {**ranks(shape), **node(shape)}
+    if shape.steps:
+        tables = steps(shape) | tables
+    described = shape.rng.random() < 0.5
+    texts = [layouts.describe(DTYPES[kind]).encode() if described else b"" for kind in tables]
+    directory = len(tables).to_bytes(2, "little")
+    for (kind, rows), text in zip(tables.items(), texts, strict=True):
+        directory += kind.to_bytes(2, "little") + len(rows).to_bytes(4, "little")
+        directory += len(text).to_bytes(2, "little")
+    directory += b"".join(texts)
+    blocks = b"".join(map(block, tables.values()))
+    return len(directory).to_bytes(4, "little") + directory + blocks
+
+
+def block(rows: Rows) -> bytes:
+    """Rows as format 3 lays them out."""
+    table = rows.view(np.uint8).reshape(len(rows), -1)
+    laid_out: bytes = table[0].tobytes() + (table[1:] - table[0]).T.tobytes()
+    return laid_out
+
+
+def steps(shape: Shape) -> dict[Kind, Rows]:
+    """Steps and the collectives in them."""
+    rng, count = shape.rng, shape.ranks * shape.steps
+    step = np.tile(np.arange(shape.first, shape.first + shape.steps), shape.ranks)
+    records = int(rng.integers(4, 9))
+    parts = {"data": 0.003, "forward": 0.27, "backward": 0.5, "optimizer": 0.02, "other": 0.003}
+    made = shape.rows(
+        Kind.STEP,
+        count,
+        rank=np.repeat(shape.rank, shape.steps),
+        step=step,
+        seq=(step + 1) * records,
+        time_ns=shape.began_ns + step * shape.step_ns + shape.around(count, shape.step_ns / 20),
+        duration_ns=shape.around(count, shape.step_ns),
+        collective_ns=shape.around(count, 0.12 * shape.step_ns),
+        pipeline_wait_ns=shape.around(count, 0.05 * shape.step_ns) * (rng.random() < 0.4),
+        tokens=rng.choice([2048, 4096, 8192, 16384]),
+        microbatches=rng.choice([1, 1, 4, 8, 16]),
+        loss=rng.uniform(1, 9) + 0.05 * rng.standard_normal(count),
+        grad_norm=np.nan if rng.random() < 0.4 else 1 + 0.1 * rng.standard_normal(count),
+    )
+    for phase, share in parts.items():
+        made[f"{phase}_ns"] = shape.around(count, share * shape.step_ns)
+    return {Kind.STEP: made, Kind.COLLECTIVE: collectives(shape, made)}
+
+
+def collectives(shape: Shape, made: Rows) -> Rows:
+    """One to four operations for each of these steps."""
+    rng, each = shape.rng, shape.choice([1, 2, 3, 3, 3, 4])
+    count, step = each * len(made), np.repeat(made, each)
+    number = np.tile(rng.choice([1, 2, 16, 32, 48, 64], each), len(made))
+    waited = shape.around(count, 0.05 * shape.step_ns)
+    return shape.rows(
+        Kind.COLLECTIVE,
+        count,
+        rank=step["rank"],
+        step=step["step"],
+        seq=step["seq"] - np.tile(np.arange(each, 0, -1, dtype=np.uint64), len(made)),
+        time_ns=step["time_ns"],
+        group=np.tile(rng.choice([1, 7, int(rng.integers(1 << 32))], each), len(made)),
+        op=np.tile(rng.choice([1, 2, 3, 2, 1, 7], each), len(made)),
+        count=number,
+        bytes=number << int(rng.integers(10, 27)),
+        exposed_ns=waited,
+        longest_ns=waited // number,
+        first_arrival_ns=step["time_ns"].astype(np.int64)
+        - shape.around(count, 0.6 * shape.step_ns),
+    )
+
+
+def ranks(shape: Shape) -> dict[Kind, Rows]:
+    """What the agent sees of each rank."""
+    rng, count, now = shape.rng, shape.ranks, shape.now_ns
+    state = shape.rows(
+        Kind.RANK_STATE,
+        count,
+        rank=shape.rank,
+        step=shape.first + shape.steps,
+        phase=rng.integers(0, 5, count),
+        since_ns=now - shape.around(count, shape.step_ns / 4),
+        heartbeat_ns=now - rng.integers(1 << 26, size=count),
+        collectives_entered=shape.first * 98 + rng.integers(0, 3, count),
+        collective_since_ns=now - shape.around(count, shape.step_ns / 5),
+        collective_group=7,
+        collective_op=rng.choice([1, 2, 3]),
+        in_collective=rng.integers(0, 2, count),
+        collective_bytes=1 << 26,
+        process_state=rng.choice([1, 1, 1, 2], count),
+        cpu_seconds=shape.first * 1.1 + rng.standard_normal(count),
+        run_queue_seconds=4 * rng.random(count),
+        resident_bytes=(4 << 30) + (rng.integers(0, 1 << 16, count) << 12),
+        world=shape.world,
+        exit_code=-1,
+        major_faults=rng.integers(0, 40, count),
+        job_class=rng.choice([b"production", b"experiment", b"interactive"]),
+    )
+    cursor = shape.rows(
+        Kind.CURSOR,
+        count,
+        rank=shape.rank,
+        ring_id=rng.integers(1 << 63, size=count),
+        next_seq=5 * (shape.first + shape.steps + 1),
+    )
+    found = {Kind.RANK_STATE: state, Kind.CURSOR: cursor}
+    if rng.random() < 0.3:
+        found[Kind.MEMORY] = shape.rows(
+            Kind.MEMORY,
+            count,
+            rank=shape.rank,
+            step=shape.first,
+            device=np.arange(count),
+            allocated_bytes=rng.integers(1 << 36),
+            reserved_bytes=1 << 36,
+            limit_bytes=85_899_345_920,
+        )
+    if rng.random() < 0.25:
+        found[Kind.NUMERICS] = shape.rows(
+            Kind.NUMERICS,
+            count,
+            rank=shape.rank,
+            step=shape.first,
+            source=4,
+            digest=rng.integers(1 << 63),
+            digest_group=7,
+            digest_part=rng.integers(64),
+        )
+    return found
+
+
+def node(shape: Shape) -> dict[Kind, Rows]:
+    """What the probes read of host, network and devices, and what the agent says of itself."""
+    rng = shape.rng
+    interfaces = [b"", b"eth0", b"ib0", b"ib1", b"lo"][: shape.choice([1, 2, 5])]
+    host = shape.rows(
+        Kind.HOST,
+        1,
+        memory_available_bytes=rng.integers(1 << 40),
+        memory_total_bytes=2_164_049_100_800,
+        neighbour_pid=rng.integers(1 << 22),
+        neighbour=rng.choice([b"node_exporter", b"python3", b"dcgm-exporter", b"kubelet"]),
+    )
+    fill(shape, host, 0.3)
+    nic = shape.rows(Kind.NIC, len(interfaces), interface=interfaces)
+    fill(shape, nic, 1e10)
+    agent = shape.rows(
+        Kind.AGENT,
+        1,
+        flush_seconds=rng.choice([1.0, 1.0, 5.0, 10.0]),
+        poll_seconds=rng.choice([0.1, 0.2, 0.25]),
+        spool_bytes=rng.choice([0, int(rng.integers(1 << 24))]),
+        version=b"0.1.0",
+    )
+    found = {Kind.HOST: host, Kind.NIC: nic, Kind.AGENT: agent}
+    if rng.random() < 0.4:
+        device = shape.rows(Kind.DEVICE, shape.ranks, rank=shape.rank, device=range(shape.ranks))
+        fill(shape, device, 1000)
+        found[Kind.DEVICE] = device
+    return found
+
+
+def fill(shape: Shape, rows: Rows, most: float) -> None:
+    """Random values below `most` in every float field; in one of five, unknown."""
+    for name in rows.dtype.names or ():
+        if rows.dtype[name].kind == "f":
+            values = np.floor(most * shape.rng.random(len(rows))) if most > 1 else most / 7
+            rows[name] = np.nan if shape.rng.random() < 0.2 else values
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

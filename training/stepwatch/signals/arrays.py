@@ -1,0 +1,34 @@
+"""Names of the array types that all parts use.
+
+A name says the number of axes and the type of the values; what the axes stand for is said where
+an array is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Rows = np.ndarray[tuple[int], np.dtype[np.void]]
+"""Records of one kind: a structured array."""
+
+Column = np.ndarray[tuple[int], np.dtype[np.generic]]
+"""One field of records, of any type."""
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Vector32 = np.ndarray[tuple[int], np.dtype[np.float32]]
+Floats = np.ndarray[tuple[int], np.dtype[np.floating]]
+"""One axis of floats of either width."""
+Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
+SmallIntegers = np.ndarray[tuple[int], np.dtype[np.int16]]
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Matrix32 = np.ndarray[tuple[int, int], np.dtype[np.float32]]
+FloatMatrix = np.ndarray[tuple[int, int], np.dtype[np.floating]]
+"""Two axes of floats of either width."""
+IntegerMatrix = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+MaskMatrix = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+
+Cube = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
+FloatCube = np.ndarray[tuple[int, int, int], np.dtype[np.floating]]
+"""Three axes of floats of either width."""

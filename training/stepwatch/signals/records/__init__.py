@@ -1,0 +1,63 @@
+"""Record types: the fixed-size facts that ranks write and segments carry.
+
+`vocabulary` holds what their numbers stand for, `fields` what each kind consists of.
+"""
+
+from __future__ import annotations
+
+from .fields import BODIES, COMMON, DTYPES, RING_KINDS, UNKNOWN
+from .vocabulary import (
+    LOSS_SCALED,
+    OP_NAMES,
+    PHASE_BY_NAME,
+    PHASE_NAMES,
+    CheckpointEvent,
+    GilState,
+    Kind,
+    LifecycleEvent,
+    NumericsSource,
+    Op,
+    Phase,
+    ProcessState,
+    StepFlag,
+    Throttle,
+    phase_name,
+)
+
+UNKNOWN_RANK = -1
+"""Rank of a record that belongs to the node rather than to a rank."""
+UNKNOWN_FLOAT = float("nan")
+WORLD_GROUP = "0"
+"""Name of the group of all ranks in FLIGHT: torch counts its groups from 0."""
+
+__all__ = [
+    "BODIES",
+    "COMMON",
+    "DTYPES",
+    "LOSS_SCALED",
+    "OP_NAMES",
+    "PHASE_BY_NAME",
+    "PHASE_NAMES",
+    "RING_KINDS",
+    "UNKNOWN",
+    "UNKNOWN_FLOAT",
+    "UNKNOWN_RANK",
+    "WORLD_GROUP",
+    "CheckpointEvent",
+    "GilState",
+    "Kind",
+    "LifecycleEvent",
+    "NumericsSource",
+    "Op",
+    "Phase",
+    "ProcessState",
+    "StepFlag",
+    "Throttle",
+    "phase_name",
+    "text_bytes",
+]
+
+
+def text_bytes(text: str, size: int) -> bytes:
+    """Encode `text` as at most `size` bytes of UTF-8, cut at a character boundary."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode("utf-8")

@@ -1,0 +1,255 @@
+"""Fields of each record kind: name, type, and the value that means *unknown*.
+
+Every record starts with the fields of `COMMON`; the rest depends on its kind. Durations and
+moments are nanoseconds on the node's monotonic clock. A reader puts a field's unknown value where
+a writer of another version sends no such field, or a value that the field cannot hold: NaN in
+floats, empty in texts, -1 in signed numbers. In unsigned numbers it is 0, which readers of these
+fields take for unknown; all ones where 0 is a measurement.
+
+Segments and rings describe their fields by name, so a field may be added, removed, widened or moved
+without harm. The meaning of a name never changes: what means something else gets a new name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .vocabulary import PHASE_NAMES, Kind
+
+_Value = int | float | bytes
+_Field = tuple[str, str, _Value]
+
+NAN = float("nan")
+
+_COMMON: list[_Field] = [
+    ("rank", "<i4", -1),
+    ("seq", "<u8", 0),
+    ("time_ns", "<u8", 0),
+    ("step", "<u4", 0),
+]
+_PHASE_FIELDS: list[_Field] = [(f"{name}_ns", "<u8", 0) for name in PHASE_NAMES]
+
+_BODIES: dict[Kind, list[_Field]] = {
+    # The period from the end of the previous step to the end of this one. The phase fields hold
+    # self time: without nested phases, without exposed collectives, without pipeline waits.
+    Kind.STEP: [
+        ("duration_ns", "<u8", 0),
+        *_PHASE_FIELDS,
+        ("collective_ns", "<u8", 0),
+        ("pipeline_wait_ns", "<u8", 0),
+        ("tokens", "<u4", 0),
+        ("microbatches", "<u2", 0),
+        ("flags", "<u2", 0),
+        ("loss", "<f4", NAN),
+        ("grad_norm", "<f4", NAN),
+    ],
+    # All collectives of one operation in one group within one step.
+    Kind.COLLECTIVE: [
+        ("group", "<u4", 0),
+        ("op", "<u2", 0),
+        ("count", "<u4", 0),
+        ("bytes", "<u8", 0),
+        ("exposed_ns", "<u8", 0),
+        ("longest_ns", "<u8", 0),
+        ("first_arrival_ns", "<u8", 0),
+    ],
+    Kind.CHECKPOINT: [
+        ("event", "<u2", 0),
+        ("stall_ns", "<u8", 0),
+        ("durable_ns", "<u8", 0),
+        ("bytes", "<u8", 0),
+        ("text", "S48", b""),
+    ],
+    # Sampled, and in every step in which a rank itself held values that are not finite. Replicas
+    # whose `digest` of the same step, group and part differ do not agree; group 0 is no digest.
+    Kind.NUMERICS: [
+        ("source", "<u2", 0),
+        ("nonfinite", "<u4", 0),
+        ("digest", "<u8", 0),
+        ("digest_group", "<u4", 0),
+        ("digest_part", "<u4", 0),
+        ("text", "S40", b""),
+    ],
+    # Memory of the rank's device as its allocator sees it, sampled; `limit` 0 is unknown.
+    Kind.MEMORY: [
+        ("device", "<i4", -1),
+        ("allocated_bytes", "<u8", 0),
+        ("reserved_bytes", "<u8", 0),
+        ("limit_bytes", "<u8", 0),
+    ],
+    Kind.LIFECYCLE: [("event", "<u2", 0), ("value", "<i8", -1), ("text", "S56", b"")],
+    # In sampled steps: one chunk of a pipeline stage's work, from `began_ns` to `time_ns`. `index`
+    # counts the rank's rows of the step. A row of phase OTHER is the schedule's call around the
+    # chunks since the row of the call before: it comes last, so what has it has lost no row.
+    Kind.MICROBATCH: [
+        ("index", "<u2", 0),
+        ("stage", "<u2", 0),  # as the schedule counts its stages
+        ("microbatch", "<u2", 0),
+        ("phase", "<u2", 0),
+        ("weight_only", "<u2", 0),  # 1: the part of a backward that no other stage waits for
+        ("began_ns", "<u8", 0),
+        ("blocked_ns", "<u8", 0),  # in collectives inside the chunk
+    ],
+    # What a group number of a COLLECTIVE record stands for.
+    Kind.GROUP: [
+        ("group", "<u4", 0),
+        ("size", "<u4", 0),
+        ("index", "<u4", 0),
+        ("text", "S48", b""),
+    ],
+    # The agent's view of one rank: its live line and its process.
+    Kind.RANK_STATE: [
+        ("phase", "<u2", 0),
+        ("waiting", "<u2", 0),
+        ("microbatch", "<u2", 0),
+        ("since_ns", "<u8", 0),
+        ("heartbeat_ns", "<u8", 0),
+        ("collectives_entered", "<u4", 0),
+        ("collective_since_ns", "<u8", 0),
+        ("collective_group", "<u2", 0),
+        ("collective_op", "<u2", 0),
+        ("in_collective", "<u2", 0),
+        # Bytes that the rank passed to its newest collective; 0 where unknown.
+        ("collective_bytes", "<u8", 0),
+        ("process_state", "<u2", 0),
+        ("cpu_seconds", "<f4", NAN),
+        ("run_queue_seconds", "<f4", NAN),
+        # Anonymous and shared memory, without pages of mapped files; 0 is unknown.
+        ("resident_bytes", "<u8", 0),
+        ("overruns", "<u4", 0),
+        ("torn", "<u4", 0),
+        ("hook_errors", "<u4", 0),
+        ("stage", "<i2", -1),
+        ("world", "<u4", 0),
+        # Monotonic moment at which the process was seen to end; 0 while it lives or if unknown.
+        ("gone_ns", "<u8", 0),
+        # How it ended, as a shell reports it (128 + n: by signal n); -1 unknown. Means nothing
+        # while `gone_ns` is 0.
+        ("exit_code", "<i2", -1),
+        # Page faults that had to wait for a disk, since the process began; NaN if unknown.
+        ("major_faults", "<f4", NAN),
+        ("job_class", "S32", b""),
+    ],
+    # What a suspect rank was doing, asked from outside; -1 where a counter is not known.
+    Kind.DIAGNOSIS: [
+        ("worker_answered", "<u2", 0),
+        ("stack_read", "<u2", 0),
+        ("gil", "<u2", 0),
+        ("enqueued", "<i8", -1),
+        ("completed", "<i8", -1),
+        ("function", "S64", b""),
+        ("line", "S128", b""),
+        ("stack", "S512", b""),
+        ("note", "S96", b""),
+    ],
+    # Newest entries of a suspect rank's flight recorder, one row each. `group` is torch's name and
+    # description, then the members or their checksum in brackets where torch names them.
+    Kind.FLIGHT: [
+        ("group", "S32", b""),
+        ("collective_seq", "<u8", 0),
+        ("op", "S32", b""),
+        ("sizes", "S96", b""),
+        ("state", "S16", b""),
+    ],
+    # One reading of the host probe; NaN where the kernel does not report it.
+    Kind.HOST: [
+        ("cpu_busy_ratio", "<f4", NAN),
+        ("cpu_steal_ratio", "<f4", NAN),
+        ("cpu_pressure_ratio", "<f4", NAN),
+        ("memory_pressure_ratio", "<f4", NAN),
+        ("io_pressure_ratio", "<f4", NAN),
+        ("load_per_cpu", "<f4", NAN),
+        ("memory_available_bytes", "<u8", 0),
+        ("memory_total_bytes", "<u8", 0),
+        ("major_faults_per_second", "<f4", NAN),
+        # The process that used most CPU of those that are no rank: CPUs' worth, pid 0 if unknown.
+        ("neighbour_cpu_ratio", "<f4", NAN),
+        ("neighbour_pid", "<u4", 0),
+        ("neighbour", "S32", b""),
+    ],
+    # One reading of one device, its number on the node in `device`, the rank that runs on it in
+    # `rank`. NaN where the driver does not report it; counters count since the driver was loaded.
+    Kind.DEVICE: [
+        ("device", "<i4", -1),
+        ("lost", "<i2", -1),  # 1 fallen off the bus, 0 there, -1 unknown
+        ("throttle", "<i8", -1),  # bits of `Throttle`, -1 unknown
+        (
+            "xid",
+            "<i4",
+            -1,
+        ),  # number of the newest XID error since the agent began, 0 none, -1 unknown
+        ("xid_count", "<f4", NAN),
+        ("busy_ratio", "<f4", NAN),
+        ("memory_used_bytes", "<f8", NAN),
+        ("memory_total_bytes", "<f8", NAN),
+        ("clock_hertz", "<f8", NAN),
+        ("clock_limit_hertz", "<f8", NAN),
+        ("power_watts", "<f4", NAN),
+        ("power_limit_watts", "<f4", NAN),
+        ("temperature_celsius", "<f4", NAN),
+        ("ecc_corrected", "<f8", NAN),
+        ("ecc_uncorrected", "<f8", NAN),
+        ("pcie_replays", "<f8", NAN),
+        ("nvlink_errors", "<f8", NAN),
+    ],
+    # One reading of one network interface, or of all TCP of the node where `interface` is empty.
+    # Counters since boot; NaN where the kernel does not report it.
+    Kind.NIC: [
+        ("interface", "S16", b""),
+        ("received_bytes", "<f8", NAN),
+        ("sent_bytes", "<f8", NAN),
+        ("errors", "<f8", NAN),
+        ("drops", "<f8", NAN),
+        ("carrier_changes", "<f8", NAN),
+        ("speed_bits_per_second", "<f8", NAN),
+        ("tcp_sent_segments", "<f8", NAN),
+        ("tcp_retransmits", "<f8", NAN),
+    ],
+    # Records known to be lost: overwritten in the ring or dropped from a full spool.
+    Kind.GAP: [("first_seq", "<u8", 0), ("last_seq", "<u8", 0), ("text", "S32", b"")],
+    # How far a segment reads each ring, so that a restarted agent goes on exactly there.
+    Kind.CURSOR: [("ring_id", "<u8", 0), ("next_seq", "<u8", 0)],
+    # What the agent reports of itself, one row a segment; all ones where a count is unknown.
+    Kind.AGENT: [
+        ("flush_seconds", "<f4", NAN),  # from one flush of records into segments to the next
+        ("poll_seconds", "<f4", NAN),
+        ("spool_bytes", "<u8", (1 << 64) - 1),
+        ("dropped_segments", "<u4", (1 << 32) - 1),
+        # Kept because no collector could read them.
+        ("held_segments", "<u4", (1 << 32) - 1),
+        ("version", "S24", b""),
+    ],
+}
+
+COMMON: list[tuple[str, str]] = [(name, code) for name, code, _ in _COMMON]
+"""Fields of every record: who, its number in that rank's ring, when it ended, in which step."""
+
+BODIES: dict[Kind, list[tuple[str, str]]] = {
+    kind: [(name, code) for name, code, _ in body] for kind, body in _BODIES.items()
+}
+"""Fields of each kind after `COMMON`, as (name, numpy type)."""
+
+UNKNOWN: dict[Kind, dict[str, int | float | bytes]] = {
+    kind: {name: unknown for name, _, unknown in (*_COMMON, *body)}
+    for kind, body in _BODIES.items()
+}
+"""What means *unknown* in each field of each kind."""
+
+DTYPES: dict[Kind, np.dtype[np.void]] = {
+    kind: np.dtype([*COMMON, *body]) for kind, body in BODIES.items()
+}
+"""Structured dtype of each kind, little-endian and packed."""
+
+RING_KINDS = frozenset(
+    {
+        Kind.STEP,
+        Kind.COLLECTIVE,
+        Kind.CHECKPOINT,
+        Kind.LIFECYCLE,
+        Kind.GROUP,
+        Kind.NUMERICS,
+        Kind.MEMORY,
+        Kind.MICROBATCH,
+    }
+)
+"""Kinds that ranks write; the agent writes the others."""

@@ -1,0 +1,158 @@
+"""What the numbers in records stand for: kinds, phases, operations, events, states."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+
+class Phase(IntEnum):
+    """What a rank is doing, as the trainer names it."""
+
+    OTHER = 0
+    DATA = 1
+    FORWARD = 2
+    BACKWARD = 3
+    OPTIMIZER = 4
+    CHECKPOINT = 5
+    EVAL = 6
+
+
+PHASE_NAMES = tuple(phase.name.lower() for phase in Phase)
+PHASE_BY_NAME = {name: Phase(index) for index, name in enumerate(PHASE_NAMES)}
+
+
+def phase_name(number: int) -> str:
+    """Name of a phase as a record holds it; one of a later version is `other`."""
+    return PHASE_NAMES[number] if number < len(PHASE_NAMES) else PHASE_NAMES[Phase.OTHER]
+
+
+class Kind(IntEnum):
+    """What a record is about; the number is part of the wire format."""
+
+    STEP = 1
+    COLLECTIVE = 2
+    CHECKPOINT = 3
+    LIFECYCLE = 4
+    GROUP = 5
+    RANK_STATE = 6
+    HOST = 7
+    GAP = 8
+    CURSOR = 9
+    NUMERICS = 10
+    MEMORY = 11
+    DIAGNOSIS = 12
+    FLIGHT = 13
+    DEVICE = 14
+    NIC = 15
+    MICROBATCH = 16
+    AGENT = 17
+
+
+class StepFlag(IntFlag):
+    """What was unusual, and healthy, about a step."""
+
+    FIRST = 1
+    """First step of the attempt: compilation, allocation and caches."""
+    AFTER_PAUSE = 2
+    """A checkpoint or an evaluation ran since the previous step."""
+    UNFINISHED = 4
+    """The step was left by an exception."""
+
+
+class Op(IntEnum):
+    """Collective operations, named as torch.distributed names them."""
+
+    OTHER = 0
+    ALL_REDUCE = 1
+    ALL_GATHER = 2
+    REDUCE_SCATTER = 3
+    BROADCAST = 4
+    ALL_TO_ALL = 5
+    BARRIER = 6
+    SEND = 7
+    RECV = 8
+
+
+OP_NAMES = tuple(op.name.lower() for op in Op)
+
+
+class CheckpointEvent(IntEnum):
+    """Life of one checkpoint."""
+
+    BEGIN = 1
+    WRITTEN = 2
+    VERIFIED = 3
+    FAILED = 4
+    REJECTED = 5
+    """Found bad while looking for one to resume from."""
+
+
+class LifecycleEvent(IntEnum):
+    """Life of one rank within one attempt."""
+
+    START = 1
+    FIRST_STEP = 2
+    RESUME = 3
+    """`value` is the step resumed from."""
+    PREEMPTION = 4
+    FINISH = 5
+    FAILURE = 6
+    SCHEDULE = 7
+    """A pipeline schedule: `value` is the bubble it cannot avoid in millionths, -1 if unknown;
+    `text` its name."""
+
+
+class NumericsSource(IntEnum):
+    """What a NUMERICS record was computed from."""
+
+    UNKNOWN = 0
+    COLLECTIVE_INPUT = 1
+    """What the rank put into a reduction, before the others' values mixed with it."""
+    LOSS = 2
+    GRAD_NORM = 3
+    PARAMETERS = 4
+    """A replica digest, not a search for values that are not finite."""
+    GRAD_NORM_SHARE = 5
+    """What the rank adds to the gradient norm, before the others' shares were added."""
+
+
+LOSS_SCALED = 1 << 8
+"""Bit beside a NumericsSource: the gradients are those of a scaled loss, which may overflow now and
+then; the scaler leaves such a step out."""
+
+
+class GilState(IntEnum):
+    """Whether a thread of a process kept the interpreter lock for the whole measurement."""
+
+    UNKNOWN = 0
+    FREE = 1
+    HELD = 2
+
+
+class Throttle(IntFlag):
+    """Why a device's clocks are held down, as NVML names the reasons (`nvmlClocksEventReasons`).
+
+    Source: NVML API reference, "Clocks Event Reasons".
+    """
+
+    IDLE = 0x1
+    APPLICATION_CLOCKS = 0x2
+    POWER_CAP = 0x4
+    HARDWARE_SLOWDOWN = 0x8
+    SYNC_BOOST = 0x10
+    THERMAL = 0x20
+    HARDWARE_THERMAL = 0x40
+    HARDWARE_POWER_BRAKE = 0x80
+    DISPLAY_CLOCKS = 0x100
+
+
+class ProcessState(IntEnum):
+    """State of a rank's process as `/proc` reports it; `GONE` when there is no such process."""
+
+    UNKNOWN = 0
+    RUNNING = 1
+    SLEEPING = 2
+    UNINTERRUPTIBLE = 3
+    STOPPED = 4
+    ZOMBIE = 5
+    GONE = 6

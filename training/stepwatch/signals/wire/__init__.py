@@ -1,0 +1,123 @@
+"""Segments on the wire: batches of records from one node, described by themselves.
+
+`frame` holds what every format shares for ever, `format3` what is written, `format2` what the
+version before wrote. A reader decodes by name into its own `records`: it skips fields that it does
+not know, puts *unknown* where one is missing, and keeps tables of kinds that it does not know.
+Nothing is allocated from a length that was not compared with a bound first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
+
+from . import format2, format3, frame
+from .frame import MAX_RAW_BYTES, MAX_ROWS, MAX_SEGMENT_BYTES, PREFIX
+from .segment import Segment, SegmentKey
+
+__all__ = [
+    "MAGIC",
+    "MAX_RAW_BYTES",
+    "MAX_ROWS",
+    "MAX_SEGMENT_BYTES",
+    "READABLE_FORMATS",
+    "WRITTEN_FORMAT",
+    "Rows",
+    "Segment",
+    "SegmentKey",
+    "decode",
+    "encode",
+    "format_of",
+    "peek_key",
+    "split",
+    "transcode",
+]
+
+READABLE_FORMATS = (2, 3)
+WRITTEN_FORMAT = 3
+MAGIC = frame.magic(WRITTEN_FORMAT)
+
+_ENCODERS = {2: format2.encode, 3: format3.encode}
+_DECODERS = {2: format2.decode, 3: format3.decode}
+
+
+def encode(segment: Segment, format: int = WRITTEN_FORMAT) -> bytes:
+    """Pack a segment; in an older format, fields and kinds that it does not have are left out.
+
+    Raises:
+        SegmentError: it has more rows or bytes than a reader accepts, or rows of a wrong dtype.
+        UnsupportedFormatError: this version cannot write that format.
+    """
+    if format not in _ENCODERS:
+        raise _unsupported(format)
+    return _ENCODERS[format](segment)
+
+
+def decode(data: bytes) -> Segment:
+    """Unpack one segment.
+
+    Raises:
+        SegmentError: it is truncated, too large or invalid, or does not match its checksum.
+        UnsupportedFormatError: it is whole, and of a later format.
+    """
+    format, header, payload, raw_size = frame.open_frame(data)
+    if format not in _DECODERS:
+        raise _unsupported(format)
+    return _DECODERS[format](header, payload, raw_size)
+
+
+def peek_key(data: bytes) -> SegmentKey:
+    """Read only the key, for example to name a segment that cannot be decoded.
+
+    Raises:
+        SegmentError: not even the key can be read.
+    """
+    prefix = frame.read_prefix(data)
+    header = data[PREFIX.size : PREFIX.size + prefix.header_size]
+    return format2.peek_key(header) if prefix.format == 2 else frame.unpack_key(header)[0]
+
+
+def format_of(data: bytes) -> int:
+    """Number of the format that a segment is written in, readable or not.
+
+    Raises:
+        SegmentError: it does not start like a segment.
+    """
+    return frame.read_prefix(data).format
+
+
+def split(body: bytes) -> Iterator[bytes]:
+    """Cut a request body into its segments, of later formats too.
+
+    A tail that is no whole segment comes as one piece.
+    """
+    at = 0
+    while at < len(body):
+        try:
+            size = frame.read_prefix(body[at : at + PREFIX.size]).segment_size
+        except SegmentError:
+            yield body[at:]
+            return
+        yield body[at : at + size]
+        at += size
+
+
+def transcode(data: bytes, format: int) -> bytes:
+    """A segment in another format, for a reader that reads no later one.
+
+    The same bytes where it is in that format already. What the older format does not have is lost.
+
+    Raises:
+        SegmentError: it cannot be decoded.
+        UnsupportedFormatError: it is of a later format, or this version cannot write `format`.
+    """
+    return data if format_of(data) == format else encode(decode(data), format)
+
+
+def _unsupported(format: int) -> UnsupportedFormatError:
+    readable = " and ".join(map(str, READABLE_FORMATS))
+    return UnsupportedFormatError(
+        format, f"segment format {format}; this stepwatch reads {readable}"
+    )

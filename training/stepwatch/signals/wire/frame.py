@@ -1,0 +1,185 @@
+"""What all formats share: prefix, bounds, checksum, and from format 3 on the key block.
+
+    magic            8 bytes   b"SWSEG", two digits, newline
+    header_size      u32       bytes of header after the prefix
+    payload_size     u32       bytes of payload after the header
+    raw_size         u32       bytes of the payload once it is decompressed
+    crc              u32       CRC-32
+
+This is frozen for all later formats, so that any version cuts a body into its segments and can
+name a segment that it cannot decode. Format 2 has the digits 01, for its first writer's number;
+the others have their own. From format 3 on the CRC covers the prefix before it, header and payload,
+and the header starts with the key block:
+
+    attempt          u32
+    spool, sequence  u64 each  below 2**63
+    clock pair       u64 each  below 2**63: monotonic and wall, in nanoseconds
+    job, node        u8 each   bytes of the names, which follow
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from functools import lru_cache
+from typing import NamedTuple
+
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.errors import ConfigurationError, SegmentError
+from stepwatch.signals.places import checked_name
+
+from .segment import SegmentKey
+
+MAX_ROWS = 1 << 18
+MAX_RAW_BYTES = 32 << 20
+MAX_SEGMENT_BYTES = 8 << 20
+MAX_HEADER_BYTES = 4096
+PREFIX = struct.Struct("<8s4I")
+
+_MAGIC_START, _MAGIC_END = b"SWSEG", b"\n"
+_FORMAT_2_DIGITS = 1
+_KEY = struct.Struct("<I Q Q Q Q B B")
+_CRC_AT = PREFIX.size - 4
+
+
+class Prefix(NamedTuple):
+    """Sizes in bytes, each within its bound."""
+
+    format: int
+    header_size: int
+    payload_size: int
+    raw_size: int
+    crc: int
+
+    @property
+    def segment_size(self) -> int:
+        """Bytes of the whole segment."""
+        return PREFIX.size + self.header_size + self.payload_size
+
+
+def magic(format: int) -> bytes:
+    """First eight bytes of a segment of a format."""
+    digits = _FORMAT_2_DIGITS if format == 2 else format
+    return b"%s%02d%s" % (_MAGIC_START, digits, _MAGIC_END)
+
+
+def read_prefix(data: bytes) -> Prefix:
+    """Read and check the prefix of a segment of any format.
+
+    Raises:
+        SegmentError: it is too short, no prefix, or promises more than a segment may have.
+    """
+    if len(data) < PREFIX.size:
+        raise SegmentError(f"{len(data)} bytes are less than a segment's prefix")
+    start, header_size, payload_size, raw_size, crc = PREFIX.unpack_from(data)
+    if (
+        header_size > MAX_HEADER_BYTES
+        or payload_size > MAX_SEGMENT_BYTES
+        or raw_size > MAX_RAW_BYTES
+    ):
+        raise SegmentError("it promises more bytes than a segment may have")
+    return Prefix(_format_of(start), header_size, payload_size, raw_size, crc)
+
+
+@lru_cache(maxsize=16)
+def _format_of(start: bytes) -> int:
+    digits = start[5:7]
+    if start[:5] != _MAGIC_START or start[7:] != _MAGIC_END or not digits.isdigit():
+        raise SegmentError("it does not start like a segment")
+    number = int(digits)
+    if number == _FORMAT_2_DIGITS:
+        return 2
+    if number < 3:
+        raise SegmentError(f"there is no segment format {number}")
+    return number
+
+
+def open_frame(data: bytes) -> tuple[int, bytes, bytes, int]:
+    """Format, header, payload and raw size of a segment whose checksum matches.
+
+    Raises:
+        SegmentError: bytes are missing or too many, or the checksum does not match.
+    """
+    format, header_size, payload_size, raw_size, crc = read_prefix(data)
+    header_end = PREFIX.size + header_size
+    if len(data) != header_end + payload_size:
+        raise SegmentError(f"{len(data)} bytes instead of the {header_end + payload_size} promised")
+    header, payload = data[PREFIX.size : header_end], data[header_end:]
+    if _crc(format, data[:_CRC_AT], header, payload) != crc:
+        raise SegmentError("the checksum does not match; it was damaged on its way")
+    return format, header, payload, raw_size
+
+
+def close_frame(format: int, header: bytes, payload: bytes, raw_size: int) -> bytes:
+    """Put prefix and checksum before header and payload.
+
+    Raises:
+        SegmentError: it has more bytes than a reader accepts.
+    """
+    if len(payload) > MAX_SEGMENT_BYTES:
+        raise SegmentError(f"{len(payload)} bytes are too many for one segment; split it")
+    prefix = PREFIX.pack(magic(format), len(header), len(payload), raw_size, 0)[:_CRC_AT]
+    crc = _crc(format, prefix, header, payload)
+    return prefix + crc.to_bytes(PREFIX.size - _CRC_AT, "little") + header + payload
+
+
+def _crc(format: int, prefix: bytes, header: bytes, payload: bytes) -> int:
+    start = 0 if format == 2 else zlib.crc32(prefix)
+    return zlib.crc32(payload, zlib.crc32(header, start))
+
+
+def pack_key(key: SegmentKey, clock: ClockPair) -> bytes:
+    """Key block of formats from 3 on."""
+    job, node = key.job.encode(), key.node.encode()
+    numbers = _KEY.pack(
+        key.attempt,
+        key.spool,
+        key.sequence,
+        clock.monotonic_ns,
+        clock.wall_ns,
+        len(job),
+        len(node),
+    )
+    return numbers + job + node
+
+
+def unpack_key(header: bytes) -> tuple[SegmentKey, ClockPair, int]:
+    """Key, clock pair and the size of the key block that a header starts with.
+
+    Raises:
+        SegmentError: it is too short, a number is out of range, or a name is not one.
+    """
+    if len(header) < _KEY.size:
+        raise SegmentError("its header is too short")
+    attempt, spool, sequence, monotonic, wall, job_size, node_size = _KEY.unpack_from(header)
+    check_range(spool, sequence, monotonic, wall)
+    job_end = _KEY.size + job_size
+    end = job_end + node_size
+    if len(header) < end:
+        raise SegmentError("its header is too short")
+    job = checked(header[_KEY.size : job_end], "job name")
+    node = checked(header[job_end:end], "node name")
+    return SegmentKey(job, attempt, node, spool, sequence), ClockPair(monotonic, wall), end
+
+
+def check_range(*numbers: int) -> None:
+    """Refuse numbers that a signed 64-bit column cannot hold.
+
+    Raises:
+        SegmentError: one is 2**63 or more.
+    """
+    if max(numbers) >= 1 << 63:
+        raise SegmentError("a number in its header is out of range")
+
+
+@lru_cache(maxsize=4096)
+def checked(raw: bytes, what: str) -> str:
+    """A name as a header holds it; `what` says in the error whose it is.
+
+    Raises:
+        SegmentError: it is not ASCII or no name.
+    """
+    try:
+        return checked_name(raw.decode("ascii"), what)
+    except (UnicodeDecodeError, ConfigurationError) as error:
+        raise SegmentError(f"bad {what}: {error}") from error

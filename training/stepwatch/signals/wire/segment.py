@@ -1,0 +1,45 @@
+"""What a segment holds once it is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.records import Kind
+
+_NO_ROWS: Mapping[int, Rows] = MappingProxyType({})
+
+
+class SegmentKey(NamedTuple):
+    """What makes a segment unique: a second one with the same key is a duplicate.
+
+    `spool` is drawn at random by every agent that opens a spool, so that no sequence number of an
+    earlier life is used again, whatever became of the disk.
+    """
+
+    job: str
+    attempt: int
+    node: str
+    spool: int
+    sequence: int
+
+
+class Segment(NamedTuple):
+    """Records of one node: `tables` maps a kind to an array of `records.DTYPES[kind]`.
+
+    `unknown` maps the number of a kind that this version does not know to rows with the fields of
+    their sender. Encoding writes them as they came.
+    """
+
+    key: SegmentKey
+    clock: ClockPair
+    tables: Mapping[Kind, Rows]
+    unknown: Mapping[int, Rows] = _NO_ROWS
+
+    @property
+    def row_count(self) -> int:
+        """Rows over all tables, those of unknown kinds as well."""
+        return sum(map(len, self.tables.values())) + sum(map(len, self.unknown.values()))
