@@ -75,18 +75,18 @@ class Trainer:
         return Finished(self.directory, process.returncode, result, printed)
 
     def run(self, *flags: str, **changes: str) -> Finished:
-        """Run to the end, whatever the end is."""
+        """Run to the end, with any exit code."""
         return self.finish(self.start(*self.command(*flags), **changes))
 
     def train(self, *flags: str, **changes: str) -> Finished:
-        """Run to the end, which must be a good one."""
+        """Run to the end, which must be exit code 0."""
         finished = self.run(*flags, **changes)
         assert finished.code == 0, finished.printed[-4000:]
         return finished
 
 
 def read_until(process: subprocess.Popen[str], wanted: str) -> str:
-    """Read what the run prints until `wanted` stands in a line; returns all of it."""
+    """Read the output until a line contains `wanted`; returns all of it."""
     assert process.stderr is not None
     printed, deadline = "", time.monotonic() + LIMIT_SECONDS
     for line in process.stderr:

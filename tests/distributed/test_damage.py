@@ -1,4 +1,4 @@
-"""Checkpoints damaged on their storage, and storage that takes none: what becomes of the run."""
+"""Damaged checkpoints, and storage that cannot be written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stepwatch.trainer.checkpoint.search import newest_good
+from stepwatch.trainer.checkpoint.search import newest_valid
 
 FLAGS = ("--mesh", "dp_shard=2", "--steps", "8", "--checkpoint-every", "4")
 
@@ -50,14 +50,14 @@ FILES = ("__0_0.distcp", "__1_0.distcp", ".metadata")
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_found_and_the_checkpoint_before_it_used(
+def test_a_damaged_file_is_found_and_the_checkpoint_before_it_is_used(
     saved: Path, tmp_path: Path, damage: str, name: str
 ) -> None:
     root = tmp_path / "checkpoints"
     shutil.copytree(saved, root)
     harm, reason = DAMAGE[damage]
     harm(root / "step-00000008" / name)
-    manifest, rejections = newest_good(root)
+    manifest, rejections = newest_valid(root)
     assert manifest is not None
     assert manifest.step == 4
     (rejection,) = rejections
@@ -74,13 +74,13 @@ def test_a_damaged_manifest_is_found(saved: Path, tmp_path: Path, damage: str) -
     root = tmp_path / "checkpoints"
     shutil.copytree(saved, root)
     DAMAGE[damage][0](root / "step-00000008" / "manifest.json")
-    manifest, (rejection,) = newest_good(root)
+    manifest, (rejection,) = newest_valid(root)
     assert manifest is not None
     assert manifest.step == 4
     assert "manifest" in rejection.reason
 
 
-def test_the_run_says_what_it_rejected_and_goes_on(
+def test_the_run_prints_what_it_rejected_and_resumes_from_an_older_checkpoint(
     saved: Path, trainer: Any, straight: Callable[..., Any]
 ) -> None:
     shutil.copytree(saved.parent, trainer.run_dir)
@@ -113,7 +113,7 @@ def _mounted(trainer: Any, mount: str, *flags: str) -> list[str]:
 
 
 @mounting
-def test_a_full_disk_stops_no_step_and_spoils_no_older_checkpoint(
+def test_a_full_disk_stops_no_step_and_damages_no_older_checkpoint(
     trainer: Any, straight: Callable[..., Any]
 ) -> None:
     # Debug takes 3.2 MB: one checkpoint fits beside the next one's beginning, two do not.
@@ -146,7 +146,7 @@ def test_a_read_only_mount_stops_no_step(
 
 
 def test_storage_that_vanishes_stops_no_step(trainer: Any, straight: Callable[..., Any]) -> None:
-    # A file where the directory should be: every save fails to begin, as on a lost mount.
+    # A file where the directory should be: every checkpoint fails at its start, as on a lost mount.
     trainer.run_dir.mkdir()
     (trainer.run_dir / "checkpoints").write_text("not a directory")
     finished = trainer.train(*FLAGS)

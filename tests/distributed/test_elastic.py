@@ -1,4 +1,4 @@
-"""A job of one to two nodes that loses one goes on with the other."""
+"""An elastic job of two nodes that loses one continues on the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradient that is not finite: left out, stopped at, or applied, as the user chose."""
+"""`--nonfinite`: a gradient that is not finite is skipped, stops the run, or is applied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ALONE = ("--mesh", "pp=1", "--steps", "12")
 FAULT = ("--fault", "nan-gradients:rank=0,step=5,until=6")
 
 
-def test_skipping_leaves_the_parameters_as_they_were(
+def test_skip_keeps_the_parameters_of_the_step_before(
     trainer: Any, straight: Callable[..., Any]
 ) -> None:
     losses = trainer.train(*ALONE, *FAULT).losses
@@ -20,14 +20,14 @@ def test_skipping_leaves_the_parameters_as_they_were(
     assert losses[-1] < losses[5]
 
 
-def test_stopping_names_the_step(trainer: Any) -> None:
+def test_stop_names_the_step(trainer: Any) -> None:
     finished = trainer.run(*ALONE, *FAULT, "--nonfinite", "stop")
     assert finished.code == 1
     assert "step 5: loss" in finished.printed
     assert "gradient norm nan: lower --lr" in finished.printed
 
 
-def test_applying_spoils_the_run_but_no_checkpoint(trainer: Any) -> None:
+def test_apply_makes_later_losses_nan_and_takes_no_checkpoint_of_them(trainer: Any) -> None:
     flags = ("--nonfinite", "apply", "--checkpoint-every", "4")
     finished = trainer.train(*ALONE, *FAULT, *flags)
     assert finished.losses[6:] == [None] * 6

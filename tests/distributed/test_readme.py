@@ -63,7 +63,7 @@ def test_help_shows_an_example_and_every_section(trainer: Any) -> None:
     assert "--mesh AXIS=N,..." in text
 
 
-def test_a_slip_of_the_keyboard_is_answered_with_the_right_word(trainer: Any) -> None:
+def test_a_misspelt_flag_gives_the_nearest_one(trainer: Any) -> None:
     process = _run("stepwatch train --shedule 1f1b", trainer.directory, trainer.environment())
     _, printed = process.communicate(timeout=60)
     assert process.returncode == 2

@@ -1,4 +1,4 @@
-"""What is lost when ranks die, machines are taken away or the mesh changes: nothing that counts."""
+"""Runs that lose a rank, are preempted or change their mesh, and continue with the same losses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .conftest import read_until
 TWO_BY_TWO = ("--mesh", "pp=2,dp_shard=2")
 
 
-def test_a_killed_rank_costs_no_bit(trainer: Any, straight: Callable[..., Any]) -> None:
+def test_a_killed_rank_changes_no_loss(trainer: Any, straight: Callable[..., Any]) -> None:
     flags = (*TWO_BY_TWO, "--steps", "40")
     rank = random.randrange(4)
     fault = f"kill:rank={rank},step=27"
@@ -101,7 +101,7 @@ def test_another_model_is_refused_with_the_first_key_that_differs(trainer: Any) 
     assert "has model.feed_forward = 192, this run has 512" in refused.printed
 
 
-def test_a_shard_damaged_in_place_fails_or_is_left_out(trainer: Any) -> None:
+def test_a_damaged_shard_stops_the_run_or_is_quarantined(trainer: Any) -> None:
     text = trainer.directory / "text.txt"
     text.write_text("".join(f"line {number} of the text\n" for number in range(80_000)))
     flags = ("--mesh", "pp=1", "--data", str(text), "--data-bytes", "3000000")

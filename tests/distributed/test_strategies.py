@@ -1,4 +1,4 @@
-"""Every way to divide the work trains the same model: the same losses, within rounding."""
+"""Every mesh trains the same model: the losses are equal within rounding."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ MORE_LAYOUTS = {
     "hsdp-1f1b": "--mesh pp=2,dp_replicate=2,dp_shard=2",
     "fsdp2-tp-interleaved": "--mesh pp=2,dp_shard=2,tp=2 --schedule interleaved",
     "tp-zero-bubble": "--mesh pp=2,tp=2 --schedule zero-bubble",
-    "full-recompute": "--mesh dp_shard=2 --activations full",
-    "selective-recompute": "--mesh dp_shard=2 --activations selective",
-    "recompute-1f1b": "--mesh pp=2,dp_shard=2 --activations full",
-    "recompute-tp": "--mesh dp_shard=2,tp=2 --activations selective",
+    "full-checkpoint_activations": "--mesh dp_shard=2 --activations full",
+    "selective-checkpoint_activations": "--mesh dp_shard=2 --activations selective",
+    "checkpoint_activations-1f1b": "--mesh pp=2,dp_shard=2 --activations full",
+    "checkpoint_activations-tp": "--mesh dp_shard=2,tp=2 --activations selective",
     "compiled": "--mesh dp_shard=2 --compile true",
     "compiled-1f1b": "--mesh pp=2,dp_shard=2 --compile true",
 }
@@ -85,7 +85,7 @@ def test_losses_of_further_combinations_agree(
         ("--mesh dp_replicate=2 --compression powersgd", 0.25),
     ],
 )
-def test_lossy_arithmetic_stays_close(
+def test_lossy_arithmetic_stays_within_its_tolerance(
     trainer: Any, straight: Callable[..., Any], flags: str, tolerance: float
 ) -> None:
     alone = straight("--mesh", "pp=1", *STEPS).losses

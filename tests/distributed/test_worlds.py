@@ -1,4 +1,4 @@
-"""Ranks that are missing, doubled or too many are named at the start, not waited for."""
+"""Missing, repeated or too many ranks give an error at the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from torch._C._distributed_c10d import HashStore
 
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.trainer.parallel.runtime import require_everyone
+from stepwatch.trainer.parallel.runtime import wait_for_all_ranks
 
 from .conftest import SMALL, read_until
 
@@ -33,26 +33,26 @@ def _rank(trainer: Any, rank: int, world: int, port: int, *flags: str) -> subpro
     return process
 
 
-def test_a_missing_rank_is_told(trainer: Any) -> None:
+def test_a_missing_rank_is_an_error(trainer: Any) -> None:
     flags = ("--mesh", "dp_shard=2", "--timeout-seconds", "4")
     finished = trainer.finish(_rank(trainer, 0, 2, _free_port(), *flags))
     assert finished.code == 1
     (line,) = [line for line in finished.printed.splitlines() if line.startswith("stepwatch:")]
-    assert "not all ranks came" in line
+    assert "not all ranks joined" in line
     assert "1/2 clients joined" in line
 
 
 def test_a_missing_rank_is_named_where_the_store_lives_elsewhere() -> None:
     limit = timedelta(seconds=0.5)
     store = HashStore()
-    with pytest.raises(ConfigurationError, match=r"rank 1, 3 did not come within 0 s"):
+    with pytest.raises(ConfigurationError, match=r"rank 1, 3 did not join within 0 s"):
         store.add("stepwatch/rank/2", 1)
-        require_everyone(store, 0, 4, limit)
+        wait_for_all_ranks(store, 0, 4, limit)
     with pytest.raises(ConfigurationError, match="rank 2 was started twice"):
-        require_everyone(store, 2, 4, limit)
+        wait_for_all_ranks(store, 2, 4, limit)
 
 
-def test_a_doubled_rank_is_named(trainer: Any) -> None:
+def test_a_repeated_rank_is_named(trainer: Any) -> None:
     port, flags = _free_port(), ("--mesh", "dp_shard=2", "--timeout-seconds", "60")
     ranks = [_rank(trainer, rank, 2, port, *flags) for rank in (1, 1)]
     first = _rank(trainer, 0, 2, port, *flags)
@@ -71,7 +71,7 @@ def test_a_world_that_does_not_fit_the_mesh_is_refused(trainer: Any) -> None:
     assert "the mesh (dp_shard=4) needs 4 ranks, 2 were started" in finished.printed
 
 
-def test_outside_torchrun_it_says_how_to_start(trainer: Any) -> None:
+def test_outside_torchrun_the_error_shows_how_to_start(trainer: Any) -> None:
     command = [sys.executable, "-m", "stepwatch.trainer", *SMALL, "--mesh", "pp=1"]
     finished = trainer.finish(trainer.start(*command))
     assert finished.code == 1

@@ -17,7 +17,7 @@ from stepwatch.faults import FAULTS, parse_fault
 from stepwatch.runbooks import placeholders
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 from stepwatch.trainer.config.options import Options
-from stepwatch.trainer.config.validation import refuse_faults
+from stepwatch.trainer.config.validation import validate_faults
 
 VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
 WITHOUT_FAULT = {
@@ -63,7 +63,7 @@ def test_a_demo_that_is_a_drill_can_be_run_as_it_stands(name: str) -> None:
         load_verb(verb).add_arguments(parser)
         texts = parser.parse_args(words).fault or []
         assert {text.split(":")[0] for text in texts} <= {*DRILLED, "none"}
-        refuse_faults(Options(), [found for found in map(parse_fault, texts) if found])
+        validate_faults(Options(), [found for found in map(parse_fault, texts) if found])
 
 
 def test_a_drill_of_the_verdicts_is_a_case_that_exists() -> None:

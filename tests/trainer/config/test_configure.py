@@ -1,4 +1,4 @@
-"""Flags, files and defaults, and how mistakes in them are told."""
+"""Flags, files and defaults, and the errors for mistakes in them."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_a_flag_wins_over_the_file_and_the_file_over_the_default(file: Path) -> 
     assert faults == ["stop"]
 
 
-def test_the_flags_of_a_configuration_give_it_again(file: Path) -> None:
+def test_the_flags_of_a_configuration_resolve_to_it(file: Path) -> None:
     options, _ = configure(["--config", str(file), "--data", "a b", "--compile", "no"], "test")
     assert configure(as_flags(options), "test")[0] == options
 
 
-def test_every_option_has_one_home_and_a_help_line() -> None:
+def test_every_option_is_in_one_section_and_has_a_help_line() -> None:
     names = [name for section in as_table(Options()).values() for name in section]
     assert len(names) == len(set(names))
     text = build_parser("stepwatch train").format_help()

@@ -1,4 +1,4 @@
-"""Shapes of the mesh and places in it."""
+"""Shapes of the mesh and coordinates of ranks in it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ shapes = st.builds(MeshShape, pp=sizes, dp_replicate=sizes, dp_shard=sizes, tp=s
 
 
 @given(shapes)
-def test_every_rank_has_its_own_place(shape: MeshShape) -> None:
-    places = [tuple(shape.place_of(rank).index.values()) for rank in range(shape.world)]
-    assert len(set(places)) == shape.world
-    assert sorted(places) == places
+def test_every_rank_has_its_own_coordinates(shape: MeshShape) -> None:
+    found = [tuple(shape.coordinates_of(rank).index.values()) for rank in range(shape.world)]
+    assert len(set(found)) == shape.world
+    assert sorted(found) == found
 
 
 @given(shapes)
 def test_ranks_of_one_model_copy_read_the_same_data(shape: MeshShape) -> None:
     readers: dict[int, int] = {}
     for rank in range(shape.world):
-        part = shape.place_of(rank).data_rank
+        part = shape.coordinates_of(rank).data_rank
         readers[part] = readers.get(part, 0) + 1
     assert readers == dict.fromkeys(range(shape.data_ranks), shape.pp * shape.tp)
 
@@ -34,12 +34,12 @@ def test_the_flag_reads_back(shape: MeshShape) -> None:
     assert parse_mesh(shape.flag) == shape
 
 
-def test_an_axis_left_out_is_one() -> None:
+def test_an_axis_that_is_not_given_is_one() -> None:
     assert parse_mesh("pp=2, dp_shard=4") == MeshShape(pp=2, dp_shard=4)
     assert parse_mesh("") == MeshShape()
 
 
 @pytest.mark.parametrize("text", ["dp=2", "pp", "pp=0", "pp=-1", "pp=x", "pp=2,pp=2", "pp=9999999"])
-def test_what_is_no_mesh_is_refused_with_the_axes(text: str) -> None:
+def test_an_invalid_mesh_is_refused_and_the_axes_are_listed(text: str) -> None:
     with pytest.raises(UsageError, match=", ".join(AXES)):
         parse_mesh(text)

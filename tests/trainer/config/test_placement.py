@@ -1,4 +1,4 @@
-"""Layers over stages, stages over ranks, and the idle share of a schedule."""
+"""Layers on stages, stages on ranks, and the ideal bubble of a schedule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwatch.trainer.config.placement import (
 
 @pytest.mark.parametrize("schedule", STAGES_PER_RANK)
 @pytest.mark.parametrize("pp", [1, 2, 4])
-def test_every_stage_and_every_layer_lives_once(schedule: str, pp: int) -> None:
+def test_every_stage_and_every_layer_is_placed_once(schedule: str, pp: int) -> None:
     count = stage_count(schedule, pp)
     stages = [stage for rank in range(pp) for stage in stages_of_rank(schedule, pp, rank)]
     assert sorted(stages) == list(range(count))
@@ -23,7 +23,7 @@ def test_every_stage_and_every_layer_lives_once(schedule: str, pp: int) -> None:
     assert layers == list(range(16))
 
 
-def test_the_v_schedule_ends_where_it_began() -> None:
+def test_zbv_puts_the_first_and_the_last_stage_on_one_rank() -> None:
     assert [stages_of_rank("zbv", 2, rank) for rank in range(2)] == [[0, 3], [1, 2]]
 
 

@@ -1,4 +1,4 @@
-"""What is refused before any process starts, and what is only warned of."""
+"""Configurations that are refused before any process starts, and warnings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from stepwatch.faults import parse_fault
 from stepwatch.signals.errors import UsageError
-from stepwatch.trainer.config.validation import refuse, refuse_faults, warnings_for
+from stepwatch.trainer.config.validation import validate, validate_faults, warnings_for
 from tests.trainer.made import options_of
 
 REFUSED = {
@@ -29,9 +29,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("flags", "reason"), REFUSED.items(), ids=REFUSED)
-def test_it_is_refused_with_the_reason(flags: str, reason: str) -> None:
+def test_an_invalid_configuration_is_refused_with_the_reason(flags: str, reason: str) -> None:
     with pytest.raises(UsageError, match=r"^[^\n]*$") as refusal:
-        refuse(options_of(flags))
+        validate(options_of(flags))
     assert reason in str(refusal.value)
 
 
@@ -44,13 +44,13 @@ def test_it_is_refused_with_the_reason(flags: str, reason: str) -> None:
         "--model 8b --mesh pp=4,dp_shard=8,tp=8 --batch 1024 --microbatches 16 --length 8192",
     ],
 )
-def test_what_torch_supports_is_not_refused(flags: str) -> None:
-    refuse(options_of(flags))
+def test_what_torch_supports_is_accepted(flags: str) -> None:
+    validate(options_of(flags))
 
 
-def test_too_few_microbatches_are_warned_of_with_their_cost() -> None:
+def test_too_few_microbatches_give_a_warning_with_the_idle_time() -> None:
     (warning,) = warnings_for(options_of("--mesh pp=4 --schedule gpipe --microbatches 2"))
-    assert "idle for 60% of the step; 16 would leave 16%" in warning
+    assert "is idle for 60% of the step; with 16 for 16%" in warning
     assert warnings_for(options_of("--mesh pp=2")) == []
 
 
@@ -65,12 +65,12 @@ def test_too_few_microbatches_are_warned_of_with_their_cost() -> None:
         ("nan-gradients", "", ""),
     ],
 )
-def test_a_fault_that_this_run_cannot_suffer_is_refused_with_the_reason(
+def test_a_fault_that_cannot_be_injected_is_refused_with_the_reason(
     fault: str, flags: str, reason: str
 ) -> None:
     asked = [parsed for parsed in [parse_fault(fault)] if parsed is not None]
     if not reason:
-        refuse_faults(options_of(flags), asked)
+        validate_faults(options_of(flags), asked)
         return
     with pytest.raises(UsageError, match=reason):
-        refuse_faults(options_of(flags), asked)
+        validate_faults(options_of(flags), asked)

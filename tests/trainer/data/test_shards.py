@@ -1,4 +1,4 @@
-"""Shards and their manifest: what is built from text, and what is noticed when it changes."""
+"""Shards and their manifest: how they are built, and which changes are detected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from stepwatch.signals.errors import DataError
 from stepwatch.trainer.data.manifest import MANIFEST_NAME, read_manifest
-from stepwatch.trainer.data.shards import SHARD_BYTES, prepare_shards, shard_fault
+from stepwatch.trainer.data.shards import SHARD_BYTES, prepare_shards, shard_error
 
 LIMIT = 8 << 20
 
@@ -76,7 +76,7 @@ def test_another_source_is_refused(tmp_path: Path, text: Path) -> None:
         prepare_shards(tmp_path / "shards", str(text / "a.txt"), LIMIT)
 
 
-def test_a_sharded_data_set_is_used_where_it_lies(tmp_path: Path, text: Path) -> None:
+def test_a_directory_of_shards_is_used_in_place(tmp_path: Path, text: Path) -> None:
     made = prepare_shards(tmp_path / "shards", str(text), LIMIT)
     assert prepare_shards(tmp_path / "elsewhere", str(tmp_path / "shards"), LIMIT) == made
     assert not (tmp_path / "elsewhere").exists()
@@ -90,7 +90,7 @@ def test_missing_and_empty_data_are_refused(tmp_path: Path) -> None:
         prepare_shards(tmp_path / "shards", str(tmp_path / "empty"), LIMIT)
 
 
-def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, text: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path, text: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot write shards"):
         prepare_shards(tmp_path / "file" / "shards", str(text), LIMIT)
@@ -106,7 +106,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, text: Path) -
         (b'{"sha256": "x", "version": 1}', "does not match its own digest"),
     ],
 )
-def test_a_manifest_that_is_none_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_an_invalid_manifest_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     (tmp_path / MANIFEST_NAME).write_bytes(content)
     with pytest.raises(DataError, match=reason):
         read_manifest(tmp_path)
@@ -123,12 +123,10 @@ def test_an_edited_manifest_is_refused(tmp_path: Path, text: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "reason"), [("flip", "SHA-256 differs"), ("cut", "bytes"), ("remove", "No such file")]
 )
-def test_a_bad_shard_is_told_from_a_good_one(
-    tmp_path: Path, text: Path, harm: str, reason: str
-) -> None:
+def test_a_damaged_shard_is_detected(tmp_path: Path, text: Path, harm: str, reason: str) -> None:
     root = tmp_path / "shards"
     (shard,) = prepare_shards(root, str(text), LIMIT).shards
-    assert shard_fault(root, shard) is None
+    assert shard_error(root, shard) is None
     path = root / shard.file
     content = path.read_bytes()
     if harm == "flip":
@@ -137,11 +135,11 @@ def test_a_bad_shard_is_told_from_a_good_one(
         path.write_bytes(content[:-1])
     else:
         path.unlink()
-    assert reason in (shard_fault(root, shard) or "")
+    assert reason in (shard_error(root, shard) or "")
 
 
-def test_a_shard_outside_its_directory_is_bad(tmp_path: Path, text: Path) -> None:
+def test_a_shard_outside_its_directory_is_invalid(tmp_path: Path, text: Path) -> None:
     root = tmp_path / "shards"
     (shard,) = prepare_shards(root, str(text), LIMIT).shards
     stray = type(shard)(f"../shards/{shard.file}", shard.size, shard.sha256, shard.tokens)
-    assert "not a plain file name" in (shard_fault(root, stray) or "")
+    assert "not a plain file name" in (shard_error(root, stray) or "")

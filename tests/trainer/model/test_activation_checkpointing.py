@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from stepwatch.trainer.model.activation_checkpointing import recompute
+from stepwatch.trainer.model.activation_checkpointing import checkpoint_activations
 from stepwatch.trainer.model.decoder import next_byte_loss
 from tests.trainer.made import tokens, whole
 
@@ -15,7 +15,7 @@ def test_recomputing_gives_the_same_gradients(kind: str) -> None:
     gradients = []
     for choice in ("keep", kind):
         model = whole()
-        recompute(model, choice)
+        checkpoint_activations(model, choice)
         next_byte_loss(model(tokens()), tokens()).backward()  # type: ignore[no-untyped-call]
         gradients.append([parameter.grad for parameter in model.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))

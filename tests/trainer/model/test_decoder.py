@@ -7,15 +7,15 @@ import math
 import torch
 
 from stepwatch.trainer.model.decoder import Attention, rotary_angles, rotate
-from tests.trainer.made import DEBUG, LENGTH, part, tokens, whole
+from tests.trainer.made import DEBUG, LENGTH, decoder_stage, tokens, whole
 
 
 @torch.no_grad()
-def test_stages_joined_are_the_whole_model() -> None:
+def test_the_stages_in_a_row_equal_the_whole_model() -> None:
     stages = [
-        part(range(2), first=True, last=False),
-        part(range(2, 3), first=False, last=False),
-        part(range(3, 4), first=False, last=True),
+        decoder_stage(range(2), first=True, last=False),
+        decoder_stage(range(2, 3), first=False, last=False),
+        decoder_stage(range(3, 4), first=False, last=True),
     ]
     hidden = tokens()
     for stage in stages:
@@ -23,17 +23,17 @@ def test_stages_joined_are_the_whole_model() -> None:
     assert torch.equal(hidden, whole()(tokens()))
 
 
-def test_names_of_stages_make_the_names_of_the_whole() -> None:
+def test_the_parameter_names_of_the_stages_are_those_of_the_whole_model() -> None:
     stages = [
-        part(range(2), first=True, last=False),
-        part(range(2, 4), first=False, last=True),
+        decoder_stage(range(2), first=True, last=False),
+        decoder_stage(range(2, 4), first=False, last=True),
     ]
     names = [name for stage in stages for name, _ in stage.named_parameters()]
     assert sorted(names) == sorted(name for name, _ in whole().named_parameters())
 
 
 @torch.no_grad()
-def test_no_byte_sees_a_later_one() -> None:
+def test_no_logit_depends_on_a_later_byte() -> None:
     text, model = tokens(), whole()
     before = model(text)
     text[:, 10] += 1
@@ -44,7 +44,7 @@ def test_no_byte_sees_a_later_one() -> None:
 
 
 @torch.no_grad()
-def test_rotation_keeps_lengths_and_depends_on_distance_alone() -> None:
+def test_rotation_keeps_norms_and_products_depend_on_distance_only() -> None:
     angles = rotary_angles(8, 12, 10_000.0)
     query, key = torch.randn(8), torch.randn(8)
     queries = rotate(query.expand(1, 1, 12, 8), angles)[0, 0]

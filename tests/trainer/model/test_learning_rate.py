@@ -10,7 +10,7 @@ from stepwatch.trainer.model.learning_rate import peak_rate, rate_at
 OPTIONS = OptimizerOptions(lr=1.0, warmup=10, final_lr=0.1, reference_batch=16)
 
 
-def test_it_rises_to_the_peak_and_falls_to_the_floor() -> None:
+def test_the_rate_rises_to_the_peak_and_falls_to_the_floor() -> None:
     rates = [rate_at(step, 100, OPTIONS, 16) for step in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == rates[10] == pytest.approx(1.0)

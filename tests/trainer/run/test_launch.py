@@ -9,7 +9,7 @@ from stepwatch.trainer.run.launch import rank_environment, torchrun_command
 from tests.trainer.made import options_of
 
 
-def test_the_command_of_torchrun() -> None:
+def test_the_torchrun_command_has_ranks_restarts_and_rendezvous() -> None:
     words = torchrun_command(options_of("--restarts 3"))
     assert "--standalone" in words
     assert "--nproc-per-node=4" in words
@@ -20,12 +20,12 @@ def test_the_command_of_torchrun() -> None:
 
 
 @pytest.mark.parametrize("nodes", ["0", "2:1", "x", "1:", "3 --rendezvous a:1", "2"])
-def test_nodes_that_cannot_work_are_refused(nodes: str) -> None:
+def test_invalid_nodes_are_refused(nodes: str) -> None:
     with pytest.raises(UsageError):
         torchrun_command(options_of(f"--nodes {nodes}"))
 
 
-def test_faults_are_checked_before_they_reach_a_rank() -> None:
+def test_faults_are_validated_before_a_rank_starts() -> None:
     environment = rank_environment(["kill:rank=1,step=2", "slow-data"], {"HOME": "/root"})
     assert environment["STEPWATCH_FAULTS"] == "kill:rank=1,step=2;slow-data"
     assert environment["HOME"] == "/root"

@@ -15,7 +15,7 @@ def test_the_run_manifest_holds_no_secret() -> None:
     assert manifest["configuration"]["run"]["seed"] == manifest["seed"]
 
 
-def test_the_identity_is_what_a_resume_needs_to_be_equal() -> None:
+def test_the_identity_holds_model_batch_seed_and_data_only() -> None:
     identity = run_identity(Options(), "d")
     assert {"model.layers", "parallel.batch", "run.seed", "data.sha256"} <= set(identity)
     assert not any("mesh" in key or "steps" in key for key in identity)

@@ -1,4 +1,4 @@
-"""Clipping on one rank, held against torch's own."""
+"""The gradient norm and clipping on one rank, compared with torch's own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from stepwatch.trainer.step.clip import local_gradients, scale_gradients, squared_share
+from stepwatch.trainer.step.clip import local_gradients, scale_gradients, squared_norm_share
 
 
 def _parameters() -> list[nn.Parameter]:
@@ -18,10 +18,10 @@ def _parameters() -> list[nn.Parameter]:
 
 
 @pytest.mark.parametrize("limit", [0.5, 1000.0])
-def test_it_equals_the_library(limit: float) -> None:
+def test_clipping_equals_torchs_own(limit: float) -> None:
     ours, theirs = _parameters(), _parameters()
     gradients = local_gradients(ours)
-    norm = squared_share(gradients, 1, torch.device("cpu")).sqrt()
+    norm = squared_norm_share(gradients, 1, torch.device("cpu")).sqrt()
     scale_gradients(gradients, norm, limit)
     expected = nn.utils.clip_grad_norm_(theirs, limit)
     assert float(norm) == pytest.approx(float(expected), rel=1e-6)
@@ -30,16 +30,16 @@ def test_it_equals_the_library(limit: float) -> None:
             assert torch.allclose(a.grad, b.grad, rtol=1e-5)
 
 
-def test_copies_on_other_ranks_are_not_counted_twice() -> None:
+def test_copies_on_other_ranks_count_once() -> None:
     gradients = local_gradients(_parameters())
-    once = squared_share(gradients, 1, torch.device("cpu"))
-    shared = squared_share(gradients, 4, torch.device("cpu"))
+    once = squared_norm_share(gradients, 1, torch.device("cpu"))
+    shared = squared_norm_share(gradients, 4, torch.device("cpu"))
     assert float(shared) * 4 == pytest.approx(float(once))
 
 
-def test_a_gradient_that_is_not_finite_shows_in_the_norm() -> None:
+def test_a_gradient_that_is_not_finite_makes_the_norm_not_finite() -> None:
     parameters = _parameters()
     assert parameters[0].grad is not None
     parameters[0].grad[0, 0] = float("nan")
-    share = squared_share(local_gradients(parameters), 1, torch.device("cpu"))
+    share = squared_norm_share(local_gradients(parameters), 1, torch.device("cpu"))
     assert not torch.isfinite(share)

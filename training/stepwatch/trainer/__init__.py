@@ -1,5 +1,5 @@
-"""The reference trainer: a byte-level transformer under every parallel strategy stepwatch watches.
+"""The reference trainer: a byte-level transformer with every parallel strategy of the hooks.
 
-Start it with `stepwatch train` or `torchrun -m stepwatch.trainer`; `README.md` beside this file
-says what it promises and what does not work.
+Start it with `stepwatch train` or `torchrun -m stepwatch.trainer`; `README.md` in this folder
+lists guarantees and limits.
 """

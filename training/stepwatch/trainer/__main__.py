@@ -20,9 +20,9 @@ def main() -> NoReturn:
             )
         run_rank(options)
     except StepwatchError as error:
-        # Every rank says what it knows: only the one that died of it may know the cause.
+        # Every rank prints its error: the cause may be known to one rank only.
         print(f"stepwatch: {error}", file=sys.stderr)
-        # What handlers at exit, the hooks' among them, take for the cause of the end.
+        # Handlers at exit, the hooks' among them, read the cause here.
         sys.last_value = error
         sys.exit(2 if isinstance(error, UsageError) else 1)
 

@@ -1,4 +1,4 @@
-"""Files that survive a crash: written beside their place, synced, renamed, and their digests."""
+"""Durable files (write, sync, rename) and digests of files and JSON values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def file_digest(path: Path, *, from_storage: bool = False) -> str:
     """SHA-256 of a file as hex.
 
     Args:
-        from_storage: ask the kernel to forget its cached pages first, so that what is read comes
-            from the storage and not from what was just written.
+        path: of the file.
+        from_storage: drop the kernel's cached pages first, so that the bytes come from the storage.
     Raises:
         OSError: the file cannot be read.
     """
@@ -30,7 +30,7 @@ def file_digest(path: Path, *, from_storage: bool = False) -> str:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until a file's or a directory's content is on its storage.
+    """Wait until the content of a file or directory is on its storage.
 
     Raises:
         OSError: it cannot be opened or synced.
@@ -43,7 +43,7 @@ def sync_file(path: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Replace `path` by `content` at once: after a crash the old or the new content is there.
+    """Replace `path` atomically: after a crash it holds the old or the new content.
 
     Raises:
         OSError: the directory cannot be written.

@@ -13,14 +13,14 @@ from stepwatch.faults.specs import FlipBit, Hang, Kill, Stop, WrongShape
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, DataError, UsageError
 from stepwatch.trainer.config.options import Options
-from stepwatch.trainer.config.validation import NOT_HERE, refuse_faults
+from stepwatch.trainer.config.validation import UNSUPPORTED_FAULTS, validate_faults
 
 JOB = "demo"
 RANKS = 4
 STEPS = 60
 LEAST_STEPS = 10
 FAULT = "slow-compute:rank=2,step=20"
-DRILLED = tuple(name for name, kind in FAULTS.items() if kind not in (*NOT_HERE, FlipBit))
+DRILLED = tuple(name for name, kind in FAULTS.items() if kind not in (*UNSUPPORTED_FAULTS, FlipBit))
 """Names of the faults that a demo can suffer and show."""
 
 _SHARED_MEMORY = Path("/dev/shm")
@@ -70,7 +70,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         raise UsageError(f"--steps {arguments.steps}: at least {LEAST_STEPS} steps make a run")
     texts = tuple(arguments.fault or [FAULT])
     faults = tuple(fault for fault in map(parse_fault, texts) if fault is not None)
-    refuse_faults(Options(), faults)
+    validate_faults(Options(), faults)
     for fault in faults:
         if isinstance(fault, FlipBit):
             raise UsageError(

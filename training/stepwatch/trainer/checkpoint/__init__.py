@@ -1,1 +1,1 @@
-"""Checkpoints that cannot be wrong: written aside, digested, published at once, verified, kept."""
+"""Checkpoints: write, publish by a rename, verify, search, resume, retention."""

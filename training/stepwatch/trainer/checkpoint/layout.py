@@ -1,9 +1,9 @@
-"""Names and order of checkpoints under one directory.
+"""The layout of the checkpoint directory.
 
-step-00000040/      published: complete when it appeared, because it was renamed into place
-.saving-00000060/   being written; worthless after a crash
+step-00000040/      published and complete: the directory got this name by a rename
+.saving-00000060/   being written; a crash leaves it behind and the next start deletes it
 .leaving-00000020/  being deleted
-quarantine/         found bad, kept for the post-mortem, each with the reason beside it
+quarantine/         invalid checkpoints, each with its reason in a file of the same name
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _UNFINISHED = re.compile(r"\.(saving|leaving)-\d{8,12}")
 
 
 def published_path(root: Path, step: int) -> Path:
-    """Where the checkpoint of `step` lies once it is complete."""
+    """Path of the checkpoint of `step` once it is complete."""
     return root / f"step-{step:08d}"
 
 
 def saving_path(root: Path, step: int) -> Path:
-    """Where it is written."""
+    """Path of the checkpoint of `step` while it is written."""
     return root / f".saving-{step:08d}"
 
 
 def published_steps(root: Path) -> list[int]:
-    """Steps of all published checkpoints, newest first; none where the directory is missing."""
+    """Steps of all published checkpoints, newest first; empty where the directory is missing."""
     if not root.is_dir():
         return []
     found = (_PUBLISHED.fullmatch(path.name) for path in root.iterdir())
@@ -37,7 +37,7 @@ def published_steps(root: Path) -> list[int]:
 
 
 def remove_unfinished(root: Path) -> list[str]:
-    """Delete what a crash left half written or half deleted; returns the names."""
+    """Delete checkpoints that a crash left half written or half deleted; returns their names."""
     if not root.is_dir():
         return []
     leftovers = [path for path in root.iterdir() if _UNFINISHED.fullmatch(path.name)]
@@ -47,7 +47,7 @@ def remove_unfinished(root: Path) -> list[str]:
 
 
 def remove_checkpoint(root: Path, step: int) -> None:
-    """Take a checkpoint out of sight at once, then delete it.
+    """Unpublish a checkpoint by a rename, then delete it.
 
     Raises:
         OSError: it cannot be renamed.
@@ -58,15 +58,15 @@ def remove_checkpoint(root: Path, step: int) -> None:
 
 
 def quarantine(root: Path, step: int, reason: str) -> Path:
-    """Move a bad checkpoint aside and write the reason beside it; returns where it lies now.
+    """Move an invalid checkpoint to the quarantine and write the reason; returns its new path.
 
     Raises:
         OSError: the directory cannot be written.
     """
-    aside = root / QUARANTINE
-    aside.mkdir(exist_ok=True)
+    directory = root / QUARANTINE
+    directory.mkdir(exist_ok=True)
     number = 0
-    while (target := aside / f"step-{step:08d}-{number}").exists():
+    while (target := directory / f"step-{step:08d}-{number}").exists():
         number += 1
     published_path(root, step).rename(target)
     target.with_suffix(".reason.txt").write_text(reason + "\n", encoding="utf-8")
@@ -74,12 +74,12 @@ def quarantine(root: Path, step: int, reason: str) -> Path:
 
 
 def is_marked_verified(root: Path, step: int) -> bool:
-    """Whether the checkpoint was read back and found good after it was written."""
+    """Whether the checkpoint was read back and verified after it was written."""
     return (published_path(root, step) / VERIFIED_NAME).is_file()
 
 
-def expendable_steps(steps: list[int], verified: set[int], keep: int) -> list[int]:
-    """Which checkpoints retention gives up: all but the newest `keep` and the newest verified."""
+def steps_to_delete(steps: list[int], verified: set[int], keep: int) -> list[int]:
+    """Steps that retention deletes: all but the newest `keep` and the newest verified one."""
     ordered = sorted(steps, reverse=True)
     kept = set(ordered[: max(1, keep)])
     newest_verified = max((step for step in ordered if step in verified), default=None)

@@ -1,4 +1,4 @@
-"""The manifest of one checkpoint: every file's size and digest, and what the state belongs to."""
+"""The manifest of one checkpoint: size and digest of every file, and identity of the run."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class CheckpointManifest:
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
-    `identity` is what a run must share to continue from it, `run` the run manifest, `progress`
-    the small facts that are not tensors.
+    `identity` must be equal in the run that resumes from it, `run` is the run manifest, `progress`
+    holds world, mesh, optimizer steps and sequences read.
     """
 
     step: int
@@ -57,7 +57,8 @@ def read_manifest(directory: Path) -> CheckpointManifest:
     """Read and check the manifest of a checkpoint.
 
     Raises:
-        ValueError: it is missing, too large, damaged or of another version; says which.
+        ValueError: it is missing, too large, damaged or of another version; the message is the
+            reason.
     """
     path = directory / MANIFEST_NAME
     try:
@@ -81,7 +82,7 @@ def read_manifest(directory: Path) -> CheckpointManifest:
 
 
 def entry_of(path: Path) -> FileEntry:
-    """Size and digest of a file as it is now.
+    """Return size and digest of a file as it is now.
 
     Raises:
         OSError: it cannot be read.
@@ -89,8 +90,8 @@ def entry_of(path: Path) -> FileEntry:
     return FileEntry(path.stat().st_size, file_digest(path))
 
 
-def file_fault(directory: Path, name: str, entry: FileEntry) -> str | None:
-    """Read one file back from storage; say what is wrong with it, or None."""
+def file_error(directory: Path, name: str, entry: FileEntry) -> str | None:
+    """Read one file back from storage; returns the reason why it is invalid, or None."""
     if Path(name).name != name:
         return f"{name!r} is not a plain file name"
     path = directory / name

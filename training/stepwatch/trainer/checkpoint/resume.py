@@ -1,4 +1,4 @@
-"""Resuming: one rank finds the newest good checkpoint, all ranks load their share of it."""
+"""Resume: rank 0 chooses the newest valid checkpoint, every rank loads its part of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from stepwatch.signals.errors import CheckpointError
-from stepwatch.trainer.parallel.assemble import Share
+from stepwatch.trainer.parallel.local_model import LocalModel
 
 from . import layout
 from .manifest import CheckpointManifest, read_manifest
-from .search import Rejection, newest_good, require_compatible
+from .search import Rejection, newest_valid, require_same_identity
 from .state import (
     materialise_moments,
     random_key,
@@ -28,51 +28,52 @@ from .state import (
 )
 from .write import Ranks
 
-_NOTHING, _REFUSED = -1, -2
+_ANEW, _INCOMPATIBLE = -1, -2
+"""What rank 0 broadcasts instead of a step."""
 
 
-def choose(
+def choose_checkpoint(
     root: Path, ranks: Ranks, identity: Mapping[str, Any]
 ) -> tuple[CheckpointManifest | None, list[Rejection]]:
-    """Agree on the checkpoint to resume from; None to start anew.
+    """Choose the checkpoint to resume from; None to start anew.
 
-    Only the leading rank reads, quarantines and lists rejections; the others follow its choice.
+    Only rank 0 reads, quarantines and lists rejections; the others use its choice.
 
     Raises:
-        CheckpointError: the newest good checkpoint belongs to another model, data or seed.
+        CheckpointError: the newest valid checkpoint belongs to another model, data or seed.
     """
     rejections: list[Rejection] = []
-    refusal: CheckpointError | None = None
-    word = torch.tensor([_NOTHING], dtype=torch.int64)
+    incompatible: CheckpointError | None = None
+    choice = torch.tensor([_ANEW], dtype=torch.int64)
     if ranks.rank == 0:
         layout.remove_unfinished(root)
-        manifest, rejections = newest_good(root)
+        manifest, rejections = newest_valid(root)
         try:
             if manifest is not None:
-                require_compatible(manifest, identity)
-                word.fill_(manifest.step)
+                require_same_identity(manifest, identity)
+                choice.fill_(manifest.step)
         except CheckpointError as error:
-            refusal = error
-            word.fill_(_REFUSED)
-    dist.broadcast(word, group=ranks.group, group_src=0)
-    step = int(word.item())
-    if step == _REFUSED:
-        raise refusal or CheckpointError("the checkpoint does not fit this run; see rank 0")
-    if step == _NOTHING:
+            incompatible = error
+            choice.fill_(_INCOMPATIBLE)
+    dist.broadcast(choice, group=ranks.group, group_src=0)
+    step = int(choice.item())
+    if step == _INCOMPATIBLE:
+        raise incompatible or CheckpointError("the checkpoint does not fit this run; see rank 0")
+    if step == _ANEW:
         return None, rejections
     return read_manifest(layout.published_path(root, step)), rejections
 
 
-def load(
-    root: Path, manifest: CheckpointManifest, share: Share, ranks: Ranks, device: torch.device
+def load_checkpoint(
+    root: Path, manifest: CheckpointManifest, model: LocalModel, ranks: Ranks, device: torch.device
 ) -> None:
-    """Load this rank's share of a checked checkpoint, whatever mesh it was saved under.
+    """Load this rank's part of a validated checkpoint; the mesh may differ from the saved one.
 
     Raises:
         CheckpointError: torch cannot load it.
     """
-    materialise_moments(share)
-    tensors: dict[str, Any] = state_tensors(share)
+    materialise_moments(model)
+    tensors: dict[str, Any] = state_tensors(model)
     same_ranks = manifest.progress["world"] == ranks.world
     if same_ranks:
         tensors |= random_state(ranks.rank, device)
@@ -84,6 +85,6 @@ def load(
         raise CheckpointError(
             f"cannot load step {manifest.step}: {causes[0] if causes else error}"
         ) from error
-    set_optimizer_steps(share, int(manifest.progress["optimizer_steps"]))
+    set_optimizer_steps(model, int(manifest.progress["optimizer_steps"]))
     if same_ranks and random_key(ranks.rank) in tensors:
         restore_random(tensors, ranks.rank, device)

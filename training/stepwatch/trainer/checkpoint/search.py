@@ -1,4 +1,4 @@
-"""Finding the checkpoint to resume from: the newest that is good, whatever lies there."""
+"""Searches for the newest valid checkpoint and quarantines invalid ones."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from typing import Any
 from stepwatch.signals.errors import CheckpointError
 
 from . import layout
-from .manifest import CheckpointManifest, file_fault, read_manifest
+from .manifest import CheckpointManifest, file_error, read_manifest
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """A checkpoint that was found bad: its step, why, and where it lies now."""
+    """An invalid checkpoint: its step, the reason, and its new path."""
 
     step: int
     reason: str
     moved_to: str
 
 
-def checked(directory: Path) -> CheckpointManifest:
-    """Read every byte of a checkpoint and hold it against its manifest.
+def validated(directory: Path) -> CheckpointManifest:
+    """Read every byte of a checkpoint and compare it with its manifest.
 
-    Only after this may torch read it: DCP's own `.metadata` is a pickle.
+    Call this before torch reads it: DCP's own `.metadata` is a pickle.
 
     Raises:
-        ValueError: it is not good; says why.
+        ValueError: it is invalid; the message is the reason.
     """
     manifest = read_manifest(directory)
     if not manifest.files:
         raise ValueError("its manifest lists no file")
     for name, entry in sorted(manifest.files.items()):
-        if (fault := file_fault(directory, name, entry)) is not None:
-            raise ValueError(fault)
+        if (reason := file_error(directory, name, entry)) is not None:
+            raise ValueError(reason)
     return manifest
 
 
-def newest_good(root: Path) -> tuple[CheckpointManifest | None, list[Rejection]]:
-    """Return the newest good checkpoint, if any, and every newer one that was rejected.
+def newest_valid(root: Path) -> tuple[CheckpointManifest | None, list[Rejection]]:
+    """Return the newest valid checkpoint, if any, and every newer one, which is invalid.
 
-    Bad ones are moved to the quarantine; where that fails they stay and are passed over.
+    Invalid ones are moved to the quarantine. Where that fails they stay and are skipped.
     """
     rejections: list[Rejection] = []
     for step in layout.published_steps(root):
         try:
-            return checked(layout.published_path(root, step)), rejections
+            return validated(layout.published_path(root, step)), rejections
         except ValueError as error:
             rejections.append(_rejected(root, step, str(error)))
     return None, rejections
@@ -60,11 +60,11 @@ def _rejected(root: Path, step: int, reason: str) -> Rejection:
         return Rejection(step, reason, f"left in place ({error.strerror})")
 
 
-def require_compatible(manifest: CheckpointManifest, identity: Mapping[str, Any]) -> None:
-    """Hold the run against the checkpoint it would continue.
+def require_same_identity(manifest: CheckpointManifest, identity: Mapping[str, Any]) -> None:
+    """Compare the identity of this run with that of the checkpoint to resume from.
 
     Raises:
-        CheckpointError: names the first key that differs and both values.
+        CheckpointError: the message names the first key that differs, with both values.
     """
     for key in sorted({*manifest.identity, *identity}):
         theirs, ours = manifest.identity.get(key), identity.get(key)

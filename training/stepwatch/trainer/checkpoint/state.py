@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint, under names that do not depend on the mesh."""
+"""The tensors of a checkpoint, with names that do not depend on the mesh."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from stepwatch.trainer.parallel.assemble import Share
+from stepwatch.trainer.parallel.local_model import LocalModel
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def materialise_moments(share: Share) -> None:
-    """Give every parameter its (zero) AdamW state, so that there is something to load into."""
-    for parameter in share.named_parameters().values():
-        state = share.optimizer.state[parameter]
+def materialise_moments(model: LocalModel) -> None:
+    """Allocate the AdamW state of every parameter, as zeros, where it does not exist yet."""
+    for parameter in model.named_parameters().values():
+        state = model.optimizer.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32)
             for moment in _MOMENTS:
                 state[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
 
 
-def optimizer_steps(share: Share) -> int:
-    """Updates the optimizer has made; the same for every parameter."""
-    states = [share.optimizer.state[p] for p in share.named_parameters().values()]
+def optimizer_steps(model: LocalModel) -> int:
+    """Updates that the optimizer has made; the same for every parameter."""
+    states = [model.optimizer.state[p] for p in model.named_parameters().values()]
     return int(states[0]["step"]) if states and "step" in states[0] else 0
 
 
-def set_optimizer_steps(share: Share, steps: int) -> None:
-    """Tell AdamW how many updates it has made (its bias correction depends on it)."""
-    for parameter in share.named_parameters().values():
-        share.optimizer.state[parameter]["step"].fill_(float(steps))
+def set_optimizer_steps(model: LocalModel, steps: int) -> None:
+    """Set the number of updates that AdamW's bias correction uses."""
+    for parameter in model.named_parameters().values():
+        model.optimizer.state[parameter]["step"].fill_(float(steps))
 
 
-def state_tensors(share: Share) -> dict[str, Tensor]:
-    """Every tensor to save, or to load into, by a name that is the same under any mesh."""
+def state_tensors(model: LocalModel) -> dict[str, Tensor]:
+    """Every tensor to save or to load into, by a name that is the same on every mesh."""
     tensors: dict[str, Tensor] = {}
-    for name, parameter in share.named_parameters().items():
+    for name, parameter in model.named_parameters().items():
         tensors[f"model.{name}"] = parameter.detach()
-        state = share.optimizer.state[parameter]
+        state = model.optimizer.state[parameter]
         for moment in _MOMENTS:
             tensors[f"optimizer.{name}.{moment}"] = state[moment]
     return tensors
@@ -59,7 +59,7 @@ def random_state(rank: int, device: torch.device) -> dict[str, Any]:
 
 
 def restore_random(states: dict[str, Any], rank: int, device: torch.device) -> None:
-    """Set the random-number state that `random_state` took."""
+    """Set the random-number state that `random_state` returned."""
     torch.set_rng_state(states[random_key(rank)])
     if device.type == "cuda":
         torch.cuda.set_rng_state(states[f"{random_key(rank)}.cuda"], device)

@@ -1,6 +1,6 @@
-"""Writing one checkpoint, all ranks together: write aside, digest, publish, read back.
+"""Writes one checkpoint with all ranks: write, digest, publish by a rename, read back.
 
-Every function here may run on a thread beside training; collectives use the side group only.
+Every function here may run on a checkpoint thread; collectives use only the ranks' own group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .manifest import (
     CheckpointManifest,
     FileEntry,
     entry_of,
-    file_fault,
+    file_error,
     read_manifest,
     write_manifest,
 )
@@ -40,39 +40,39 @@ METADATA_NAME = ".metadata"
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks that save together."""
+    """The ranks that write one checkpoint together, and this rank among them."""
 
     rank: int
     world: int
     group: dist.ProcessGroup
 
-    def all_agree(self, good: bool) -> bool:
-        """Whether every rank says so."""
-        flag = torch.tensor([1 if good else 0], dtype=torch.int32)
+    def all_succeeded(self, succeeded: bool) -> bool:
+        """Whether every rank succeeded; every rank calls this."""
+        flag = torch.tensor([1 if succeeded else 0], dtype=torch.int32)
         dist.all_reduce(flag, dist.ReduceOp.MIN, group=self.group)
         return bool(flag.item())
 
 
 @dataclass(frozen=True)
 class Written:
-    """A checkpoint that is durable: bytes of all its files, seconds from begin to durable."""
+    """A durable checkpoint: bytes of all its files, seconds until it was durable."""
 
     size: int
     seconds: float
 
 
-def _attempt(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
-    """Do this rank's part; all ranks fail together when one does.
+def _on_all_ranks(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
+    """Run `work` on every rank; if one rank fails, all raise.
 
     Raises:
-        CheckpointError: a rank could not do its part.
+        CheckpointError: `work` failed on a rank.
     """
     reason = None
     try:
         work()
     except (OSError, ValueError) as error:
         reason = f"{what}: {error}"
-    if not ranks.all_agree(reason is None):
+    if not ranks.all_succeeded(reason is None):
         raise CheckpointError(reason or f"{what}: another rank failed")
 
 
@@ -102,7 +102,7 @@ def _gather_digests(directory: Path, world: int) -> dict[str, FileEntry]:
 
 
 class _Writer(FileSystemWriter):
-    """DCP's writer, with a point before this rank's files (fault injection)."""
+    """DCP's writer, which calls `at("files")` before it writes this rank's files."""
 
     def __init__(self, directory: Path, at: Callable[[str], None]) -> None:
         super().__init__(directory, sync_files=True)
@@ -112,13 +112,13 @@ class _Writer(FileSystemWriter):
         """Write this rank's files.
 
         Raises:
-            OSError: the storage does not take them.
+            OSError: the storage refuses them.
         """
         self._at("files")
         try:
             return super().write_data(plan, planner)
         except RuntimeError as error:
-            # torch's archive writer buries what the storage said under a complaint of its own.
+            # torch's archive writer raises its own RuntimeError over the OSError of the storage.
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from error
             raise
@@ -144,12 +144,13 @@ def write_checkpoint(
     """Write `tensors` and publish them as the checkpoint of `manifest.step`.
 
     Args:
-        root: directory of the checkpoints; the same one on every rank.
-        manifest: everything but the files, which are filled in here.
+        root: directory of the checkpoints; the same on every rank.
+        manifest: without files; they are added here.
         tensors: staged on the host; they must not change meanwhile.
+        ranks: the ranks that write together.
         at: called at the points `staged`, `files`, `written` and `renamed` (fault injection).
     Raises:
-        CheckpointError: a rank could not write; nothing was published.
+        CheckpointError: a rank cannot write; nothing is published.
     """
     begun = time.monotonic()
     saving, final = (
@@ -172,12 +173,12 @@ def write_checkpoint(
     def only_first(work: Callable[[], None]) -> Callable[[], None]:
         return work if ranks.rank == 0 else lambda: None
 
-    _attempt(ranks, "begin", only_first(clear))
+    _on_all_ranks(ranks, "begin", only_first(clear))
     at("staged")
     _write_tensors(tensors, saving, ranks.group, at)
-    _attempt(ranks, "digest", lambda: _note_digests(saving, ranks.rank))
+    _on_all_ranks(ranks, "digest", lambda: _note_digests(saving, ranks.rank))
     at("written")
-    _attempt(ranks, "publish", only_first(publish))
+    _on_all_ranks(ranks, "publish", only_first(publish))
     at("renamed")
     return Written(read_manifest(final).size, time.monotonic() - begun)
 
@@ -186,17 +187,17 @@ def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], N
     """Read the checkpoint back, each rank its own files, and mark it verified.
 
     Raises:
-        CheckpointError: what was read is not what was written.
+        CheckpointError: a file differs from its manifest, or cannot be read.
     """
     directory = layout.published_path(root, step)
 
     def compare() -> None:
         for name, entry in read_manifest(directory).files.items():
-            fault = file_fault(directory, name, entry) if _is_own(name, ranks.rank) else None
-            if fault is not None:
-                raise ValueError(fault)
+            reason = file_error(directory, name, entry) if _is_own(name, ranks.rank) else None
+            if reason is not None:
+                raise ValueError(reason)
 
     at("verifying")
-    _attempt(ranks, "verify", compare)
+    _on_all_ranks(ranks, "verify", compare)
     if ranks.rank == 0:
         write_durably(directory / layout.VERIFIED_NAME, b"")

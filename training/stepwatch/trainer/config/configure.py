@@ -1,4 +1,4 @@
-"""From a TOML file and flags to `Options`; a flag wins over the file, the file over the default."""
+"""Resolves `Options` from flags and a TOML file; a flag wins over the file, both over defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _described(entry: dataclasses.Field[Any]) -> str:
+def _help_line(entry: dataclasses.Field[Any]) -> str:
     text = str(entry.metadata["help"]).replace("%", "%%")
     choices = entry.metadata["choices"]
     listed = f" ({' | '.join(choices)})" if choices else ""
@@ -45,7 +45,7 @@ _METAVARS = {"int": "N", "float": "X", "str": "WORD", "bool": "YES|NO", "MeshSha
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare one flag per option, grouped by section; what is not given stays None."""
+    """Declare one flag per option, grouped by section; a flag that is not given stays None."""
     parser.add_argument("--config", metavar="FILE", help="TOML file with the sections below")
     parser.add_argument(
         "--fault",
@@ -61,15 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _flag(entry.name),
                 dest=entry.name,
                 metavar=_METAVARS[str(entry.type)],
-                help=_described(entry),
+                help=_help_line(entry),
             )
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
-    """Make a parser of its own, for `python -m stepwatch.trainer`."""
+    """Make the parser of `python -m stepwatch.trainer`."""
     parser = _Parser(
         prog=prog,
-        description="Train a byte-level transformer under any mesh, watched by stepwatch.",
+        description="Train a byte-level transformer on any mesh, observed by stepwatch.",
         epilog=f"example:\n  {EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -113,20 +113,20 @@ def _mesh(value: Any) -> MeshShape:
     return parse_mesh(value)
 
 
-_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def _truth(value: Any) -> bool:
+def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    return _TRUTH[str(value).lower()]
+    return _BOOLEANS[str(value).lower()]
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "float": float,
     "str": str,
-    "bool": _truth,
+    "bool": _boolean,
     "MeshShape": _mesh,
 }
 
@@ -143,9 +143,9 @@ _NAMES = {
 def _converted(entry: dataclasses.Field[Any], value: Any) -> Any:
     kind = str(entry.type)
     try:
-        # TOML's own numbers must not be cut (1.5 to 1) nor taken from true.
+        # int() accepts TOML's 1.5 (as 1) and true (as 1).
         if kind == "int" and isinstance(value, float | bool):
-            raise ValueError("cut")
+            raise ValueError("not a whole number")
         result = _READERS[kind](value)
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{_flag(entry.name)} {value!r} is not {_NAMES[kind]}") from error
@@ -170,7 +170,7 @@ def resolve(flags: argparse.Namespace) -> Options:
     """Resolve the configuration from parsed flags and the file they name.
 
     Raises:
-        UsageError: an unknown key (names the nearest right one), or a value that is not of the
+        UsageError: a key is unknown (the message names the nearest), or a value does not have the
             option's type.
     """
     table = _read_file(Path(flags.config)) if flags.config else {}
@@ -190,17 +190,17 @@ def resolve(flags: argparse.Namespace) -> Options:
 
 
 def configure(arguments: Sequence[str], prog: str) -> tuple[Options, list[str]]:
-    """Parse flags and resolve the configuration; returns it and the faults asked for.
+    """Parse flags and resolve the configuration; returns it and the values of `--fault`.
 
     Raises:
-        UsageError: as `resolve`, or an unknown flag (names the nearest right one).
+        UsageError: as `resolve`, or a flag is unknown (the message names the nearest).
     """
     flags = _checked_flags(build_parser(prog), arguments)
     return resolve(flags), list(flags.fault)
 
 
 def as_flags(options: Options) -> list[str]:
-    """Write a configuration as the flags that give it again."""
+    """Return the flags that resolve to this configuration."""
     words: list[str] = []
     for section in dataclasses.fields(options):
         body = getattr(options, section.name)
@@ -215,5 +215,5 @@ def as_flags(options: Options) -> list[str]:
 
 
 def as_table(options: Options) -> dict[str, Any]:
-    """The configuration as nested plain values, for printing and for the run manifest."""
+    """Return the configuration as nested plain values, for printing and for the run manifest."""
     return dataclasses.asdict(options)

@@ -1,4 +1,4 @@
-"""Fitting the mesh to the ranks that an elastic job has at the moment."""
+"""Fits the mesh to the ranks that an elastic job has now."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .mesh import MeshShape
 from .options import Options
 
 
-def fitted_mesh(options: Options, world: int) -> MeshShape:
-    """The configured mesh with its data axes shrunk to `world` ranks; pp and tp stay.
+def fit_mesh(options: Options, world: int) -> MeshShape:
+    """Return the configured mesh with its data axes shrunk to `world` ranks; pp and tp stay.
 
-    Replicas go first; what then does not fit shrinks the shards. The batch stays the same, so
-    every remaining rank reads more of it.
+    dp_replicate shrinks first, then dp_shard. The batch stays the same, so each remaining rank
+    reads more of it.
 
     Raises:
-        UsageError: no data axis fits, or the batch cannot be divided over it.
+        UsageError: no data axis fits `world`, or it does not divide the batch.
     """
     shape, parallel = options.parallel.mesh, options.parallel
     fixed = shape.pp * shape.tp

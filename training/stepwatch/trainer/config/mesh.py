@@ -1,4 +1,4 @@
-"""The mesh: pp x dp_replicate x dp_shard x tp, as a shape and as a place in it."""
+"""The mesh pp x dp_replicate x dp_shard x tp: its shape and the coordinates of a rank in it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 from stepwatch.signals.errors import UsageError
 
 AXES = ("pp", "dp_replicate", "dp_shard", "tp")
-"""From the slowest to the fastest varying: neighbours in rank share a tensor-parallel group."""
+"""Slowest to fastest varying: consecutive ranks are in one tensor-parallel group."""
 
 
 @dataclass(frozen=True)
 class MeshShape:
-    """Ranks along each axis; 1 leaves an axis out."""
+    """Ranks along each axis; an axis of 1 is not used."""
 
     pp: int = 1
     dp_replicate: int = 1
@@ -34,13 +34,13 @@ class MeshShape:
         """Ranks along each of `AXES`."""
         return (self.pp, self.dp_replicate, self.dp_shard, self.tp)
 
-    def place_of(self, rank: int) -> Place:
+    def coordinates_of(self, rank: int) -> MeshCoordinates:
         """Coordinates of a rank, 0 <= rank < world."""
         coordinates = []
         for size in reversed(self.sizes):
             rank, coordinate = divmod(rank, size)
             coordinates.append(coordinate)
-        return Place(self, *reversed(coordinates))
+        return MeshCoordinates(self, *reversed(coordinates))
 
     @property
     def flag(self) -> str:
@@ -53,7 +53,7 @@ class MeshShape:
 
 
 @dataclass(frozen=True)
-class Place:
+class MeshCoordinates:
     """Coordinates of one rank in a mesh."""
 
     shape: MeshShape
@@ -64,7 +64,7 @@ class Place:
 
     @property
     def data_rank(self) -> int:
-        """Which slice of every batch this rank reads, 0 <= data_rank < shape.data_ranks."""
+        """Slice of every batch that this rank reads, 0 <= data_rank < shape.data_ranks."""
         return self.dp_replicate * self.shape.dp_shard + self.dp_shard
 
     @property

@@ -1,4 +1,4 @@
-"""Every option of the trainer: one place, one type, one default, one line of help.
+"""Every option of the trainer with its type, default and line of help.
 
 An option is a flag (`--checkpoint-every 50`) and a TOML key under its section
 (`[checkpoint]` / `checkpoint_every = 50`). Section names are the fields of `Options`.
@@ -25,7 +25,7 @@ def option(default: Any, help_text: str, choices: tuple[str, ...] = ()) -> Any:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What is run, where its files go and how it is restarted."""
+    """The run: its length, its files and its restarts."""
 
     job: str = option("train", "name of the job")
     steps: int = option(60, "steps to train, counted from the start of the job")
@@ -33,50 +33,56 @@ class RunOptions:
     run_dir: str = option("", "directory for shards, checkpoints and history (default: temporary)")
     json: str = option("", "write the result to this file")
     resume: str = option(
-        "auto", "auto: newest verified checkpoint; never: start anew", ("auto", "never")
+        "auto", "auto: from the newest valid checkpoint; never: start anew", ("auto", "never")
     )
     nodes: str = option("1", "nodes of the job, or min:max for an elastic one (torchrun)")
     rendezvous: str = option("", "host:port of the rendezvous; needed where nodes is not 1")
     restarts: int = option(0, "restarts of all ranks after a failure (torchrun)")
-    grace_seconds: float = option(25.0, "seconds a rank may use for a checkpoint after SIGTERM")
-    timeout_seconds: float = option(300.0, "seconds after which a stuck collective is an error")
+    grace_seconds: float = option(25.0, "seconds for a last checkpoint after SIGTERM")
+    timeout_seconds: float = option(300.0, "seconds after which a stalled collective is an error")
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """The model and how it is computed."""
+    """The model, its precision and its compilation."""
 
-    model: str = option("tiny", "size: a table of sizes.toml")
+    model: str = option("tiny", "model size: the name of a table in sizes.toml")
     length: int = option(128, "tokens (bytes) per sequence")
     precision: str = option("fp32", "dtype of matrix products", PRECISIONS)
-    activations: str = option("keep", "keep, or recompute all (full) or some", ACTIVATIONS)
+    activations: str = option(
+        "keep", "keep activations, or recompute all (full) or some in backward", ACTIVATIONS
+    )
     compile: bool = option(False, "compile every layer with torch.compile")
 
 
 @dataclass(frozen=True)
 class ParallelOptions:
-    """How the work is divided."""
+    """Mesh, pipeline schedule and batch."""
 
     mesh: MeshShape = field(
         default=MeshShape(pp=2, dp_shard=2),
-        metadata={"help": "axes pp, dp_replicate, dp_shard, tp", "choices": ()},
+        metadata={"help": "ranks along the axes pp, dp_replicate, dp_shard, tp", "choices": ()},
     )
-    schedule: str = option("1f1b", "order of the pipeline", SCHEDULES)
+    schedule: str = option("1f1b", "pipeline schedule", SCHEDULES)
     batch: int = option(32, "sequences per step over all ranks")
     microbatches: int = option(
-        4, "parts of a rank's batch: pipeline micro-batches, or gradient accumulation without one"
+        4, "micro-batches per step: of the pipeline, or of gradient accumulation without one"
     )
-    compression: str = option("none", "of gradients under pure data parallelism", COMPRESSIONS)
+    compression: str = option(
+        "none", "gradient compression; only for a mesh of dp_replicate alone", COMPRESSIONS
+    )
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """What is trained on."""
+    """The training text."""
 
     data: str = option("", "text file or directory (default: Python's own standard library)")
-    data_bytes: int = option(8 << 20, "bytes of text used at most")
-    bad_shard: str = option("fail", "what a bad shard does", ("fail", "quarantine"))
-    ahead: int = option(2, "batches read ahead")
+    data_bytes: int = option(8 << 20, "most bytes of text to use")
+    bad_shard: str = option(
+        "fail", "reaction to a damaged shard: stop, or train without it", ("fail", "quarantine")
+    )
+    ahead: int = option(2, "batches to read ahead")
 
 
 @dataclass(frozen=True)
@@ -86,22 +92,24 @@ class OptimizerOptions:
     lr: float = option(3e-3, "peak learning rate at the reference batch")
     warmup: int = option(10, "steps of linear warm-up")
     final_lr: float = option(0.1, "learning rate at the last step, as a share of the peak")
-    lr_scaling: str = option("none", "rule for batches other than the reference", SCALINGS)
-    reference_batch: int = option(32, "sequences per step that lr was chosen for")
+    lr_scaling: str = option("none", "how lr scales with --batch / --reference-batch", SCALINGS)
+    reference_batch: int = option(32, "sequences per step for which lr was chosen")
     weight_decay: float = option(0.1, "decoupled weight decay of matrices")
-    clip: float = option(1.0, "global gradient norm is clipped to this; 0 turns clipping off")
+    clip: float = option(1.0, "largest global gradient norm; 0 turns clipping off")
     nonfinite: str = option(
-        "skip", "what a step does when its gradient is not finite", ("skip", "stop", "apply")
+        "skip", "reaction to a gradient that is not finite", ("skip", "stop", "apply")
     )
 
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """When checkpoints are taken and how many are kept."""
+    """Interval, retention and mode of checkpoints."""
 
-    checkpoint_every: int = option(20, "steps between checkpoints; 0 takes only the last")
-    checkpoint_keep: int = option(2, "newest checkpoints kept, beside the newest verified one")
-    checkpoint_mode: str = option("async", "write beside training or within", ("async", "sync"))
+    checkpoint_every: int = option(20, "steps between checkpoints; 0: only after the last step")
+    checkpoint_keep: int = option(2, "newest checkpoints to keep, besides the newest verified one")
+    checkpoint_mode: str = option(
+        "async", "async: write on a thread while training goes on", ("async", "sync")
+    )
 
 
 @dataclass(frozen=True)

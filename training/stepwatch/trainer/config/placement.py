@@ -1,4 +1,4 @@
-"""Which layers live on which stage, and which stages on which pipeline rank. Arithmetic only."""
+"""Assigns layers to pipeline stages and stages to pipeline ranks; arithmetic only."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ STAGES_PER_RANK = {"gpipe": 1, "1f1b": 1, "interleaved": 2, "zero-bubble": 2, "z
 
 
 def stage_count(schedule: str, pp: int) -> int:
-    """Stages of the whole pipeline; one where there is no pipeline."""
+    """Stages of the whole pipeline; 1 without a pipeline."""
     return pp * STAGES_PER_RANK[schedule] if pp > 1 else 1
 
 
 def stages_of_rank(schedule: str, pp: int, rank: int) -> list[int]:
-    """Stage indices on pipeline rank `rank`: looped, or down and up again (V) for zbv."""
+    """Stage indices on pipeline rank `rank`.
+
+    Two stages a rank on two ranks: interleaved gives [0, 2] and [1, 3], zbv (a V) [0, 3] and
+    [1, 2].
+    """
     count = stage_count(schedule, pp)
     if schedule == "zbv" and pp > 1:
         return [rank, count - 1 - rank]
@@ -25,11 +29,11 @@ def layers_of_stage(layers: int, stages: int, stage: int) -> range:
 
 
 def ideal_bubble(schedule: str, pp: int, microbatches: int) -> float:
-    """Idle share of a pipeline whose forward, input and weight gradients take equal time.
+    """Idle fraction of a pipeline whose forward, input and weight gradients take equal time.
 
     (p - 1) / (v m + p - 1) for p ranks, m micro-batches and v stages per rank:
-    https://arxiv.org/abs/2104.04473, section 2.2. The zero-bubble orders are simulated instead
-    (`ideal.py`); this figure is their upper bound.
+    https://arxiv.org/abs/2104.04473, section 2.2. For the zero-bubble schedules it is an upper
+    bound; the hooks simulate their exact order.
     """
     if pp == 1:
         return 0.0

@@ -1,4 +1,4 @@
-"""Model sizes as data, and what follows from a size by arithmetic alone."""
+"""Model sizes from `sizes.toml`, with their parameter and FLOP counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VOCABULARY = 256
 
 @dataclass(frozen=True)
 class ModelSize:
-    """Shape of the decoder: all counts, `rotary_base` is the base of the rotary frequencies."""
+    """Shape of the decoder: counts, and the base of the rotary frequencies."""
 
     name: str
     layers: int
@@ -30,7 +30,7 @@ class ModelSize:
 
     @property
     def layer_parameters(self) -> int:
-        """Weights of one layer that take part in matrix products."""
+        """Weights of one layer that matrix products use."""
         attention = self.width * self.head_width * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.width * self.feed_forward
 

@@ -1,24 +1,24 @@
-"""Which mechanism of torch carries the data axes of a mesh."""
+"""Chooses the torch mechanism for the data axes of a mesh: DDP or FSDP2."""
 
 from __future__ import annotations
 
 from .options import Options
 
 SPLIT_BACKWARD = ("zero-bubble", "zbv")
-"""Schedules that compute weight gradients apart from input gradients."""
+"""Schedules that compute weight gradients later than input gradients."""
 
 
 def splits_backward(options: Options) -> bool:
-    """Whether the pipeline computes weight gradients apart from input gradients."""
+    """Whether the pipeline computes weight gradients later than input gradients."""
     return options.parallel.mesh.pp > 1 and options.parallel.schedule in SPLIT_BACKWARD
 
 
 def uses_ddp(options: Options) -> bool:
-    """Whether replicas are kept equal by DistributedDataParallel.
+    """Whether DistributedDataParallel keeps the replicas equal.
 
-    Not under tensor parallelism, whose parameters its buckets cannot flatten, and not where
-    backward is split: its hooks then fire before the weight gradients are there, and replicas
-    drift apart without an error. Both are carried by FSDP2 with shards of one rank instead.
+    FSDP2 with shards of one rank replaces it in two cases. Under tensor parallelism DDP's buckets
+    cannot flatten the parameters. With a split backward DDP's hooks run before the weight
+    gradients exist, and the replicas drift apart without an error.
     """
     mesh = options.parallel.mesh
     plain = mesh.dp_replicate > 1 and mesh.dp_shard == 1 and mesh.tp == 1

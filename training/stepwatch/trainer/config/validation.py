@@ -1,4 +1,4 @@
-"""What is refused, or warned of, before any process starts; no torch needed to know it."""
+"""Validates a configuration before any process starts; needs no torch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .sizes import ModelSize, model_sizes
 from .strategy import splits_backward, uses_ddp
 
 
-def chosen_size(options: Options) -> ModelSize:
-    """Return the model size.
+def model_size(options: Options) -> ModelSize:
+    """Return the configured model size.
 
     Raises:
-        UsageError: there is none of that name; names the nearest.
+        UsageError: no size has that name; the message names the nearest.
     """
     sizes, name = model_sizes(), options.model.model
     if name not in sizes:
@@ -29,7 +29,7 @@ def chosen_size(options: Options) -> ModelSize:
     return sizes[name]
 
 
-def _numbers(options: Options) -> list[str]:
+def _range_errors(options: Options) -> list[str]:
     run, parallel, model = options.run, options.parallel, options.model
     least = {
         "--steps": (run.steps, 1),
@@ -54,67 +54,73 @@ def _numbers(options: Options) -> list[str]:
     ]
 
 
-def _shape(options: Options, size: ModelSize) -> list[str]:
+def _division_errors(options: Options) -> list[str]:
+    size = model_size(options)
     parallel, mesh = options.parallel, options.parallel.mesh
     stages = stage_count(parallel.schedule, mesh.pp)
-    share = mesh.data_ranks * parallel.microbatches
-    complaints = []
+    pieces = mesh.data_ranks * parallel.microbatches
+    errors = []
     if size.layers % stages:
-        complaints.append(
+        errors.append(
             f"{size.layers} layers of {size.name} cannot be divided into {stages} stages "
             f"(pp={mesh.pp}, {STAGES_PER_RANK[parallel.schedule]} per rank in {parallel.schedule})"
         )
     for what, count in (("heads", size.heads), ("key-value heads", size.kv_heads)):
         if count % mesh.tp:
-            complaints.append(f"{count} {what} of {size.name} cannot be divided by tp={mesh.tp}")
+            errors.append(f"{count} {what} of {size.name} cannot be divided by tp={mesh.tp}")
     if options.model.length % mesh.tp:
-        complaints.append(f"--length {options.model.length} cannot be divided by tp={mesh.tp}")
-    if parallel.batch % share:
-        complaints.append(
+        errors.append(f"--length {options.model.length} cannot be divided by tp={mesh.tp}")
+    if parallel.batch % pieces:
+        nearest = pieces * max(1, parallel.batch // pieces)
+        errors.append(
             f"--batch {parallel.batch} cannot be divided by {mesh.data_ranks} data ranks x "
-            f"{parallel.microbatches} micro-batches; {share * max(1, parallel.batch // share)} can"
+            f"{parallel.microbatches} micro-batches; {nearest} can"
         )
-    return complaints
+    return errors
 
 
-def _schedule(options: Options) -> list[str]:
+def _schedule_errors(options: Options) -> list[str]:
     parallel, pp = options.parallel, options.parallel.mesh.pp
     if pp == 1:
         return []
     count, name = parallel.microbatches, parallel.schedule
-    complaints = []
+    errors = []
     if name == "1f1b" and count < pp:
-        complaints.append(
-            f"--schedule 1f1b needs at least {pp} micro-batches for pp={pp}, not {count} (idle "
-            f"share then {ideal_bubble(name, pp, pp):.0%}, with {4 * pp} "
-            f"{ideal_bubble(name, pp, 4 * pp):.0%})"
+        errors.append(
+            f"--schedule 1f1b needs at least {pp} micro-batches for pp={pp}, not {count} (each "
+            f"rank is then idle for {ideal_bubble(name, pp, pp):.0%} of the step, with {4 * pp} "
+            f"for {ideal_bubble(name, pp, 4 * pp):.0%})"
         )
     if name in ("interleaved", "zero-bubble") and count % max(1, count // pp):
-        complaints.append(
+        errors.append(
             f"--schedule {name} runs micro-batches in {count // pp} equal rounds: make "
             f"--microbatches a multiple of it, such as {count // pp * pp}"
         )
-    if splits_backward(options):
-        if options.model.compile:
-            complaints.append(f"--schedule {name} splits backward, which torch.compile cannot do")
-        if options.model.activations != "keep":
-            complaints.append(
-                f"--schedule {name} splits backward, and recomputed activations would be "
-                "recomputed for both halves: use --activations keep"
-            )
-    return complaints
+    return errors
 
 
-def _replication(options: Options) -> list[str]:
+def _split_backward_errors(options: Options) -> list[str]:
+    name, errors = options.parallel.schedule, list[str]()
+    if not splits_backward(options):
+        return errors
+    if options.model.compile:
+        errors.append(f"--schedule {name} splits backward, which torch.compile cannot do")
+    if options.model.activations != "keep":
+        errors.append(
+            f"--schedule {name} splits backward, and each half would recompute the activations: "
+            "use --activations keep"
+        )
+    return errors
+
+
+def _compression_errors(options: Options) -> list[str]:
     kind = options.parallel.compression
     if kind != "none" and not (uses_ddp(options) and options.parallel.mesh.pp == 1):
-        return [
-            f"--compression {kind} works on DDP's buckets: only with a mesh of dp_replicate alone"
-        ]
+        return [f"--compression {kind} needs DDP's buckets: only with a mesh of dp_replicate alone"]
     return []
 
 
-def _compiled(options: Options) -> list[str]:
+def _compile_errors(options: Options) -> list[str]:
     if options.model.compile and options.parallel.mesh.tp > 1:
         return [
             "--compile with tp: torch.compile loses the distributed tensors of sequence-parallel "
@@ -123,51 +129,59 @@ def _compiled(options: Options) -> list[str]:
     return []
 
 
-def refuse(options: Options) -> None:
+_CHECKS = (
+    _range_errors,
+    _schedule_errors,
+    _split_backward_errors,
+    _compression_errors,
+    _compile_errors,
+    _division_errors,
+)
+
+
+def validate(options: Options) -> None:
     """Check everything that can be known before launch.
 
     Raises:
-        UsageError: says the first thing that cannot work, and why.
+        UsageError: names the first combination that cannot work, with the reason.
     """
-    size = chosen_size(options)
-    for check in (_numbers, _schedule, _replication, _compiled):
-        if complaints := check(options):
-            raise UsageError(complaints[0])
-    if complaints := _shape(options, size):
-        raise UsageError(complaints[0])
+    model_size(options)
+    for errors_of in _CHECKS:
+        if errors := errors_of(options):
+            raise UsageError(errors[0])
 
 
-NOT_HERE: dict[type[Fault], str] = {
+UNSUPPORTED_FAULTS: dict[type[Fault], str] = {
     WrongOrder: "this trainer issues one collective of its own per step, and has none to swap",
     SkewedShard: "every sequence of this trainer has the same length",
 }
-"""Faults that no run of this trainer can suffer, and why."""
+"""Faults that this trainer cannot inject, with the reason."""
 
 
-def refuse_faults(options: Options, faults: Iterable[Fault]) -> None:
-    """Check that this run can suffer these faults.
+def validate_faults(options: Options, faults: Iterable[Fault]) -> None:
+    """Check that these faults can be injected into this run.
 
     Raises:
-        UsageError: it cannot; says why.
+        UsageError: names the first fault that cannot, with the reason.
     """
     for fault in faults:
-        reason = NOT_HERE.get(type(fault))
+        reason = UNSUPPORTED_FAULTS.get(type(fault))
         if isinstance(fault, StageImbalance) and options.parallel.mesh.pp == 1:
             reason = "it needs a pipeline; give --mesh a pp of at least 2"
         if isinstance(fault, NanGradients) and options.model.compile:
-            reason = "compiled layers keep their gradients to themselves; leave out --compile"
+            reason = "the gradients of compiled layers are out of reach; leave out --compile"
         if reason is not None:
             raise UsageError(f"fault {fault.name}: {reason}")
 
 
 def warnings_for(options: Options) -> list[str]:
-    """What works but costs: too few micro-batches, with the idle share it leaves."""
+    """Warn of what works but costs: too few micro-batches, with the idle time that follows."""
     parallel, pp = options.parallel, options.parallel.mesh.pp
     if pp > 1 and parallel.microbatches < pp:
         idle = ideal_bubble(parallel.schedule, pp, parallel.microbatches)
         return [
-            f"{parallel.microbatches} micro-batches on {pp} pipeline ranks leave each rank idle "
-            f"for {idle:.0%} of the step; {4 * pp} would leave "
+            f"with {parallel.microbatches} micro-batches on {pp} pipeline ranks each rank is idle "
+            f"for {idle:.0%} of the step; with {4 * pp} for "
             f"{ideal_bubble(parallel.schedule, pp, 4 * pp):.0%}"
         ]
     return []

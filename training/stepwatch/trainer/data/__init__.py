@@ -1,1 +1,1 @@
-"""Training data: source text, shards with a manifest, and the order in which ranks read them."""
+"""Training data: source text, shards with a manifest, the order of sequences, batches."""

@@ -1,4 +1,4 @@
-"""Sequences of bytes read from memory-mapped shards."""
+"""Sequences of bytes in memory-mapped shards."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .manifest import Manifest
 
 
 class Dataset:
-    """Sequences of `length` input bytes, each with the byte that follows every one of them.
+    """Sequences of `length` input bytes and the `length` target bytes that follow each of them.
 
     Args:
-        directory: where the shards lie.
-        manifest: what they are; verify them first (`shard_fault`).
+        directory: holds the shards.
+        manifest: of the shards; verify them first (`shard_error`).
         length: tokens per sequence.
-        left_out: indices of quarantined shards.
+        quarantined: indices of shards to skip.
     Raises:
-        DataError: the shards hold not one sequence.
+        DataError: the shards hold less than one sequence.
     """
 
     def __init__(
@@ -30,10 +30,10 @@ class Dataset:
         directory: Path,
         manifest: Manifest,
         length: int,
-        left_out: frozenset[int] = frozenset(),
+        quarantined: frozenset[int] = frozenset(),
     ) -> None:
         self._length = length
-        used = [shard for index, shard in enumerate(manifest.shards) if index not in left_out]
+        used = [shard for index, shard in enumerate(manifest.shards) if index not in quarantined]
         counts = [max(0, (shard.tokens - 1) // length) for shard in used]
         self._ends = np.cumsum(counts, dtype=np.int64)
         if not sum(counts):

@@ -1,4 +1,4 @@
-"""Batches of one data rank, read ahead by one thread."""
+"""Batches of one data rank; one thread reads ahead."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Batch = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Slice:
-    """Which part of every global batch is read here: `part` of `parts`, of `batch` sequences."""
+class BatchSlice:
+    """The part of every global batch that one data rank reads: `part` of `parts` of `batch`."""
 
     batch: int
     part: int
@@ -31,16 +31,16 @@ class Loader:
 
     Args:
         dataset: sequences to read.
-        share: which of them this rank reads.
+        batch_slice: the part of every batch to read.
         first, last: steps, `last` excluded.
-        ahead: batches read before they are asked for.
+        ahead: batches to read before the loop asks for them.
         before_next: called with the step inside every `next` (fault injection).
     """
 
     def __init__(
         self,
         dataset: Dataset,
-        share: Slice,
+        batch_slice: BatchSlice,
         first: int,
         last: int,
         *,
@@ -48,14 +48,14 @@ class Loader:
         before_next: Callable[[int], None],
     ) -> None:
         self._dataset = dataset
-        self._share = share
+        self._slice = batch_slice
         self._steps = range(first, last)
         self._ahead = ahead
         self._before_next = before_next
         self.sequences_read = 0
 
     def _read(self, step: int) -> Batch:
-        s = self._share
+        s = self._slice
         return self._dataset.read(
             sequence_numbers(step, s.batch, s.part, s.parts, len(self._dataset), s.seed)
         )

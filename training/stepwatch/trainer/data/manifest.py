@@ -1,4 +1,4 @@
-"""The manifest of a sharded data set: what every shard and every source file must be."""
+"""The manifest of a sharded dataset: size and digest of every shard and source file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .source import SourceFile
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
 LIMIT_BYTES = 64 << 20
-"""A manifest larger than this is refused unread."""
+"""A larger manifest is refused before it is read."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Shards in their order, and the source files they were made from."""
+    """Shards in order, and the source files that they hold."""
 
     root: str
     shards: tuple[Shard, ...]
@@ -73,7 +73,7 @@ def read_manifest(directory: Path) -> Manifest:
             raise DataError(f"{path} is larger than {LIMIT_BYTES} bytes: not a manifest")
         body = json.loads(path.read_bytes())
         claimed = body.pop("sha256")
-        # asdict turns tuples into lists only through JSON, so the digest is of the parsed form.
+        # JSON turns the tuples of asdict into lists, so the digest is of the parsed form.
         if claimed != content_digest(body):
             raise DataError(
                 f"{path} does not match its own digest: remove {directory} to rebuild it"

@@ -1,7 +1,7 @@
-"""The order of sequences: a function of seed and position alone.
+"""The order of sequences: a function of seed and position only, the same on every mesh.
 
-Which rank, worker or restart asks changes nothing: step `s` reads positions `s * batch` up to
-`(s + 1) * batch` of one endless sequence of epochs, and each data rank takes its slice of those.
+Step `s` reads positions `s * batch` up to `(s + 1) * batch` of an endless row of epochs; each data
+rank reads its slice of those positions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy.typing as npt
 def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     """Permutation of `count` sequence numbers for one epoch, int64 of shape (count,).
 
-    Sorting raw Philox words keeps the order equal over numpy releases, which the library's own
-    `permutation` does not promise.
+    The order is that of raw Philox words: words [7, 3, 5] give [1, 2, 0]. It stays equal over
+    numpy releases; numpy does not promise this for `permutation`.
     """
     words = np.random.Philox(key=[seed, epoch]).random_raw(count)
     return np.argsort(words, kind="stable").astype(np.int64)
@@ -30,7 +30,7 @@ def sequence_numbers(
 
     `batch` is the sequences of one step over all ranks; `parts` divides it.
     """
-    share = batch // parts
-    start = step * batch + part * share
-    positions = range(start, start + share)
+    size = batch // parts
+    start = step * batch + part * size
+    positions = range(start, start + size)
     return [int(epoch_order(count, seed, p // count)[p % count]) for p in positions]

@@ -1,4 +1,4 @@
-"""Making shards from source text, and telling a good shard from a bad one."""
+"""Builds shards from source text, and verifies them."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def build_shards(directory: Path, data: str | None, limit_bytes: int) -> Manifes
 
 
 def check_sources(manifest: Manifest, data: str | None, limit_bytes: int) -> None:
-    """Compare the source text with the manifest made from it.
+    """Compare the source text with the manifest of the shards.
 
     Raises:
-        DataError: the source is another one, or a file changed, appeared or vanished; names it.
+        DataError: the source is another one, or a file changed, appeared or vanished.
     """
     source = chosen_source(data)
     advice = "put it back, or start a new --run-dir"
@@ -72,9 +72,9 @@ def check_sources(manifest: Manifest, data: str | None, limit_bytes: int) -> Non
 
 
 def prepare_shards(directory: Path, data: str | None, limit_bytes: int) -> Manifest:
-    """Open the data set in `directory`, building it first where there is none.
+    """Return the manifest of the shards in `directory`; build the shards first if there are none.
 
-    `data` may itself be a directory with a manifest; its shards are then used as they lie there.
+    `data` may itself be a directory of shards with a manifest; then nothing is built.
 
     Raises:
         DataError: see `build_shards`, `check_sources` and `read_manifest`.
@@ -88,8 +88,8 @@ def prepare_shards(directory: Path, data: str | None, limit_bytes: int) -> Manif
     return manifest
 
 
-def shard_fault(directory: Path, shard: Shard) -> str | None:
-    """Say what is wrong with a shard, or None for a good one."""
+def shard_error(directory: Path, shard: Shard) -> str | None:
+    """Return the reason why a shard is invalid, or None for a valid one."""
     path = directory / shard.file
     if Path(shard.file).name != shard.file:
         return f"{shard.file} is not a plain file name"

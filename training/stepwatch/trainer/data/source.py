@@ -1,4 +1,4 @@
-"""Which text is trained on: the Python standard library's own source, or what the user names."""
+"""The source text: the files that `--data` names, or the Python standard library's own source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from stepwatch.signals.errors import DataError
 
 SNIFF_BYTES = 4096
-_LEFT_OUT = {"site-packages", "dist-packages", "__pycache__"}
+_EXCLUDED = {"site-packages", "dist-packages", "__pycache__"}
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Source:
-    """A root and the pattern of the files below it (the root itself where it is a file)."""
+    """A directory and the pattern of the files below it; or one file."""
 
     root: Path
     pattern: str
 
 
 def chosen_source(data: str | None) -> Source:
-    """Return where the text comes from.
+    """Return the source that `--data` names, or the standard library for None.
 
     Raises:
         DataError: the path does not exist.
@@ -51,7 +51,7 @@ def _walk(source: Source) -> Iterator[Path]:
         yield source.root
         return
     for directory, names, files in os.walk(source.root):
-        names[:] = sorted(n for n in names if n not in _LEFT_OUT and not n.startswith("."))
+        names[:] = sorted(n for n in names if n not in _EXCLUDED and not n.startswith("."))
         for name in sorted(files):
             path = Path(directory, name)
             if path.match(source.pattern) and not name.startswith(".") and path.is_file():
@@ -63,10 +63,10 @@ def _is_text(content: bytes) -> bool:
 
 
 def read_source(source: Source, limit_bytes: int) -> Iterator[tuple[SourceFile, bytes]]:
-    """Yield each text file in sorted order, at most `limit_bytes` altogether, the last one cut.
+    """Yield text files in sorted order, up to `limit_bytes` in all; the last file may be cut.
 
-    The digest is of the bytes yielded. Empty files, and files with a NUL byte near their start,
-    are left out.
+    The digest is of the bytes that are yielded. Empty files, and files with a NUL byte in their
+    first 4 KiB, are skipped.
 
     Raises:
         DataError: a file cannot be read.

@@ -1,4 +1,4 @@
-"""Recomputing activations in backward instead of keeping them."""
+"""Activation checkpointing: recomputes activations in backward instead of keeping them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
-from .decoder import Part, Remat
+from .decoder import DecoderStage, RunBody
 
 _Body = Callable[[Tensor, Tensor], Tensor]
 
@@ -27,7 +27,7 @@ _KEPT = frozenset(
         torch.ops.aten._scaled_dot_product_cudnn_attention.default,
     }
 )
-"""Results that cost most to compute again; norms, rotations and products by element are redone."""
+"""Results that selective checkpointing keeps, because they cost most to recompute."""
 
 
 def _keep_costly(_context: Any, op: Any, *_args: Any, **_kwargs: Any) -> CheckpointPolicy:
@@ -43,11 +43,14 @@ def _selective(body: _Body, hidden: Tensor, angles: Tensor) -> Tensor:
     return checkpoint(body, hidden, angles, use_reentrant=False, context_fn=contexts)  # type: ignore[no-any-return]
 
 
-_KINDS: dict[str, Remat] = {"full": _full, "selective": _selective}
+_KINDS: dict[str, RunBody] = {"full": _full, "selective": _selective}
 
 
-def recompute(part: Part, kind: str) -> None:
-    """Make every layer of `part` recompute `full`y or `selective`ly; `keep` changes nothing."""
+def checkpoint_activations(stage: DecoderStage, kind: str) -> None:
+    """Set every layer of `stage` to recompute all (`full`) or some (`selective`) activations.
+
+    `keep` changes nothing.
+    """
     if kind in _KINDS:
-        for layer in part.layers.values():
-            layer.remat = _KINDS[kind]  # type: ignore[assignment]
+        for layer in stage.layers.values():
+            layer.run_body = _KINDS[kind]  # type: ignore[assignment]

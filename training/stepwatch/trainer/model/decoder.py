@@ -1,7 +1,7 @@
 """The decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
 
-Layers carry their global index in their name on whatever stage they live, so parameter names are
-unique over the whole pipeline and a checkpoint can be loaded under any other mesh.
+The name of a layer holds its global index on every stage. So parameter names are unique over the
+whole pipeline, and any other mesh can load a checkpoint.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from torch import Tensor, nn
 
 from stepwatch.trainer.config.sizes import VOCABULARY, ModelSize
 
-Remat = Callable[[Callable[[Tensor, Tensor], Tensor], Tensor, Tensor], Tensor]
-"""Runs a layer's body, keeping or recomputing its activations."""
+RunBody = Callable[[Callable[[Tensor, Tensor], Tensor], Tensor, Tensor], Tensor]
+"""Runs a layer's body and keeps its activations, or recomputes them in backward."""
 
 
-def run_plainly(body: Callable[[Tensor, Tensor], Tensor], hidden: Tensor, angles: Tensor) -> Tensor:
+def keep_activations(
+    body: Callable[[Tensor, Tensor], Tensor], hidden: Tensor, angles: Tensor
+) -> Tensor:
     """Run a layer's body and keep every activation."""
     return body(hidden, angles)
 
@@ -34,7 +36,7 @@ def rotary_angles(head_width: int, length: int, base: float) -> Tensor:
 
 
 def rotate(heads: Tensor, angles: Tensor) -> Tensor:
-    """Turn `heads` (batch, heads, length, head_width) by their positions, in the dtype it has."""
+    """Rotate `heads` (batch, heads, length, head_width) by their positions, in their own dtype."""
     cos, sin = angles.to(heads.dtype)
     first, second = heads.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
@@ -89,7 +91,7 @@ class Layer(nn.Module):
         self.attention = Attention(size)
         self.feed_forward_norm = nn.RMSNorm(size.width, eps=1e-5)
         self.feed_forward = FeedForward(size)
-        self.remat: Remat = run_plainly
+        self.run_body: RunBody = keep_activations
 
     def _body(self, hidden: Tensor, angles: Tensor) -> Tensor:
         hidden = hidden + self.attention(self.attention_norm(hidden), angles)
@@ -97,15 +99,15 @@ class Layer(nn.Module):
 
     def forward(self, hidden: Tensor, angles: Tensor) -> Tensor:
         """Map (batch, length, width) to the same shape."""
-        return self.remat(self._body, hidden, angles)
+        return self.run_body(self._body, hidden, angles)
 
 
-class Part(nn.Module):
+class DecoderStage(nn.Module):
     """The layers of one pipeline stage, with the embedding on the first and the head on the last.
 
     Args:
         size: the whole model's size.
-        layers: global indices of the layers that live here.
+        layers: global indices of the layers of this stage.
         first, last: whether this stage embeds bytes, and whether it ends in logits.
         length: tokens per sequence.
     """

@@ -1,4 +1,4 @@
-"""Initial weights: a function of seed and parameter name alone, so that every mesh starts equal."""
+"""Initial weights: a function of seed and parameter name only, so every mesh starts equal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _generator(seed: int, name: str, device: torch.device) -> torch.Generator:
 
 
 @torch.no_grad()
-def initialise(part: nn.Module, seed: int, layers: int) -> None:
-    """Fill `part` in place, before it is sharded.
+def initialise(stage: nn.Module, seed: int, layers: int) -> None:
+    """Fill `stage` in place, before it is sharded.
 
     Residual outputs are scaled by 1 / sqrt(2 x layers). The values depend on the device type: CPU
     and CUDA draw different numbers from one seed.
     """
-    for name, parameter in part.named_parameters():
+    for name, parameter in stage.named_parameters():
         if parameter.dim() < 2:
             parameter.fill_(1.0)
             continue

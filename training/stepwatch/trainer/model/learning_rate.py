@@ -1,4 +1,4 @@
-"""The learning rate: warm-up, cosine decay and the rule for other batch sizes."""
+"""The learning rate: warm-up, cosine decay and scaling with the batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AdamW over all parts of a rank, with decay on matrices only."""
+"""AdamW over all stages of a rank, with weight decay on matrices only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BETAS = (0.9, 0.95)
 
 
 def build_optimizer(modules: Sequence[nn.Module], options: OptimizerOptions) -> torch.optim.AdamW:
-    """Make the optimizer; its rate is set before every step (`set_rate`)."""
+    """Make the optimizer; `set_rate` sets its learning rate before every step."""
     parameters = [p for module in modules for p in module.parameters()]
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": options.weight_decay},

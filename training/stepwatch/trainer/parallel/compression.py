@@ -1,4 +1,4 @@
-"""Compressed gradients for replicated data parallelism."""
+"""Gradient compression for DDP: bfloat16 or PowerSGD."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ POWERSGD_START = 10
 
 
 def average_in_bf16(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    """Average a bucket in bfloat16, which halves what is sent.
+    """Average a bucket in bfloat16, which halves the bytes to send.
 
-    torch's own hook for this refuses every backend but NCCL and XCCL.
+    torch has such a hook too, but only for NCCL and XCCL.
     """
     gradients: Tensor = bucket.buffer()
     sent = gradients.to(torch.bfloat16).div_(group.size())
@@ -32,9 +32,10 @@ def average_in_bf16(group: dist.ProcessGroup, bucket: GradBucket) -> torch.futur
 
 
 def compress(module: DistributedDataParallel, kind: str, group: dist.ProcessGroup) -> None:
-    """Register the hook for `bf16` or `powersgd` on a replicated module; `none` does nothing."""
+    """Register the communication hook for `bf16` or `powersgd`; `none` registers nothing."""
     if kind == "bf16":
-        # DDP compares annotations as objects, and here they are text: a lambda has none.
+        # DDP compares a hook's annotations with types, but here annotations are strings. A lambda
+        # has none.
         module.register_comm_hook(group, lambda state, bucket: average_in_bf16(state, bucket))
     elif kind == "powersgd":
         state = powersgd.PowerSGDState(

@@ -1,4 +1,4 @@
-"""Dividing one stage over ranks: tensor parallel, then compile, then sharded or replicated data."""
+"""Divides one stage over ranks: tensor parallelism, then compilation, then FSDP2 or DDP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stepwatch.trainer.config.mesh import MeshShape
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.config.strategy import uses_ddp, uses_fsdp
-from stepwatch.trainer.model.decoder import Part
+from stepwatch.trainer.model.decoder import DecoderStage
 
 from .compression import compress
 
@@ -49,11 +49,11 @@ _ENDS_PLAN: dict[str, ParallelStyle] = {
 }
 
 
-def shard_tensors(part: Part, tp: DeviceMesh) -> None:
-    """Split matrices over `tp` in place; hidden states between layers are split by position."""
-    ends = {name: style for name, style in _ENDS_PLAN.items() if getattr(part, name) is not None}
-    parallelize_module(part, tp, ends)
-    for layer in part.layers.values():
+def shard_tensors(stage: DecoderStage, tp: DeviceMesh) -> None:
+    """Split matrices over `tp` in place, and hidden states between layers by position."""
+    ends = {name: style for name, style in _ENDS_PLAN.items() if getattr(stage, name) is not None}
+    parallelize_module(stage, tp, ends)
+    for layer in stage.layers.values():
         parallelize_module(layer, tp, _LAYER_PLAN)
 
 
@@ -63,45 +63,45 @@ def _policy(precision: str) -> MixedPrecisionPolicy:
     return MixedPrecisionPolicy()
 
 
-def shard_data(part: Part, data: DeviceMesh, precision: str, *, pipelined: bool) -> None:
+def shard_data(stage: DecoderStage, data: DeviceMesh, precision: str, *, pipelined: bool) -> None:
     """Shard parameters, gradients and optimizer state over `data` in place (1-D or HSDP's 2-D).
 
-    A pipelined part keeps its parameters gathered between micro-batches.
+    A pipelined stage keeps its parameters gathered between micro-batches.
     """
     policy = _policy(precision)
-    for layer in part.layers.values():
+    for layer in stage.layers.values():
         fully_shard(layer, mesh=data, mp_policy=policy, reshard_after_forward=not pipelined)
-    fully_shard(part, mesh=data, mp_policy=policy, reshard_after_forward=False)
+    fully_shard(stage, mesh=data, mp_policy=policy, reshard_after_forward=False)
 
 
 def data_mesh(mesh: DeviceMesh, shape: MeshShape) -> DeviceMesh:
-    """The part of the mesh that FSDP2 works on: 1-D, or 2-D with replicas."""
+    """Return the axes of the mesh for FSDP2: dp_shard, or both data axes for HSDP."""
     if shape.dp_replicate > 1:
         return mesh["dp_replicate", "dp_shard"]
     return mesh["dp_shard"]
 
 
-def _replicate(part: Part, mesh: DeviceMesh, compression: str) -> DistributedDataParallel:
+def _replicate(stage: DecoderStage, mesh: DeviceMesh, compression: str) -> DistributedDataParallel:
     group: dist.ProcessGroup = mesh["dp_replicate"].get_group()
     copy = DistributedDataParallel(
-        part, process_group=group, broadcast_buffers=False, gradient_as_bucket_view=True
+        stage, process_group=group, broadcast_buffers=False, gradient_as_bucket_view=True
     )
     compress(copy, compression, group)
     return copy
 
 
-def parallelise(part: Part, mesh: DeviceMesh, options: Options) -> nn.Module:
-    """Divide one stage as the mesh says; returns the module to call."""
+def parallelise(stage: DecoderStage, mesh: DeviceMesh, options: Options) -> nn.Module:
+    """Divide one stage over the mesh; returns the module to call."""
     shape = options.parallel.mesh
     if shape.tp > 1:
-        shard_tensors(part, mesh["tp"])
+        shard_tensors(stage, mesh["tp"])
     if options.model.compile:
-        for layer in part.layers.values():
+        for layer in stage.layers.values():
             layer.compile()
     if uses_fsdp(options):
         data = data_mesh(mesh, shape)
-        shard_data(part, data, options.model.precision, pipelined=shape.pp > 1)
-        return part
+        shard_data(stage, data, options.model.precision, pipelined=shape.pp > 1)
+        return stage
     if uses_ddp(options):
-        return _replicate(part, mesh, options.parallel.compression)
-    return part
+        return _replicate(stage, mesh, options.parallel.compression)
+    return stage

@@ -1,4 +1,4 @@
-"""The pipeline: stages joined by torch's schedules, and the time each was busy."""
+"""The pipeline: torch's schedule over this rank's stages, and the time the stages are busy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.config.sizes import VOCABULARY
 from stepwatch.trainer.model.decoder import next_byte_loss
 
-from .assemble import Share, autocast_dtype
+from .local_model import LocalModel, autocast_dtype
 from .runtime import Runtime
 
 Schedule = PipelineScheduleSingle | PipelineScheduleMulti
@@ -36,9 +36,9 @@ _MULTI: dict[str, type[PipelineScheduleMulti]] = {
 
 
 class BusyTime:
-    """Host time spent inside the stages of this rank, in nanoseconds; waits between them are out.
+    """Host time inside the stages of this rank, in nanoseconds, without the waits between them.
 
-    On CUDA this is the time to enqueue, not to compute: read the bubble from the hooks there.
+    On CUDA this is the time to enqueue, not to compute: use the bubble that the hooks measure.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class BusyTime:
         self.wall_ns = 0
 
     def reset(self) -> None:
-        """Forget what was counted."""
+        """Set both times to zero."""
         self.busy_ns = self.wall_ns = 0
 
     def count(self, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,12 +65,12 @@ class BusyTime:
 _BUSY_METHODS = ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk")
 
 
-def _empty_hidden(share: Share, options: Options) -> Tensor:
+def _empty_hidden(model: LocalModel, options: Options) -> Tensor:
     sharded = options.model.precision == "bf16" and autocast_dtype(options) is None
     shape = options.parallel.mesh
     rows = options.parallel.batch // shape.data_ranks // options.parallel.microbatches
     return torch.empty(
-        (rows, options.model.length // shape.tp, share.size.width),
+        (rows, options.model.length // shape.tp, model.size.width),
         dtype=torch.bfloat16 if sharded else torch.float32,
         device="meta",
         requires_grad=True,
@@ -78,10 +78,10 @@ def _empty_hidden(share: Share, options: Options) -> Tensor:
 
 
 def _stage(
-    module: nn.Module, index: int, share: Share, options: Options, runtime: Runtime
+    module: nn.Module, index: int, model: LocalModel, options: Options, runtime: Runtime
 ) -> PipelineStage:
-    # Shapes are given, not inferred: inference would run a hidden extra forward and backward.
-    hidden = _empty_hidden(share, options)
+    # Without these shapes torch infers them by an extra forward and backward.
+    hidden = _empty_hidden(model, options)
     tokens = torch.empty((hidden.shape[0], options.model.length), dtype=torch.int64, device="meta")
     low = options.model.precision == "bf16"
     logits = torch.empty(
@@ -93,23 +93,23 @@ def _stage(
     return PipelineStage(
         module,
         index,
-        share.stage_count,
+        model.stage_count,
         runtime.device,
         input_args=tokens if index == 0 else hidden,
-        output_args=logits if index == share.stage_count - 1 else hidden,
+        output_args=logits if index == model.stage_count - 1 else hidden,
         group=runtime.mesh["pp"].get_group(),
     )
 
 
 def build_schedule(
-    share: Share, options: Options, runtime: Runtime, busy: BusyTime
+    model: LocalModel, options: Options, runtime: Runtime, busy: BusyTime
 ) -> Schedule | None:
-    """Join this rank's stages into the chosen schedule; None where there is no pipeline."""
+    """Build the configured schedule over this rank's stages; None without a pipeline."""
     if options.parallel.mesh.pp == 1:
         return None
     stages = [
-        _stage(module, index, share, options, runtime)
-        for module, index in zip(share.modules, share.stages, strict=True)
+        _stage(module, index, model, options, runtime)
+        for module, index in zip(model.modules, model.stage_indices, strict=True)
     ]
     for stage in stages:
         for name in _BUSY_METHODS:

@@ -1,8 +1,9 @@
-"""One rank's process group, device and place in the mesh."""
+"""The process groups, the device and the mesh coordinates of one rank."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,40 +16,45 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from stepwatch.signals.errors import ConfigurationError, UsageError
-from stepwatch.trainer.config.mesh import AXES, MeshShape, Place
+from stepwatch.trainer.config.mesh import AXES, MeshCoordinates, MeshShape
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What a rank knows about itself.
+    """The process groups, device and mesh coordinates of one rank.
 
-    `side` is a Gloo group over all ranks on which only checkpoints talk, so that they can do so
-    from their own thread while training talks on the others.
+    `control_group` is a Gloo group over all ranks for everything but training steps. A checkpoint
+    thread can use it while a step uses the other groups.
     """
 
     rank: int
     world: int
     device: torch.device
     mesh: DeviceMesh
-    place: Place
-    side: dist.ProcessGroup
+    coordinates: MeshCoordinates
+    control_group: dist.ProcessGroup
 
     @property
-    def leads(self) -> bool:
-        """Whether this rank writes what is written once."""
+    def is_leader(self) -> bool:
+        """Whether this is rank 0, which prints and writes files for all ranks."""
         return self.rank == 0
 
     @property
     def stage_ranks(self) -> int:
         """Ranks that hold the same pipeline stages."""
-        return self.world // self.place.shape.pp
+        return self.world // self.coordinates.shape.pp
+
+    def log(self, text: str) -> None:
+        """Print a line on standard error, on rank 0 only."""
+        if self.is_leader:
+            print(text, file=sys.stderr, flush=True)
 
 
-def launched_world(environment: Mapping[str, str], shape: MeshShape) -> tuple[int, int]:
-    """Read rank and world size that the launcher gave, and hold them against the mesh.
+def launched_rank(environment: Mapping[str, str], shape: MeshShape) -> tuple[int, int]:
+    """Read rank and world size from the launcher's environment and compare them with the mesh.
 
     Raises:
-        ConfigurationError: not started by torchrun, or its variables are no numbers.
+        ConfigurationError: a variable of torchrun is missing or not a valid number.
         UsageError: the mesh needs another number of ranks.
     """
     try:
@@ -61,7 +67,9 @@ def launched_world(environment: Mapping[str, str], shape: MeshShape) -> tuple[in
     except ValueError as error:
         raise ConfigurationError(f"RANK and WORLD_SIZE must be whole numbers: {error}") from error
     if not 0 <= rank < world:
-        raise ConfigurationError(f"RANK {rank} is outside 0..{world - 1}: ranks miss or repeat")
+        raise ConfigurationError(
+            f"RANK {rank} is outside 0..{world - 1}: ranks are missing or repeated"
+        )
     if world != shape.world:
         raise UsageError(f"the mesh ({shape}) needs {shape.world} ranks, {world} were started")
     return rank, world
@@ -83,20 +91,20 @@ def _store(environment: Mapping[str, str], limit: timedelta) -> Store:
         store, _, _ = next(rendezvous("env://", timeout=limit))
     except dist.DistError as error:
         raise ConfigurationError(
-            f"not all ranks came ({error}): start all of WORLD_SIZE, and see why the others died"
+            f"not all ranks joined ({error}): start all of WORLD_SIZE, and see why the others died"
         ) from error
     if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return store
-    # The agent's store outlives a restart and still holds the addresses of the dead ranks:
+    # torchrun's store outlives a restart and still holds the addresses of the dead ranks:
     # https://github.com/pytorch/pytorch/issues/135712
     return PrefixStore(f"attempt-{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
 
-def require_everyone(store: Store, rank: int, world: int, limit: timedelta) -> None:
-    """Meet all ranks at the store, so that a missing or doubled one is named, not waited for.
+def wait_for_all_ranks(store: Store, rank: int, world: int, limit: timedelta) -> None:
+    """Register this rank in the store and wait for all others, so that an error names the missing.
 
     Raises:
-        ConfigurationError: this rank was started twice, or others did not come in time.
+        ConfigurationError: this rank was started twice, or others did not join in time.
     """
     if store.add(f"stepwatch/rank/{rank}", 1) > 1:
         raise ConfigurationError(f"rank {rank} was started twice: give every process its own RANK")
@@ -106,26 +114,26 @@ def require_everyone(store: Store, rank: int, world: int, limit: timedelta) -> N
     except dist.DistError as error:
         missing = [str(other) for other, key in keys.items() if not store.check([key])]
         raise ConfigurationError(
-            f"rank {', '.join(missing)} did not come within {limit.total_seconds():.0f} s: start "
+            f"rank {', '.join(missing)} did not join within {limit.total_seconds():.0f} s: start "
             f"all {world} ranks, and see why those died"
         ) from error
 
 
 @contextmanager
-def joined(shape: MeshShape, timeout_seconds: float) -> Iterator[Runtime]:
-    """Join the process group, yield the runtime, and leave the group if all went well.
+def joined_process_group(shape: MeshShape, timeout_seconds: float) -> Iterator[Runtime]:
+    """Join the process group, yield the runtime, and destroy the group if no error occurred.
 
-    After an error the group is left as it is: its peers may be gone, and to say goodbye to them
-    would wait for the timeout.
+    After an error the group is not destroyed: its peers may be dead, and destroying it would wait
+    for them until the timeout.
 
     Raises:
-        ConfigurationError, UsageError: see `launched_world` and `require_everyone`.
+        ConfigurationError, UsageError: see `launched_rank` and `wait_for_all_ranks`.
     """
-    rank, world = launched_world(os.environ, shape)
+    rank, world = launched_rank(os.environ, shape)
     device = _device(os.environ)
     limit = timedelta(seconds=timeout_seconds)
     store = _store(os.environ, limit)
-    require_everyone(store, rank, world, limit)
+    wait_for_all_ranks(store, rank, world, limit)
     dist.init_process_group(
         "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
         store=store,
@@ -135,6 +143,6 @@ def joined(shape: MeshShape, timeout_seconds: float) -> Iterator[Runtime]:
         device_id=device if device.type == "cuda" else None,
     )
     mesh = init_device_mesh(device.type, shape.sizes, mesh_dim_names=AXES)
-    side = dist.new_group(backend="gloo", timeout=limit)
-    yield Runtime(rank, world, device, mesh, shape.place_of(rank), side)
+    control_group = dist.new_group(backend="gloo", timeout=limit)
+    yield Runtime(rank, world, device, mesh, shape.coordinates_of(rank), control_group)
     dist.destroy_process_group()

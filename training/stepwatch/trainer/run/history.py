@@ -1,4 +1,4 @@
-"""The run's own diary: one line per step, written by the leading rank, outliving any kill."""
+"""The history of a run over all its attempts: rank 0 appends a line per step to a file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stepwatch.trainer.checkpoint.saver import Attempt
+from stepwatch.trainer.checkpoint.checkpointer import CheckpointResult
 from stepwatch.trainer.durable import write_durably
 
-HISTORY_NAME = "history.jsonl"
+from .directory import HISTORY_NAME
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class StepLine:
 
 @dataclass(frozen=True)
 class ResumeLine:
-    """One resume: steps that must be trained again, seconds without progress until it was done."""
+    """One resume: steps to train again, seconds without progress before it."""
 
     from_step: int
     steps_lost: int
@@ -37,7 +37,7 @@ class ResumeLine:
 
 
 class History:
-    """Appends lines to `history.jsonl`; each is one write, so a kill loses none that returned."""
+    """Appends lines to `history.jsonl`; each line is one write, so a kill loses no earlier line."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / HISTORY_NAME
@@ -52,11 +52,11 @@ class History:
             return
         for line in self._path.read_bytes().splitlines():
             try:
-                self._take(json.loads(line))
+                self._add(json.loads(line))
             except (ValueError, TypeError, AttributeError):
-                break  # the last line of a full disk or a crashed machine; what follows is younger
+                break  # a line that a full disk or a crash cut off; drop it and what follows
 
-    def _take(self, row: dict[str, Any]) -> None:
+    def _add(self, row: dict[str, Any]) -> None:
         if "from_step" in row:
             self.resumes.append(ResumeLine(**row))
         elif "verified" in row:
@@ -65,17 +65,17 @@ class History:
             self.steps.append(StepLine(**row))
 
     def append(self, line: StepLine) -> None:
-        """Add a completed step. A full disk is survived: the diary then misses the line."""
+        """Add a completed step; on a full disk the file misses the line and no error is raised."""
         self.steps.append(line)
         self._write(asdict(line))
 
-    def checkpoint(self, attempt: Attempt) -> None:
-        """Add a save that ended, well or not; may be called from the thread that saved."""
-        self.checkpoints.append(asdict(attempt))
+    def checkpoint(self, result: CheckpointResult) -> None:
+        """Add a checkpoint that ended, verified or failed; the checkpoint thread may call this."""
+        self.checkpoints.append(asdict(result))
         self._write(self.checkpoints[-1])
 
     def resume(self, from_step: int, now: float | None = None) -> ResumeLine:
-        """Drop the steps from `from_step` on, which will be trained again, and note the resume."""
+        """Drop the steps from `from_step` on, which are trained again, and add the resume."""
         now = time.time() if now is None else now
         kept = [line for line in self.steps if line.step < from_step]
         waited = now - self.steps[-1].wall_seconds if self.steps else 0.0
@@ -86,7 +86,7 @@ class History:
         return line
 
     def restart(self) -> None:
-        """Forget everything: the run starts anew."""
+        """Drop all lines: the run starts anew."""
         self.steps, self.resumes, self.checkpoints = [], [], []
         self._rewrite()
 

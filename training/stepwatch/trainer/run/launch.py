@@ -1,43 +1,43 @@
-"""Starting the ranks: `stepwatch train` runs torchrun, or is itself one rank under it."""
+"""Starts the ranks of this node: `stepwatch train` runs torchrun."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from stepwatch.faults import parse_fault
 from stepwatch.faults.injector import SEPARATOR
 from stepwatch.signals import places
-from stepwatch.signals.errors import ConfigurationError, UsageError
+from stepwatch.signals.errors import UsageError
 from stepwatch.trainer.config.configure import as_flags, as_table
 from stepwatch.trainer.config.options import Options
-from stepwatch.trainer.config.validation import refuse, refuse_faults, warnings_for
+from stepwatch.trainer.config.validation import validate, validate_faults, warnings_for
 from stepwatch.trainer.data.shards import prepare_shards
 
-PREEMPTED = 75
-"""Exit code after a grace checkpoint: EX_TEMPFAIL of sysexits(3), try again later."""
+from .directory import (
+    PREEMPTED_MARKER,
+    SHARDS_DIRECTORY,
+    launcher_directory,
+    require_writable_parent,
+)
+from .preemption import EXIT_PREEMPTED
+
 RENDEZVOUS = "last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=3"
-"""Seconds to wait for more nodes once enough are there, and to notice a lost one (6). torch's own
-30 and 15 made a job of two nodes that lost one stand still for 43 s; these, for 20."""
-MARK_NAME = "preempted"
-"""Written beside the history by the leading rank when it stopped because it was asked to."""
-SHARDS_DIRECTORY = "data"
+"""Seconds to wait for more nodes once enough have joined, and to detect a lost one (6). A job of
+two nodes that loses one makes no progress for 20 s, with torch's defaults of 30 and 15 for 43 s."""
 
 
 def torchrun_command(options: Options) -> list[str]:
-    """Command that starts all ranks of this node.
+    """Return the command that starts all ranks of this node.
 
     Raises:
-        UsageError: the nodes cannot share the mesh equally, or have no rendezvous.
+        UsageError: the mesh cannot be divided equally over the nodes, or they have no rendezvous.
     """
     run, world = options.run, options.parallel.mesh.world
     low, _, high = run.nodes.partition(":")
@@ -58,48 +58,11 @@ def torchrun_command(options: Options) -> list[str]:
     return [*words, "-m", "stepwatch.trainer"]
 
 
-@contextmanager
-def run_directory(given: str) -> Iterator[Path]:
-    """Yield the run's directory: the given one, or a temporary one that is removed afterwards.
-
-    Raises:
-        ConfigurationError: it cannot be written.
-    """
-    try:
-        if not given:
-            temporary = Path(tempfile.mkdtemp(prefix="stepwatch-train-"))
-            try:
-                yield temporary
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
-            return
-        path = Path(given).absolute()
-        path.mkdir(parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK):
-            raise ConfigurationError(f"cannot write to {path}: choose another --run-dir")
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot use {given or tempfile.gettempdir()} as run directory: {error.strerror}"
-        ) from error
-    yield path
-
-
-def require_place_for(result: str) -> None:
-    """Check that the result can be written before anything is started.
-
-    Raises:
-        ConfigurationError: its directory is missing or cannot be written.
-    """
-    parent = Path(result).absolute().parent
-    if result and not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise ConfigurationError(f"cannot write to {parent}: choose another --json")
-
-
 def rank_environment(faults: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Environment of the ranks: one thread each unless the user says otherwise, and the faults.
+    """Return the environment of the ranks, with one thread each by default and the faults.
 
     Raises:
-        UsageError: a fault cannot be read.
+        UsageError: a fault is not valid.
     """
     for fault in faults:
         parse_fault(fault)
@@ -113,7 +76,7 @@ def rank_environment(faults: Sequence[str], environment: Mapping[str, str]) -> d
 
 
 def _supervise(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run torchrun, pass signals on to it, and wait until it and all its ranks are gone."""
+    """Run torchrun, forward signals to it, and wait until it and all its ranks have ended."""
     process = subprocess.Popen(command, env=dict(environment), start_new_session=True)
     previous = {}
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -125,34 +88,41 @@ def _supervise(command: Sequence[str], environment: Mapping[str, str]) -> int:
             signal.signal(number, handler)
 
 
-def launch(options: Options, faults: Sequence[str]) -> int:
-    """Check, prepare the data, start the ranks and return the exit code.
+def _resolved(options: Options, run_dir: Path) -> Options:
+    """Return the options with absolute paths, as the ranks need them."""
+    result = str(Path(options.run.json).absolute()) if options.run.json else ""
+    return replace(options, run=replace(options.run, run_dir=str(run_dir), json=result))
 
-    Raises:
-        StepwatchError: the run cannot be made; nothing was started.
-    """
-    refuse(options)
-    refuse_faults(options, filter(None, map(parse_fault, faults)))
-    command = torchrun_command(options)
+
+def _run(command: Sequence[str], options: Options, run_dir: Path, faults: Sequence[str]) -> int:
     environment = rank_environment(faults, os.environ)
-    require_place_for(options.run.json)
-    for warning in warnings_for(options):
-        print(f"warning: {warning}", file=sys.stderr)
-    with run_directory(options.run.run_dir) as run_dir:
-        data = options.data
-        prepare_shards(run_dir / SHARDS_DIRECTORY, data.data or None, data.data_bytes)
-        json_path = str(Path(options.run.json).absolute()) if options.run.json else ""
-        run = replace(options.run, run_dir=str(run_dir), json=json_path)
-        resolved = replace(options, run=run)
-        print(f"configuration: {json.dumps(as_table(resolved))}", file=sys.stderr, flush=True)
-        mark = run_dir / MARK_NAME
-        mark.unlink(missing_ok=True)
-        code = _supervise([*command, *as_flags(resolved)], environment)
-        if mark.exists():
-            return PREEMPTED
+    prepare_shards(run_dir / SHARDS_DIRECTORY, options.data.data or None, options.data.data_bytes)
+    resolved = _resolved(options, run_dir)
+    print(f"configuration: {json.dumps(as_table(resolved))}", file=sys.stderr, flush=True)
+    marker = run_dir / PREEMPTED_MARKER
+    marker.unlink(missing_ok=True)
+    code = _supervise([*command, *as_flags(resolved)], environment)
+    if marker.exists():
+        return EXIT_PREEMPTED
     return 1 if code else 0
 
 
+def launch(options: Options, faults: Sequence[str]) -> int:
+    """Validate, prepare the data, start the ranks and return the exit code.
+
+    Raises:
+        StepwatchError: something cannot be used; no process was started.
+    """
+    validate(options)
+    validate_faults(options, filter(None, map(parse_fault, faults)))
+    command = torchrun_command(options)
+    require_writable_parent(options.run.json)
+    for warning in warnings_for(options):
+        print(f"warning: {warning}", file=sys.stderr)
+    with launcher_directory(options.run.run_dir) as run_dir:
+        return _run(command, options, run_dir, faults)
+
+
 def under_torchrun(environment: Mapping[str, str]) -> bool:
-    """Whether torchrun already numbered this process."""
+    """Whether torchrun started this process."""
     return "TORCHELASTIC_RUN_ID" in environment

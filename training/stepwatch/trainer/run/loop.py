@@ -1,4 +1,4 @@
-"""The training loop: steps, checkpoints when they are due, and the way out."""
+"""The training loop: steps, checkpoints when they are due, and the end of the run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from stepwatch.signals.errors import StepwatchError
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.step.steps import Outcome
 
+from .directory import PREEMPTED_MARKER
 from .history import StepLine
-from .launch import MARK_NAME, PREEMPTED
-from .result import tell
-from .session import Session, started
+from .preemption import EXIT_PREEMPTED
+from .result import write_result
+from .session import Session, open_session
 
 
 class DivergenceError(StepwatchError):
-    """The gradient is not finite and the policy is to stop."""
+    """The gradient is not finite and `--nonfinite` is `stop`."""
 
 
 def _require_finite(session: Session, outcome: Outcome, number: int) -> None:
@@ -28,18 +29,26 @@ def _require_finite(session: Session, outcome: Outcome, number: int) -> None:
         )
 
 
-def checkpoint_due(done: int, steps: int, every: int, *, waiting: bool) -> bool:
-    """Whether a checkpoint of `done` completed steps is to be taken."""
-    return waiting or done == steps or (every > 0 and done % every == 0)
+def checkpoint_due(done: int, steps: int, every: int, *, overdue: bool) -> bool:
+    """Whether to start a checkpoint after `done` completed steps of `steps`.
+
+    Args:
+        done: completed steps.
+        steps: steps of the run.
+        every: steps between checkpoints; 0 means only after the last step.
+        overdue: whether an earlier checkpoint was due and could not start.
+    """
+    return overdue or done == steps or (every > 0 and done % every == 0)
 
 
-def _checkpoint(session: Session, done: int, outcome: Outcome, waiting: bool) -> bool:
-    """Save if due; returns whether a due save has to wait for the one still being written.
+def _checkpoint(session: Session, done: int, outcome: Outcome, *, overdue: bool) -> bool:
+    """Start a checkpoint if one is due; returns whether it is overdue.
 
-    All ranks decide alike, because `outcome` is what they agreed on.
+    A due checkpoint does not start while another one is being written, except the last, nor while
+    the loss is not finite. All ranks decide alike, because `outcome` is equal on all ranks.
     """
     steps, every = session.options.run.steps, session.options.checkpoint.checkpoint_every
-    if outcome.stop or not checkpoint_due(done, steps, every, waiting=waiting):
+    if outcome.stop or not checkpoint_due(done, steps, every, overdue=overdue):
         return False
     if not math.isfinite(outcome.loss) or (done < steps and outcome.saving):
         return True
@@ -47,67 +56,71 @@ def _checkpoint(session: Session, done: int, outcome: Outcome, waiting: bool) ->
     return False
 
 
-def _note(session: Session, line: StepLine) -> None:
+def _record(session: Session, line: StepLine) -> None:
     if session.history is not None:
         session.history.append(line)
-        session.say(
-            f"step {line.step}  loss {line.loss:.4f}  norm {line.grad_norm:.3f}  "
-            f"lr {line.rate:.2e}  {line.seconds:.3f} s"
-        )
+    session.runtime.log(
+        f"step {line.step}  loss {line.loss:.4f}  norm {line.grad_norm:.3f}  "
+        f"lr {line.rate:.2e}  {line.seconds:.3f} s"
+    )
 
 
 def _train(session: Session) -> tuple[bool, list[StepLine]]:
-    """Train to the last step or to a request to stop; returns whether it was stopped."""
-    options, lines, waiting = session.options, list[StepLine](), False
-    share = options.parallel.batch // options.parallel.mesh.data_ranks
+    """Train to the last step or until SIGTERM; returns whether SIGTERM came, and the steps."""
+    options, lines, overdue = session.options, list[StepLine](), False
+    sequences = options.parallel.batch // options.parallel.mesh.data_ranks
     ended = time.monotonic()
     for number, batch in enumerate(session.watch.batches(session.loader), start=session.first):
         if number == session.first + 1:
             session.busy.reset()
-        with session.watch.step(tokens=share * options.model.length) as step:
+        with session.watch.step(tokens=sequences * options.model.length) as step:
             outcome = session.steps.run(
-                number, batch, step, stop=session.stop.asked, saving=session.saver.busy
+                number, batch, step, stop=session.stop.asked, saving=session.checkpointer.busy
             )
         begun, ended = ended, time.monotonic()
-        lines.append(
-            StepLine(
-                number, outcome.loss, outcome.grad_norm, outcome.rate, ended - begun, time.time()
-            )
+        line = StepLine(
+            step=number,
+            loss=outcome.loss,
+            grad_norm=outcome.grad_norm,
+            rate=outcome.rate,
+            seconds=ended - begun,
+            wall_seconds=time.time(),
         )
-        _note(session, lines[-1])
+        lines.append(line)
+        _record(session, line)
         _require_finite(session, outcome, number)
-        waiting = _checkpoint(session, number + 1, outcome, waiting)
+        overdue = _checkpoint(session, number + 1, outcome, overdue=overdue)
         if outcome.stop:
             return True, lines
     return False, lines
 
 
-def _take_leave(session: Session, run_dir: Path, done: int) -> None:
-    """Take the grace checkpoint and leave a mark for the launcher."""
+def _finish_preempted(session: Session, run_dir: Path, done: int) -> None:
+    """Write the last checkpoint within the grace period, and the marker for the launcher."""
     session.save(done)
-    in_time = session.saver.wait(session.stop.seconds_left())
+    in_time = session.checkpointer.wait(session.stop.seconds_left())
     session.watch.preempted()
-    if session.runtime.leads:
-        (run_dir / MARK_NAME).touch()
-    verified = in_time and session.saver.attempts[-1].verified
-    session.say(
+    if session.runtime.is_leader:
+        (run_dir / PREEMPTED_MARKER).touch()
+    verified = in_time and session.checkpointer.results[-1].verified
+    session.runtime.log(
         f"asked to stop: checkpoint of step {done} "
         + ("verified" if verified else "NOT verified within the grace period")
     )
 
 
 def train(options: Options, run_dir: Path) -> int:
-    """Train as one rank among others; returns the exit code, 0 or 75 (preempted).
+    """Train as one of several ranks; returns the exit code, 0 or 75 (preempted).
 
     Raises:
-        StepwatchError: this run cannot be made, or diverged; says why.
+        StepwatchError: data, checkpoint or environment cannot be used, or the run diverged.
     """
-    with started(options, run_dir) as session:
-        stopped, lines = _train(session)
-        if stopped:
-            _take_leave(session, run_dir, lines[-1].step + 1)
-        session.saver.close()
-        tell(session, lines, stopped=stopped)
+    with open_session(options, run_dir) as session:
+        preempted, lines = _train(session)
+        if preempted:
+            _finish_preempted(session, run_dir, lines[-1].step + 1)
+        session.checkpointer.close()
+        write_result(session, lines, preempted=preempted)
         if session.history is not None:
             session.history.close()
-    return PREEMPTED if stopped else 0
+    return EXIT_PREEMPTED if preempted else 0

@@ -1,4 +1,4 @@
-"""What a run tells when it ends: the JSON result."""
+"""The JSON result that a run writes when it ends."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def _percentiles(seconds: Sequence[float]) -> dict[str, float | None]:
 
 
 def warm_steps(lines: Sequence[StepLine]) -> Sequence[StepLine]:
-    """The steps without this attempt's first, which compiles, allocates and connects."""
+    """Return the steps without this attempt's first, which compiles, allocates and connects."""
     return lines[1:] if len(lines) > 1 else lines
 
 
 def tokens_per_second(lines: Sequence[StepLine], tokens_per_step: int) -> float | None:
-    """Tokens of all ranks over the time that the warm steps took, stalls between them included."""
+    """Tokens of all ranks per second of the warm steps, stalls between them included."""
     warm = warm_steps(lines)
     seconds = sum(line.seconds for line in warm)
     return round(tokens_per_step * len(warm) / seconds, 3) if seconds > 0 else None
 
 
-def known(value: float) -> float | None:
-    """A number as JSON can carry it: None where it is not finite."""
+def finite_or_none(value: float) -> float | None:
+    """Return the number, or None where it is not finite: JSON has no NaN."""
     return value if math.isfinite(value) else None
 
 
-def whole_run(history: History) -> dict[str, Any]:
-    """What the diary tells of the whole run, all attempts together."""
-    losses = [known(line.loss) for line in history.steps]
+def run_summary(history: History) -> dict[str, Any]:
+    """Losses, checkpoints and resumes of the whole run, all attempts together."""
+    losses = [finite_or_none(line.loss) for line in history.steps]
     return {
         "losses": losses,
         "loss_first": losses[0] if losses else None,
@@ -56,7 +56,7 @@ def whole_run(history: History) -> dict[str, Any]:
     }
 
 
-def this_attempt(lines: Sequence[StepLine], tokens_per_step: int) -> dict[str, Any]:
+def attempt_speed(lines: Sequence[StepLine], tokens_per_step: int) -> dict[str, Any]:
     """Speed of this attempt: tokens per second and step seconds, its first step left out."""
     return {
         "tokens_per_second": tokens_per_second(lines, tokens_per_step),
@@ -65,10 +65,10 @@ def this_attempt(lines: Sequence[StepLine], tokens_per_step: int) -> dict[str, A
 
 
 def _bubble(session: Session) -> dict[str, float | None]:
-    """Idle share of all pipeline ranks, measured on the host, beside the schedule's own."""
+    """Idle fraction of all pipeline ranks: measured on the host, and ideal for the schedule."""
     busy = session.busy
     sums = torch.tensor([busy.busy_ns, busy.wall_ns], dtype=torch.float64)
-    dist.all_reduce(sums, group=session.runtime.side)
+    dist.all_reduce(sums, group=session.runtime.control_group)
     if session.schedule is None:
         return {"measured": None, "ideal": 0.0}
     ideal = schedule_bubble(session.schedule)
@@ -80,10 +80,10 @@ def _bubble(session: Session) -> dict[str, float | None]:
 
 
 def _samples(session: Session) -> list[int]:
-    """Sequences that each rank read, by rank."""
+    """Sequences that each rank has read, by rank."""
     counts = torch.zeros(session.runtime.world, dtype=torch.int64)
     counts[session.runtime.rank] = session.loader.sequences_read
-    dist.all_reduce(counts, group=session.runtime.side)
+    dist.all_reduce(counts, group=session.runtime.control_group)
     return [int(count) for count in counts]
 
 
@@ -92,14 +92,14 @@ def _utilisation(session: Session, rate: float | None) -> float | None:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     return model_flops_utilisation(
         rate,
-        session.share.size.flops_per_token(options.model.length),
+        session.model.size.flops_per_token(options.model.length),
         session.runtime.world,
         peak_flops(name, options.model.precision),
     )
 
 
-def tell(session: Session, lines: Sequence[StepLine], *, stopped: bool) -> None:
-    """Gather what all ranks know and write the result on the leading one; all ranks call this.
+def write_result(session: Session, lines: Sequence[StepLine], *, preempted: bool) -> None:
+    """Gather the figures of all ranks and write the result on rank 0; every rank calls this.
 
     Raises:
         OSError: the result cannot be written.
@@ -108,15 +108,15 @@ def tell(session: Session, lines: Sequence[StepLine], *, stopped: bool) -> None:
     options = session.options
     if session.history is None or not options.run.json:
         return
-    speed = this_attempt(lines, options.parallel.batch * options.model.length)
+    speed = attempt_speed(lines, options.parallel.batch * options.model.length)
     result = {
-        **whole_run(session.history),
+        **run_summary(session.history),
         **speed,
         "bubble": bubble,
         "mfu": _utilisation(session, speed["tokens_per_second"]),
         "samples": samples,
-        "quarantined_shards": session.data.left_out,
-        "preempted": stopped,
+        "quarantined_shards": session.data.quarantined_shards,
+        "preempted": preempted,
         "mesh": options.parallel.mesh.flag,
         "world": session.runtime.world,
         "first_step": session.first,

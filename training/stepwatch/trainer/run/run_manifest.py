@@ -16,9 +16,8 @@ from stepwatch.trainer.config.configure import as_table
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.config.sizes import model_sizes
 
-RUN_NAME = "run.json"
 _RECORDED = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
-"""Variables that may be recorded. A list of what is allowed keeps secrets out for good."""
+"""The only variables that are recorded, so that no secret is."""
 
 
 def _version(distribution: str) -> str | None:
@@ -29,7 +28,7 @@ def _version(distribution: str) -> str | None:
 
 
 def code_version() -> str | None:
-    """Commit of the checkout this code runs from; None where it is installed from elsewhere."""
+    """Commit of the checkout that holds this code; None where there is no checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
@@ -41,7 +40,7 @@ def code_version() -> str | None:
 def run_manifest(
     options: Options, data_digest: str, environment: Mapping[str, str] = os.environ
 ) -> dict[str, Any]:
-    """Facts that tell two runs apart, as plain JSON values."""
+    """Return configuration, versions, environment, data digest and seed as plain JSON values."""
     return {
         "configuration": as_table(options),
         "code": {"stepwatch": _version("stepwatch"), "commit": code_version()},
@@ -59,7 +58,7 @@ def run_manifest(
 
 
 def run_identity(options: Options, data_digest: str) -> dict[str, Any]:
-    """What must be equal for a checkpoint to be continued by this run."""
+    """Return what a checkpoint must have in common with the run that resumes from it."""
     size = model_sizes()[options.model.model]
     shape = {
         f"model.{key}": getattr(size, key)

@@ -1,23 +1,18 @@
-"""Everything one rank holds while it trains, built in the order in which it can fail."""
+"""The session: everything that one rank holds while it trains."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.distributed as dist
-
 from stepwatch.faults import Injector
 from stepwatch.hooks import Watch
+from stepwatch.trainer.checkpoint.checkpointer import Checkpointer, CheckpointResult
 from stepwatch.trainer.checkpoint.manifest import CheckpointManifest
-from stepwatch.trainer.checkpoint.resume import choose, load
-from stepwatch.trainer.checkpoint.saver import Attempt, Saver
 from stepwatch.trainer.checkpoint.state import (
     materialise_moments,
     optimizer_steps,
@@ -25,206 +20,170 @@ from stepwatch.trainer.checkpoint.state import (
     state_tensors,
 )
 from stepwatch.trainer.checkpoint.write import Ranks
-from stepwatch.trainer.config.elastic import fitted_mesh
+from stepwatch.trainer.config.elastic import fit_mesh
 from stepwatch.trainer.config.options import Options
-from stepwatch.trainer.data.loader import Loader, Slice
+from stepwatch.trainer.data.loader import BatchSlice, Loader
 from stepwatch.trainer.durable import json_bytes, write_durably
-from stepwatch.trainer.parallel.assemble import Share, assemble
+from stepwatch.trainer.parallel.local_model import LocalModel, build_local_model
 from stepwatch.trainer.parallel.pipeline import BusyTime, Schedule, build_schedule
-from stepwatch.trainer.parallel.runtime import Runtime, joined
+from stepwatch.trainer.parallel.runtime import Runtime, joined_process_group
 from stepwatch.trainer.step.passes import Passes, PipelinePasses, PlainPasses
 from stepwatch.trainer.step.steps import Steps
 
+from .directory import CHECKPOINTS_DIRECTORY, RUN_NAME
 from .history import History
-from .open_dataset import Opened, open_data
+from .open_dataset import VerifiedDataset, open_dataset
 from .preemption import StopRequest
-from .run_manifest import RUN_NAME, run_identity, run_manifest
-
-CHECKPOINTS_DIRECTORY = "checkpoints"
+from .resume import load_newest, start_at
+from .run_manifest import run_identity, run_manifest
 
 
 @dataclass(frozen=True)
 class Session:
-    """One rank's run. `history` is held by the leading rank only; `first` is its first step.
+    """One rank's run. `history` is None except on rank 0; `first` is the first step to train.
 
-    `manifest` is the run manifest, made once: it asks git, which no step should wait for.
+    `manifest` is the run manifest. It is made once, because it calls git.
     """
 
     options: Options
     runtime: Runtime
-    data: Opened
+    data: VerifiedDataset
     manifest: dict[str, Any]
-    share: Share
+    model: LocalModel
     schedule: Schedule | None
     busy: BusyTime
     watch: Watch
     steps: Steps
     loader: Loader
-    saver: Saver
+    checkpointer: Checkpointer
     stop: StopRequest
     history: History | None
     first: int
 
-    def say(self, text: str) -> None:
-        """Print a line, once for all ranks."""
-        _say(self.runtime, text)
-
     def save(self, done: int) -> None:
-        """Begin the checkpoint that holds `done` completed steps."""
+        """Start the checkpoint of `done` completed steps."""
         options = self.options
         progress = {
             "world": self.runtime.world,
             "mesh": options.parallel.mesh.flag,
-            "optimizer_steps": optimizer_steps(self.share),
+            "optimizer_steps": optimizer_steps(self.model),
             "sequences": done * options.parallel.batch,
         }
         identity = run_identity(options, self.data.digest)
         manifest = CheckpointManifest(done, identity, progress, self.manifest)
-        materialise_moments(self.share)
-        tensors = state_tensors(self.share)
+        materialise_moments(self.model)
+        tensors = state_tensors(self.model)
         states = random_state(self.runtime.rank, self.runtime.device)
-        self.saver.save(manifest, tensors | states, self.watch.checkpoint(done))
+        self.checkpointer.save(manifest, tensors | states, self.watch.checkpoint(done))
 
 
-def _say(runtime: Runtime, text: str) -> None:
-    if runtime.leads:
-        print(text, file=sys.stderr, flush=True)
+def _watch(options: Options, runtime: Runtime) -> Watch:
+    device = runtime.device.index
+    return Watch.from_env(
+        job=options.run.job,
+        mesh_index=runtime.coordinates.index,
+        mesh_size=runtime.coordinates.size,
+        device=-1 if device is None else device,
+    )
 
 
-def _resume(
-    root: Path, ranks: Ranks, share: Share, identity: Mapping[str, Any], watch: Watch, at: Runtime
-) -> int:
-    """Load the newest good checkpoint; returns the first step to train."""
-    manifest, rejections = choose(root, ranks, identity)
-    for bad in rejections:
-        watch.checkpoint(bad.step).rejected(bad.reason)
-        _say(at, f"rejected checkpoint of step {bad.step}: {bad.reason} ({bad.moved_to})")
-    if manifest is None:
-        return 0
-    load(root, manifest, share, ranks, at.device)
-    return manifest.step
-
-
-def _open_history(run_dir: Path, options: Options, first: int) -> tuple[History, int]:
-    """Open the diary; returns it and the steps lost by resuming at `first`."""
-    history, lost = History(run_dir), 0
-    if options.run.resume == "never":
-        history.restart()
-    elif first or history.steps:
-        line = history.resume(first)
-        lost = line.steps_lost
-        print(
-            f"resumed from step {first}: {lost} steps lost, {line.seconds:.1f} s without progress",
-            file=sys.stderr,
-            flush=True,
-        )
-    return history, lost
-
-
-def _start_counting(
-    run_dir: Path, options: Options, first: int, watch: Watch, runtime: Runtime
-) -> History | None:
-    """Tell the hooks of every rank where the run goes on; returns the leading rank's diary."""
-    watch.start_at(first)
-    history, lost = None, torch.zeros(1, dtype=torch.int64)
-    if runtime.leads:
-        history, steps_lost = _open_history(run_dir, options, first)
-        lost.fill_(steps_lost)
-    dist.broadcast(lost, group=runtime.side, group_src=0)
-    if first or lost.item():
-        watch.resumed(from_step=first, steps_lost=int(lost.item()))
-    return history
+def _injector(runtime: Runtime) -> Injector:
+    first = runtime.coordinates.pp * runtime.stage_ranks
+    return Injector.from_env(
+        rank=runtime.rank, stage_ranks=range(first, first + runtime.stage_ranks)
+    )
 
 
 def _passes(
-    share: Share, schedule: Schedule | None, options: Options, busy: BusyTime, watch: Watch
+    model: LocalModel, schedule: Schedule | None, microbatches: int, busy: BusyTime
 ) -> Passes:
-    watch.attach(model=share.modules, optimizer=share.optimizer, schedule=schedule)
     if schedule is None:
-        return PlainPasses(share, options.parallel.microbatches)
-    return PipelinePasses(share, schedule, busy)
+        return PlainPasses(model, microbatches)
+    return PipelinePasses(model, schedule, busy)
 
 
 def _loader(
-    options: Options, data: Opened, runtime: Runtime, first: int, inject: Injector
+    options: Options, data: VerifiedDataset, runtime: Runtime, first: int, injector: Injector
 ) -> Loader:
-    shape, place = options.parallel.mesh, runtime.place
+    part = runtime.coordinates.data_rank
+    parts = options.parallel.mesh.data_ranks
     return Loader(
         data.dataset,
-        Slice(options.parallel.batch, place.data_rank, shape.data_ranks, options.run.seed),
+        BatchSlice(options.parallel.batch, part, parts, options.run.seed),
         first,
         options.run.steps,
         ahead=options.data.ahead,
-        before_next=lambda step: inject.at("data", step),
+        before_next=lambda step: injector.at("data", step),
     )
 
 
-def _saver(
-    root: Path, options: Options, ranks: Ranks, inject: Injector, history: History | None
-) -> Saver:
-    def note(attempt: Attempt) -> None:
+def _checkpointer(
+    root: Path, options: Options, runtime: Runtime, injector: Injector, history: History | None
+) -> Checkpointer:
+    def record(result: CheckpointResult) -> None:
         if history is not None:
-            history.checkpoint(attempt)
+            history.checkpoint(result)
 
-    return Saver(
+    return Checkpointer(
         root,
-        ranks,
+        Ranks(runtime.rank, runtime.world, runtime.control_group),
         options.checkpoint.checkpoint_keep,
-        beside=options.checkpoint.checkpoint_mode == "async",
-        at=lambda stage, step: inject.at(f"checkpoint:{stage}", step),
-        note=note,
+        asynchronous=options.checkpoint.checkpoint_mode == "async",
+        at=lambda stage, step: injector.at(f"checkpoint:{stage}", step),
+        on_result=record,
     )
 
 
-def _fitted(options: Options, environment: Mapping[str, str]) -> Options:
-    """The options with the mesh that the ranks at hand allow, where the job is elastic."""
+def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest) -> Session:
+    watch, injector = _watch(options, runtime), _injector(runtime)
+    data = open_dataset(options, run_dir, runtime)
+    model, busy = build_local_model(options, runtime), BusyTime()
+    schedule = build_schedule(model, options, runtime, busy)
+    watch.attach(model=model.modules, optimizer=model.optimizer, schedule=schedule)
+    passes = _passes(model, schedule, options.parallel.microbatches, busy)
+    root, first = run_dir / CHECKPOINTS_DIRECTORY, 0
+    resuming = options.run.resume == "auto"
+    if resuming:
+        first = load_newest(root, runtime, model, run_identity(options, data.digest), watch)
+    start = start_at(first, run_dir, runtime, watch, anew=not resuming)
+    return Session(
+        options=options,
+        runtime=runtime,
+        data=data,
+        manifest=run_manifest(options, data.digest),
+        model=model,
+        schedule=schedule,
+        busy=busy,
+        watch=watch,
+        steps=Steps(options, runtime, model, passes, watch, injector),
+        loader=_loader(options, data, runtime, first, injector),
+        checkpointer=_checkpointer(root, options, runtime, injector, start.history),
+        stop=stop,
+        history=start.history,
+        first=first,
+    )
+
+
+def _elastic(options: Options, environment: Mapping[str, str]) -> Options:
+    """Return the options of an elastic job with the mesh fitted to the ranks that it has now."""
     if ":" not in options.run.nodes:
         return options
-    mesh = fitted_mesh(options, int(environment.get("WORLD_SIZE", "1")))
+    mesh = fit_mesh(options, int(environment.get("WORLD_SIZE", "1")))
     return replace(options, parallel=replace(options.parallel, mesh=mesh))
 
 
-def _built(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest) -> Session:
-    place = runtime.place
-    watch = Watch.from_env(
-        job=options.run.job,
-        mesh_index=place.index,
-        mesh_size=place.size,
-        device=-1 if runtime.device.index is None else runtime.device.index,
-    )
-    stage = range(place.pp * runtime.stage_ranks, (place.pp + 1) * runtime.stage_ranks)
-    inject = Injector.from_env(rank=runtime.rank, stage_ranks=stage)
-    data = open_data(options, run_dir, runtime)
-    share, busy = assemble(options, runtime), BusyTime()
-    schedule = build_schedule(share, options, runtime, busy)
-    passes = _passes(share, schedule, options, busy, watch)
-    ranks = Ranks(runtime.rank, runtime.world, runtime.side)
-    root, first = run_dir / CHECKPOINTS_DIRECTORY, 0
-    if options.run.resume == "auto":
-        identity = run_identity(options, data.digest)
-        first = _resume(root, ranks, share, identity, watch, runtime)
-    history = _start_counting(run_dir, options, first, watch, runtime)
-    return Session(
-        options, runtime, data, run_manifest(options, data.digest), share, schedule, busy, watch,
-        Steps(options, runtime, share, passes, watch, inject),
-        _loader(options, data, runtime, first, inject),
-        _saver(root, options, ranks, inject, history),
-        stop, history, first,
-    )  # fmt: skip
-
-
 @contextmanager
-def started(options: Options, run_dir: Path) -> Iterator[Session]:
-    """Join the other ranks and build the session; take SIGTERM over while it is used.
+def open_session(options: Options, run_dir: Path) -> Iterator[Session]:
+    """Join the other ranks, build the session, and handle SIGTERM until the session ends.
 
     Raises:
         StepwatchError: data, checkpoint or environment cannot be used.
     """
-    options = _fitted(options, os.environ)
+    options = _elastic(options, os.environ)
     stop = StopRequest(options.run.grace_seconds)
-    with joined(options.parallel.mesh, options.run.timeout_seconds) as runtime:
-        session = _built(options, run_dir, runtime, stop)
-        if runtime.leads:
+    with joined_process_group(options.parallel.mesh, options.run.timeout_seconds) as runtime:
+        session = _build(options, run_dir, runtime, stop)
+        if runtime.is_leader:
             write_durably(run_dir / RUN_NAME, json_bytes(session.manifest))
         stop.install()
         yield session

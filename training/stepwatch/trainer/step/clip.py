@@ -1,4 +1,4 @@
-"""The gradient norm over the whole mesh, and clipping by it."""
+"""The gradient norm over the whole mesh, and clipping to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 
-def settle_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Give every distributed gradient the placements of its parameter.
+def redistribute_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Redistribute every distributed gradient to the placements of its parameter.
 
     Without FSDP2, tensor parallelism leaves partial sums in the gradients of replicated norms.
     """
@@ -25,23 +25,23 @@ def settle_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def _copies(tensor: Tensor, stage_ranks: int) -> float:
-    """How many ranks of the stage hold the same piece of `tensor`."""
+    """Ranks of the stage that hold the same piece of `tensor`."""
     if not isinstance(tensor, DTensor):
         return float(stage_ranks)
     pieces = 1
     for size, placement in zip(tensor.device_mesh.shape, tensor.placements, strict=True):
-        # Not `is_shard()`: the strided shard of FSDP2 over tensor parallelism denies to be one.
+        # `is_shard()` is false for the strided shard of FSDP2 over tensor parallelism.
         pieces *= 1 if placement.is_replicate() else size
     return stage_ranks / pieces
 
 
 def local_gradients(parameters: Iterable[nn.Parameter]) -> list[tuple[Tensor, Tensor]]:
-    """Pairs of gradient and this rank's own piece of it, for parameters that have one."""
+    """Pairs of a gradient and this rank's piece of it, for each parameter with a gradient."""
     grads = [p.grad for p in parameters if p.grad is not None]
     return [(g, g.to_local() if isinstance(g, DTensor) else g) for g in grads]
 
 
-def squared_share(
+def squared_norm_share(
     gradients: Iterable[tuple[Tensor, Tensor]], stage_ranks: int, device: torch.device
 ) -> Tensor:
     """This rank's share of the squared norm, float64 scalar; shares of all ranks sum to it.

@@ -1,4 +1,4 @@
-"""Forward and backward over one batch: through the pipeline, or micro-batch by micro-batch."""
+"""Forward and backward passes over one batch: by pipeline, or with gradient accumulation."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from torch.nn.parallel import DistributedDataParallel
 from stepwatch.hooks.context_managers import StepContext
 from stepwatch.trainer.data.loader import Batch
 from stepwatch.trainer.model.decoder import next_byte_loss
-from stepwatch.trainer.parallel.assemble import Share
+from stepwatch.trainer.parallel.local_model import LocalModel
 from stepwatch.trainer.parallel.pipeline import BusyTime, Schedule
 
 
 class Passes(Protocol):
-    """Leaves gradients of the mean loss in the parameters."""
+    """Computes the gradients of the mean loss of one batch, into the parameters."""
 
     def run(self, batch: Batch, step: StepContext) -> Tensor:
-        """Return the mean loss of this rank's sequences, 0 where it is not computed here."""
+        """Return the mean loss of this rank's sequences, 0 on ranks without the last stage."""
         ...
 
 
 class PipelinePasses:
-    """All micro-batches through torch's schedule."""
+    """Runs all micro-batches by torch's pipeline schedule."""
 
-    def __init__(self, share: Share, schedule: Schedule, busy: BusyTime) -> None:
-        self._share = share
+    def __init__(self, model: LocalModel, schedule: Schedule, busy: BusyTime) -> None:
+        self._model = model
         self._schedule = schedule
         self._busy = busy
 
     def run(self, batch: Batch, step: StepContext) -> Tensor:
-        """Return the mean loss of this rank's sequences, 0 where it is not computed here."""
+        """Return the mean loss of this rank's sequences, 0 on ranks without the last stage."""
         inputs, targets = batch
         losses: list[Tensor] = []
         begun = time.perf_counter_ns()
         self._schedule.step(
-            *((inputs,) if self._share.has_first else ()),
-            target=targets if self._share.has_last else None,
-            losses=losses if self._share.has_last else None,
+            *((inputs,) if self._model.has_first else ()),
+            target=targets if self._model.has_last else None,
+            losses=losses if self._model.has_last else None,
             return_outputs=False,
         )
         self._busy.wall_ns += time.perf_counter_ns() - begun
@@ -54,10 +54,10 @@ class PipelinePasses:
 
 
 class PlainPasses:
-    """One micro-batch after the other, gradients exchanged on the last."""
+    """Runs one micro-batch after the other; the last one reduces the gradients."""
 
-    def __init__(self, share: Share, microbatches: int) -> None:
-        self._module = share.modules[0]
+    def __init__(self, model: LocalModel, microbatches: int) -> None:
+        self._module = model.modules[0]
         self._microbatches = microbatches
 
     def run(self, batch: Batch, step: StepContext) -> Tensor:
@@ -72,8 +72,8 @@ class PlainPasses:
         module = self._module
         if isinstance(module, FSDPModule):
             module.set_requires_gradient_sync(last)
-        held = isinstance(module, DistributedDataParallel) and not last
-        with module.no_sync() if held else nullcontext():  # type: ignore[operator]
+        accumulating = isinstance(module, DistributedDataParallel) and not last
+        with module.no_sync() if accumulating else nullcontext():  # type: ignore[operator]
             with step.phase("forward"):
                 loss = next_byte_loss(module(inputs), targets) / self._microbatches
             with step.phase("backward"):

@@ -1,4 +1,4 @@
-"""The one small all-reduce of every step: loss, gradient norm and what all ranks must agree on."""
+"""The one small all-reduce of every step: loss, gradient norm and flags of all ranks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from stepwatch.trainer.parallel.runtime import Runtime
 
 
 @dataclass(frozen=True)
-class Agreed:
-    """What every rank knows after the exchange; float64 scalars on the device, not yet read."""
+class ReducedStats:
+    """Sums over all ranks; float64 scalars on the device. `stop` and `saving` count ranks."""
 
     loss: Tensor
     norm: Tensor
@@ -24,7 +24,7 @@ class Agreed:
     saving: Tensor
 
 
-class Exchange:
+class StatsReducer:
     """Sums loss shares, squared norms and flags over all ranks in one collective."""
 
     def __init__(
@@ -37,14 +37,14 @@ class Exchange:
 
     def run(
         self, number: int, loss: Tensor, squares: Tensor, *, stop: bool, saving: bool
-    ) -> Agreed:
-        """Agree on one step.
+    ) -> ReducedStats:
+        """Reduce the statistics of one step.
 
         Args:
             number: of the step.
-            loss: mean loss of this rank's sequences, 0 where another stage computes it.
-            squares: this rank's share of the squared gradient norm (`clip.squared_share`).
-            stop: whether this rank was asked to stop.
+            loss: mean loss of this rank's sequences, 0 on ranks without the last stage.
+            squares: this rank's share of the squared gradient norm (`clip.squared_norm_share`).
+            stop: whether this rank received SIGTERM.
             saving: whether this rank still writes a checkpoint.
         """
         flags = torch.tensor([stop, saving], dtype=torch.float64, device=squares.device)
@@ -57,4 +57,4 @@ class Exchange:
             with self._watch.collective("all_reduce", group=None, nbytes=nbytes):
                 self._injector.at("transfer", number)
                 dist.all_reduce(vector)
-        return Agreed(vector[0], vector[1].sqrt(), vector[2], vector[3])
+        return ReducedStats(vector[0], vector[1].sqrt(), vector[2], vector[3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -14,18 +15,22 @@ from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.data.loader import Batch
 from stepwatch.trainer.model.learning_rate import rate_at
 from stepwatch.trainer.model.optimizer import set_rate
-from stepwatch.trainer.parallel.assemble import Share
+from stepwatch.trainer.parallel.local_model import LocalModel
 from stepwatch.trainer.parallel.runtime import Runtime
 
-from .clip import local_gradients, scale_gradients, settle_gradients, squared_share
+from .clip import local_gradients, redistribute_gradients, scale_gradients, squared_norm_share
 from .passes import Passes
-from .reduce_stats import Agreed, Exchange
+from .reduce_stats import ReducedStats, StatsReducer
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step gave: loss in nats, gradient norm before clipping, learning rate, and whether
-    the parameters were updated; `stop` and `saving` are what all ranks agreed on."""
+    """Result of a step, equal on all ranks.
+
+    `loss` in nats, `grad_norm` before clipping, `rate` the learning rate, `updated` whether the
+    parameters changed; `stop` whether any rank received SIGTERM, `saving` whether any rank still
+    writes a checkpoint.
+    """
 
     loss: float
     grad_norm: float
@@ -35,7 +40,7 @@ class Outcome:
     saving: bool
 
 
-def _injecting(module: nn.Module, injector: Injector, steps: Steps) -> None:
+def _inject_into(module: nn.Module, injector: Injector, steps: Steps) -> None:
     def before(_module: nn.Module, _inputs: object) -> None:
         injector.at("forward", steps.number)
 
@@ -44,13 +49,13 @@ def _injecting(module: nn.Module, injector: Injector, steps: Steps) -> None:
 
 
 class Steps:
-    """Runs steps; `number` is the step under way, counted from the start of the job."""
+    """Runs steps; `number` is the current step, counted from the start of the job."""
 
     def __init__(
         self,
         options: Options,
         runtime: Runtime,
-        share: Share,
+        model: LocalModel,
         passes: Passes,
         watch: Watch,
         injector: Injector,
@@ -58,14 +63,14 @@ class Steps:
         self.number = 0
         self._options = options
         self._runtime = runtime
-        self._share = share
+        self._model = model
         self._passes = passes
         self._injector = injector
-        self._parameters = list(share.named_parameters().values())
-        shape = runtime.place.shape
-        self._exchange = Exchange(runtime, watch, injector, shape.data_ranks * shape.tp)
-        for part in share.parts:
-            _injecting(part, injector, self)
+        self._parameters = list(model.named_parameters().values())
+        shape = runtime.coordinates.shape
+        self._stats = StatsReducer(runtime, watch, injector, shape.data_ranks * shape.tp)
+        for stage in model.stages:
+            _inject_into(stage, injector, self)
 
     def run(
         self, number: int, batch: Batch, step: StepContext, *, stop: bool, saving: bool
@@ -75,8 +80,9 @@ class Steps:
         Args:
             number: of the step.
             batch: this rank's inputs and targets, on the host.
-            step: the hooks' view of the step.
-            stop, saving: what this rank wants the others to know.
+            step: the step as the hooks record it.
+            stop: whether this rank received SIGTERM.
+            saving: whether this rank still writes a checkpoint.
         """
         self.number = number
         self._injector.at("step", number)
@@ -84,33 +90,33 @@ class Steps:
         loss = self._passes.run((inputs, targets), step)
         self._injector.at("backward", number)
         with step.phase("optimizer"):
-            settle_gradients(self._parameters)
+            redistribute_gradients(self._parameters)
             gradients = local_gradients(self._parameters)
-            squares = squared_share(gradients, self._runtime.stage_ranks, self._runtime.device)
+            squares = squared_norm_share(gradients, self._runtime.stage_ranks, self._runtime.device)
             step.record(grad_norm_share=squares)
             self._injector.at("collective", number)
-            agreed = self._exchange.run(number, loss, squares, stop=stop, saving=saving)
-            outcome = self._update(number, gradients, agreed)
+            stats = self._stats.run(number, loss, squares, stop=stop, saving=saving)
+            outcome = self._update(number, gradients, stats)
         step.record(loss=outcome.loss, grad_norm=outcome.grad_norm)
         return outcome
 
     def _update(
-        self, number: int, gradients: list[tuple[torch.Tensor, torch.Tensor]], agreed: Agreed
+        self, number: int, gradients: list[tuple[torch.Tensor, torch.Tensor]], stats: ReducedStats
     ) -> Outcome:
         options = self._options.optimizer
         self._injector.at("optimizer", number)
-        # The one place where the host waits for the device: whether to update depends on it.
+        # The only wait of the host for the device: whether to update depends on these values.
         loss, norm, stop, saving = torch.stack(
-            (agreed.loss, agreed.norm, agreed.stop, agreed.saving)
+            (stats.loss, stats.norm, stats.stop, stats.saving)
         ).tolist()
-        finite = loss - loss == 0.0 and norm - norm == 0.0
+        finite = math.isfinite(loss) and math.isfinite(norm)
         rate = rate_at(number, self._options.run.steps, options, self._options.parallel.batch)
         updated = finite or options.nonfinite == "apply"
         if updated:
             if options.clip > 0:
-                scale_gradients(gradients, agreed.norm, options.clip)
-            set_rate(self._share.optimizer, rate)
-            self._share.optimizer.step()
+                scale_gradients(gradients, stats.norm, options.clip)
+            set_rate(self._model.optimizer, rate)
+            self._model.optimizer.step()
             self._injector.transform("parameters", number, self._parameters)
-        self._share.optimizer.zero_grad(set_to_none=True)
+        self._model.optimizer.zero_grad(set_to_none=True)
         return Outcome(loss, norm, rate, updated, stop > 0, saving > 0)

@@ -1,4 +1,4 @@
-"""Saving beside training: what the loop waits for is the copy to host memory, nothing else."""
+"""Asynchronous checkpoints: the loop waits for the copy to host memory only."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ from .write import Ranks, verify_checkpoint, write_checkpoint
 
 
 @dataclass
-class Attempt:
-    """One try to save: times in seconds; `durable_seconds` is None where it never was durable."""
+class CheckpointResult:
+    """How one checkpoint ended; times in seconds.
+
+    `durable_seconds` and `bytes` are None where it never became durable, `failure` is None where
+    nothing failed.
+    """
 
     step: int
     verified: bool = False
@@ -45,19 +49,19 @@ def _stager() -> DefaultStager:
     )
 
 
-class Saver:
-    """Takes checkpoints under `root` and keeps the newest `keep` and the newest verified one.
+class Checkpointer:
+    """Writes checkpoints under `root`; keeps the newest `keep` and the newest verified one.
 
-    One save is under way at a time: ask `busy` before the next. A save that fails is a fact in
-    `attempts`, never an exception in the training loop.
+    It writes one checkpoint at a time: `save` waits for the one before, so check `busy` first. A
+    checkpoint that fails is a result in `results`, never an exception in the training loop.
 
     Args:
         root: directory of all checkpoints.
-        ranks: who saves together.
-        keep: how many to keep.
-        beside: write on a thread beside training instead of within it.
-        at: called with a stage and a step at each stage of a save (fault injection).
-        note: called with every attempt once it has ended, well or not.
+        ranks: the ranks that write together.
+        keep: number of checkpoints to keep.
+        asynchronous: write on a thread while training goes on.
+        at: called with a stage and a step at each stage of a checkpoint (fault injection).
+        on_result: called with the result of every checkpoint, verified or failed.
     """
 
     def __init__(
@@ -66,24 +70,24 @@ class Saver:
         ranks: Ranks,
         keep: int,
         *,
-        beside: bool,
+        asynchronous: bool,
         at: Callable[[str, int], None],
-        note: Callable[[Attempt], None],
+        on_result: Callable[[CheckpointResult], None],
     ) -> None:
         self._root = root
         self._ranks = ranks
         self._keep = keep
-        self._beside = beside
+        self._asynchronous = asynchronous
         self._at = at
-        self._note = note
+        self._on_result = on_result
         self._stager = _stager()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="stepwatch-checkpoint")
         self._pending: Future[None] | None = None
-        self.attempts: list[Attempt] = []
+        self.results: list[CheckpointResult] = []
 
     @property
     def busy(self) -> bool:
-        """Whether a save of this rank is still under way."""
+        """Whether this rank still writes a checkpoint."""
         return self._pending is not None and not self._pending.done()
 
     def save(
@@ -91,28 +95,28 @@ class Saver:
     ) -> None:
         """Copy `tensors` to the host, then write, publish and verify them.
 
-        Returns after the copy when saving beside training, else after verification.
+        Returns after the copy if asynchronous, else after verification.
         """
-        attempt = Attempt(manifest.step)
+        result = CheckpointResult(manifest.step)
         begun = time.monotonic()
         with handle:
             self.wait(None)
-            self.attempts.append(attempt)
+            self.results.append(result)
             self._at("begin", manifest.step)
             staged: Any = self._stager.stage(tensors)
-            # What the loop waits for is known before the rest begins, so the rest may note it.
-            attempt.stall_seconds = time.monotonic() - begun
+            # Set before the thread starts: the thread passes the result on when it ends.
+            result.stall_seconds = time.monotonic() - begun
             self._pending = self._thread.submit(
-                self._finish, manifest, staged, handle, attempt, begun
+                self._finish, manifest, staged, handle, result, begun
             )
-            if not self._beside:
+            if not self._asynchronous:
                 self.wait(None)
 
     def wait(self, timeout_seconds: float | None) -> bool:
-        """Wait for the save under way; returns whether it ended in time.
+        """Wait for the checkpoint in flight; returns whether it ended in time.
 
         Raises:
-            RuntimeError: the ranks could no longer talk to each other.
+            RuntimeError: a collective between the ranks failed.
         """
         if self._pending is None:
             return True
@@ -124,7 +128,7 @@ class Saver:
         return True
 
     def close(self) -> None:
-        """Wait for the save under way and free the host memory."""
+        """Wait for the checkpoint in flight and free the host memory."""
         self.wait(None)
         self._thread.shutdown()
         self._stager.close()
@@ -134,7 +138,7 @@ class Saver:
         manifest: CheckpointManifest,
         staged: dict[str, Any],
         handle: CheckpointHandle,
-        attempt: Attempt,
+        result: CheckpointResult,
         begun: float,
     ) -> None:
         step = manifest.step
@@ -144,24 +148,24 @@ class Saver:
 
         try:
             written = write_checkpoint(self._root, manifest, staged, self._ranks, at)
-            attempt.durable_seconds, attempt.bytes = written.seconds, written.size
+            result.durable_seconds, result.bytes = written.seconds, written.size
             handle.written(nbytes=written.size, durable_seconds=written.seconds)
             verify_checkpoint(self._root, step, self._ranks, at)
-            attempt.verified = True
+            result.verified = True
             handle.verified()
             if self._ranks.rank == 0:
-                self._retire()
+                self._delete_old()
         except (CheckpointError, OSError) as error:
-            attempt.failure = str(error)
-            handle.failed(attempt.failure)
+            result.failure = str(error)
+            handle.failed(result.failure)
             if self._ranks.rank == 0:
                 print(f"checkpoint of step {step} failed: {error}", file=sys.stderr, flush=True)
-        if not self._beside:
-            attempt.stall_seconds = time.monotonic() - begun
-        self._note(attempt)
+        if not self._asynchronous:
+            result.stall_seconds = time.monotonic() - begun
+        self._on_result(result)
 
-    def _retire(self) -> None:
+    def _delete_old(self) -> None:
         steps = layout.published_steps(self._root)
         verified = {step for step in steps if layout.is_marked_verified(self._root, step)}
-        for step in layout.expendable_steps(steps, verified, self._keep):
+        for step in layout.steps_to_delete(steps, verified, self._keep):
             layout.remove_checkpoint(self._root, step)
