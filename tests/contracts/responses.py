@@ -1,0 +1,95 @@
+"""Keys of the collector's answers: of every path, over a made run with everything in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from starlette.routing import Route
+
+from stepwatch import runbooks
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.api import make_api
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.wire import Segment
+from tests.collector.client import Client
+from tests.collector.explained import store_explained
+from tests.collector.gathered import call_rows, group_rows
+from tests.collector.made import (
+    JOB,
+    HandClock,
+    body,
+    checkpoint_rows,
+    lifecycle_rows,
+    microbatch_rows,
+    segment,
+)
+
+STEPS = 60
+INCIDENTS = "incidents"
+"""A list of what `/v1/incidents/{id}` answers; its keys stand there once."""
+
+
+def response_keys(folder: Path) -> Iterator[str]:
+    """`METHOD path` of each route, and below it each key of its JSON; `[]` is an item of a list."""
+    store_explained(folder / "store.db")
+    store = Store.sqlite(folder / "store.db")
+    try:
+        service = Service(store, HandClock(30.0))
+        app = make_api(service, runbook=runbooks.render)
+        client = Client(app)
+        verdicts = client.post("/v1/segments", content=body([_extras()])).json()
+        service.evaluate()
+        yield from (f"POST /v1/segments -> {key}" for key in _keys(verdicts))
+        for route in app.routes:
+            assert isinstance(route, Route)
+            for method in sorted(set(route.methods or ()) - {"HEAD"}):
+                yield f"{method} {route.path}"
+                if method == "GET" and route.path.startswith("/v1/"):
+                    answer = client.get(_address(client, route.path))
+                    assert answer.status_code == 200, (route.path, answer.text)
+                    found = _keys(answer.json())
+                    yield from (f"GET {route.path} -> {key}" for key in found)
+    finally:
+        store.close()
+
+
+def _address(client: Client, path: str) -> str:
+    """The path with a job, an incident and a runbook that there are."""
+    incident = next(
+        item for item in client.get("/v1/incidents").json()["incidents"] if item["symptoms"]
+    )
+    names = {"{job}": JOB, "{id}": incident["id"], "{name}": incident["runbook"]}
+    for placeholder, value in names.items():
+        path = path.replace(placeholder, value)
+    return path
+
+
+def _extras() -> Segment:
+    """What a plain made run lacks: collectives, a schedule, microbatches and a checkpoint."""
+    ranks = range(4)
+    schedule = lifecycle_rows(LifecycleEvent.SCHEDULE, ranks, 200_000)
+    schedule["text"] = b"GPipe"
+    checkpoints = [CheckpointEvent.BEGIN, CheckpointEvent.WRITTEN, CheckpointEvent.VERIFIED]
+    tables = {
+        Kind.LIFECYCLE: schedule,
+        Kind.GROUP: group_rows(10, (0, 1, 2, 3)),
+        Kind.COLLECTIVE: call_rows(range(STEPS), dict.fromkeys(ranks, 0.04), group=10),
+        Kind.MICROBATCH: microbatch_rows(STEPS - 5, ranks, began=(STEPS - 5) * 0.2),
+        Kind.CHECKPOINT: np.concatenate([checkpoint_rows(e, ranks, 20) for e in checkpoints]),
+    }
+    return segment(1000, tables)
+
+
+def _keys(value: Any, prefix: str = "") -> set[str]:
+    """Paths of all keys in a JSON value."""
+    if isinstance(value, list):
+        return {key for item in value for key in _keys(item, f"{prefix}[]")}
+    if not isinstance(value, dict):
+        return set()
+    dot = f"{prefix}." if prefix else ""
+    deeper = [_keys(item, f"{dot}{key}") for key, item in value.items() if key != INCIDENTS]
+    return {f"{dot}{key}" for key in value}.union(*deeper)
