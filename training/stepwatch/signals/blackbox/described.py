@@ -20,6 +20,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -117,16 +118,11 @@ def _slot_dtype(packed: np.dtype[np.void]) -> np.dtype[np.void]:
     """The same fields, as long as a slot."""
     if packed.itemsize > _CONTENT_SIZE:
         raise LayoutError(f"{packed.itemsize} bytes of a slot that holds {_CONTENT_SIZE}")
-    names = packed.names or ()
-    fields = packed.fields or {}
-    return np.dtype(
-        {
-            "names": list(names),
-            "formats": [fields[name][0] for name in names],
-            "offsets": [fields[name][1] for name in names],
-            "itemsize": SLOT_SIZE,
-        }
-    )
+    names = list(packed.names or ())
+    formats = [packed[name] for name in names]
+    # u8 u2 u4 -> 0, 8, 10
+    offsets = list(accumulate((field.itemsize for field in formats[:-1]), initial=0))
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": SLOT_SIZE})
 
 
 def _oldest() -> dict[int, Converter]:
