@@ -1,12 +1,13 @@
 """The black box: one memory-mapped ring per rank, written by hooks, read by the agent.
 
-    header   identity of the rank, clock pair, live lines, head        4096 bytes
+    header   identity, clock pair, live lines, head, layout of slots   4096 bytes
     slots    fixed-size records, each with its number and a CRC        capacity x 128 bytes
 
 The writer makes no system call and never waits. A reader may start late, die and come back; it
 sees what it missed (`overruns`) and what it cannot trust (`torn`).
 """
 
+from .described import LayoutCondition
 from .layout import DEFAULT_CAPACITY, CollectiveLine, Identity, LiveLine
 from .reader import RingReader, RingRows, find_rings
 from .writer import RingWriter
@@ -15,6 +16,7 @@ __all__ = [
     "DEFAULT_CAPACITY",
     "CollectiveLine",
     "Identity",
+    "LayoutCondition",
     "LiveLine",
     "RingReader",
     "RingRows",

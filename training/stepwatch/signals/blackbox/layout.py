@@ -17,12 +17,14 @@ from stepwatch.signals.places import is_name
 from stepwatch.signals.records import BODIES, RING_KINDS, Kind
 
 MAGIC = b"SWRING01"
-IDENTITY_VERSION = 2
 HEADER_SIZE = 4096
 SLOT_SIZE = 128
 DEFAULT_CAPACITY = 4096
 """Slots per ring: 512 KiB; at four records a step and one step a second, 17 minutes."""
 MAX_CAPACITY = 1 << 20
+IDENTITY_VERSION = 2
+"""Readers from before the layout block read this version only, and take its slots as they know
+them. It rises with the first change to the slot of a kind that they know."""
 
 WORKER_SOCKET_SIZE = 256
 """Bytes of the path of a rank's worker socket."""
@@ -124,8 +126,8 @@ def pack_identity(identity: Identity) -> bytes:
     return raw + zlib.crc32(raw).to_bytes(4, "little")
 
 
-def unpack_identity(header: bytes) -> Identity:
-    """Read an identity back.
+def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
+    """Read an identity back; one of a later version too where the ring describes its slots.
 
     Raises:
         ValueError: wrong magic, version, sizes, job name or checksum; the message says which.
@@ -137,8 +139,10 @@ def unpack_identity(header: bytes) -> Identity:
         raise ValueError("its header does not match its checksum")
     fields = _IDENTITY.unpack_from(raw)
     version, slot_size, capacity, attempt, ring_id, rank, world, pid, _ = fields[1:10]
-    if version != IDENTITY_VERSION or slot_size != SLOT_SIZE:
+    if version != IDENTITY_VERSION and not (described and version > IDENTITY_VERSION):
         raise ValueError(f"written with schema {version}, this stepwatch reads {IDENTITY_VERSION}")
+    if slot_size != SLOT_SIZE:
+        raise ValueError(f"slots of {slot_size} bytes, this stepwatch reads {SLOT_SIZE}")
     if not 1 <= capacity <= MAX_CAPACITY:
         raise ValueError(f"capacity {capacity} is out of range")
     texts = [value.rstrip(b"\0").decode("utf-8", "replace") for value in fields[23:27]]
@@ -204,11 +208,12 @@ def _slot_struct(kind: Kind) -> struct.Struct:
 SLOT_STRUCTS: dict[Kind, struct.Struct] = {kind: _slot_struct(kind) for kind in RING_KINDS}
 """Packs (seq, kind, 0, step, time_ns, *body) into a slot without its last four bytes, the CRC."""
 
-_SLOT_HEAD = [("seq", "<u8"), ("kind", "<u2"), ("reserved", "<u2"), ("step", "<u4")]
+SLOT_HEAD = [("seq", "<u8"), ("kind", "<u2"), ("reserved", "<u2"), ("step", "<u4")]
+"""How every slot begins; the number and the kind stay where they are in all versions."""
 
 
 def _slot_dtype(kind: Kind) -> np.dtype[np.void]:
-    fields = [*_SLOT_HEAD, ("time_ns", "<u8"), *BODIES[kind]]
+    fields = [*SLOT_HEAD, ("time_ns", "<u8"), *BODIES[kind]]
     used = np.dtype(fields).itemsize
     return np.dtype([*fields, ("rest", f"V{SLOT_SIZE - used}")])
 

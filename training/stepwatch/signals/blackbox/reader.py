@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.errors import RingError
-from stepwatch.signals.records import BODIES, COMMON, DTYPES, RING_KINDS, Kind
+from stepwatch.signals.records import Kind
 
 from . import layout
+from .described import LayoutCondition, read_layout
 from .layout import CollectiveLine, Identity, LiveLine
-
-Rows = np.ndarray[tuple[int], np.dtype[np.void]]
 
 
 class RingRows(NamedTuple):
@@ -27,6 +27,7 @@ class RingRows(NamedTuple):
 
     `rows` maps each kind seen to an array of `records.DTYPES[kind]`; `next_seq` is where the next
     read starts; `overruns` counts records overwritten unread, `torn` those whose CRC was wrong.
+    Records of kinds that the reader does not know are counted in `RingReader.unknown_kinds`.
     """
 
     rows: dict[Kind, Rows]
@@ -39,10 +40,13 @@ class RingReader:
     """Reads one ring file from outside the rank.
 
     It reads with `pread` and maps nothing: a mapped file that somebody truncates kills its reader
-    (SIGBUS). What is missing then reads as zeros, and `is_replaced` says so.
+    (SIGBUS). What is missing then reads as zeros, and `is_replaced` says so. Slots are decoded by
+    field name, as the ring describes them: its writer may be of another version. `layout_condition`
+    says whether it does; `unknown_kinds` counts whole records of kinds that are not known here.
 
     Raises:
-        RingError: the file cannot be opened, is not a ring, or is shorter than it says.
+        RingError: the file cannot be opened, is not a ring, is shorter than it says, or is of a
+            later version and does not describe its slots.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,6 +57,7 @@ class RingReader:
         except (OSError, ValueError) as error:
             raise RingError(f"cannot read the ring {path}: {error}") from error
         self._closing = weakref.finalize(self, os.close, self._file)
+        self.unknown_kinds = 0
         try:
             self.identity, self.inode, self._size = self._checked()
         except (OSError, ValueError) as error:
@@ -63,7 +68,8 @@ class RingReader:
         status = os.fstat(self._file)
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("not a regular file")
-        identity = layout.unpack_identity(os.pread(self._file, layout.HEADER_SIZE, 0))
+        self.layout_condition, self._converters = read_layout(self._bytes)
+        identity = self._identity(os.pread(self._file, layout.HEADER_SIZE, 0))
         needed = layout.HEADER_SIZE + identity.capacity * layout.SLOT_SIZE
         if status.st_size < needed:
             raise ValueError(f"{status.st_size} bytes long instead of {needed}")
@@ -75,10 +81,14 @@ class RingReader:
         return os.fstat(self._file).st_uid
 
     def refresh_identity(self) -> Identity:
-        """Read the identity again; the old one stands while the writer is replacing it."""
+        """Read the identity again; the old one stays while the writer replaces it."""
         with contextlib.suppress(ValueError):
-            self.identity = layout.unpack_identity(self._bytes(0, layout.HEADER_SIZE))
+            self.identity = self._identity(self._bytes(0, layout.HEADER_SIZE))
         return self.identity
+
+    def _identity(self, header: bytes) -> Identity:
+        described = self.layout_condition is LayoutCondition.DESCRIBED
+        return layout.unpack_identity(header, described=described)
 
     def is_replaced(self) -> bool:
         """Whether the path now names another file, or none, or the file was cut short."""
@@ -109,11 +119,11 @@ class RingReader:
         return self._word(layout.HOOK_ERRORS_AT)
 
     def live(self) -> LiveLine:
-        """The live line as it stands now."""
+        """The live line of this moment."""
         return layout.unpack_live(*self._words(layout.LIVE_AT, 2))
 
     def collective(self) -> CollectiveLine:
-        """The collective line as it stands now."""
+        """The collective line of this moment."""
         return layout.unpack_collective(*self._words(layout.COLLECTIVE_AT, 3))
 
     def read(self, next_seq: int = 1, limit: int = 65_536) -> RingRows:
@@ -121,25 +131,32 @@ class RingReader:
 
         A cursor past the head (the ring is not the one it was made for) starts over.
         """
-        head = self.head
+        head, known = self.head, self._converters
         first = next_seq if 1 <= next_seq <= head + 1 else 1
         oldest = max(first, head - self.identity.capacity + 1)
         overruns, torn = oldest - first, 0
         last = min(head, oldest + limit - 1)
-        slots: dict[Kind, list[bytes]] = {}
+        slots: dict[int, list[bytes]] = {}
         for seq, slot in self._slots(oldest, last):
             found = int.from_bytes(slot[:8], "little")
             if found == seq and _is_whole(slot):
-                slots.setdefault(Kind(int.from_bytes(slot[8:10], "little")), []).append(slot)
+                slots.setdefault(int.from_bytes(slot[8:10], "little"), []).append(slot)
             elif found > seq or self._is_lapped(seq):
                 overruns += 1
             else:
                 torn += 1
-        rows = {kind: _rows(kind, self.identity.rank, raw) for kind, raw in slots.items()}
+        rows = {Kind(kind): self._rows(kind, raw) for kind, raw in slots.items() if kind in known}
+        self.unknown_kinds += sum(len(raw) for kind, raw in slots.items() if kind not in known)
         return RingRows(rows, last + 1 if last >= oldest else oldest, overruns, torn)
 
+    def _rows(self, kind: int, slots: list[bytes]) -> Rows:
+        convert = self._converters[kind]
+        rows = convert(np.frombuffer(b"".join(slots), dtype=convert.source))
+        rows["rank"] = self.identity.rank
+        return rows
+
     def close(self) -> None:
-        """Let go of the ring."""
+        """Release the ring."""
         self._closing()
         self._file = -1
 
@@ -179,23 +196,9 @@ _SLOTS_AT_ONCE = 256
 _MAX_HEAD = 1 << 62
 """More records than a rank can write in a thousand years: a larger head is damage."""
 
-_KNOWN_KINDS = frozenset(int(kind) for kind in RING_KINDS)
-
 
 def _is_whole(slot: bytes) -> bool:
-    return (
-        zlib.crc32(slot[:-4]) == int.from_bytes(slot[-4:], "little")
-        and int.from_bytes(slot[8:10], "little") in _KNOWN_KINDS
-    )
-
-
-def _rows(kind: Kind, rank: int, raw: list[bytes]) -> Rows:
-    slots = np.frombuffer(b"".join(raw), dtype=layout.SLOT_DTYPES[kind])
-    rows = np.zeros(len(slots), dtype=DTYPES[kind])
-    for name, _ in (*COMMON[1:], *BODIES[kind]):
-        rows[name] = slots[name]
-    rows["rank"] = rank
-    return rows
+    return zlib.crc32(slot[:-4]) == int.from_bytes(slot[-4:], "little")
 
 
 def find_rings(root: Path) -> Iterator[Path]:

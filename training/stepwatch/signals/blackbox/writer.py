@@ -11,6 +11,7 @@ from pathlib import Path
 from stepwatch.signals.errors import RingError
 
 from . import layout
+from .described import LAYOUT_AT, pack_layout
 from .layout import Identity
 
 _PACK = {int(kind): slot.pack for kind, slot in layout.SLOT_STRUCTS.items()}
@@ -32,7 +33,7 @@ class RingWriter:
         self.identity = identity
         size = layout.HEADER_SIZE + identity.capacity * layout.SLOT_SIZE
         try:
-            self._map = _create(path, size, layout.pack_identity(identity))
+            self._map = _create(path, size, _header(identity))
         except (OSError, ValueError, struct.error) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise RingError(
@@ -58,7 +59,7 @@ class RingWriter:
         self.words[_HEAD] = seq
 
     def set_heartbeat(self, monotonic_ns: int) -> None:
-        """Say that the hooks' side thread got the interpreter at this moment."""
+        """Publish that the hooks' side thread got the interpreter at this moment."""
         self.words[layout.HEARTBEAT_AT // 8] = monotonic_ns
 
     def set_hook_errors(self, count: int) -> None:
@@ -83,7 +84,11 @@ class RingWriter:
         self._map.close()
 
 
-def _create(path: Path, size: int, identity: bytes) -> mmap.mmap:
+def _header(identity: Identity) -> bytes:
+    return layout.pack_identity(identity).ljust(LAYOUT_AT, b"\0") + pack_layout()
+
+
+def _create(path: Path, size: int, header: bytes) -> mmap.mmap:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -91,7 +96,7 @@ def _create(path: Path, size: int, identity: bytes) -> mmap.mmap:
     try:
         os.posix_fallocate(handle, 0, size)
         mapped = mmap.mmap(handle, size)
-        mapped[: len(identity)] = identity
+        mapped[: len(header)] = header
         os.rename(temporary, path)
         return mapped
     except BaseException:

@@ -1,0 +1,42 @@
+"""Every field of every record has a value that means unknown and that the field can hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.signals.records import COMMON, DTYPES, RING_KINDS, UNKNOWN, Kind
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_field_has_its_unknown(kind: Kind) -> None:
+    assert list(UNKNOWN[kind]) == list(DTYPES[kind].names or ())
+    for name, unknown in UNKNOWN[kind].items():
+        held = np.array([unknown], dtype=DTYPES[kind][name])[0].item()
+        assert held == unknown or (held != held and unknown != unknown), name
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_an_unknown_measurement_is_never_zero(kind: Kind) -> None:
+    for name, unknown in UNKNOWN[kind].items():
+        if DTYPES[kind][name].kind == "f":
+            assert unknown != unknown, f"{kind.name}.{name} is NaN where unknown"
+
+
+def test_every_record_starts_with_the_same_fields() -> None:
+    for dtype in DTYPES.values():
+        assert list(dtype.names or ())[: len(COMMON)] == [name for name, _ in COMMON]
+
+
+def test_kinds_keep_their_numbers() -> None:
+    # Written down: a number that stood for a kind once stands for it for ever.
+    assert {kind.name: int(kind) for kind in Kind}.items() >= {
+        *(("STEP", 1), ("COLLECTIVE", 2), ("CHECKPOINT", 3), ("LIFECYCLE", 4), ("GROUP", 5)),
+        *(("RANK_STATE", 6), ("HOST", 7), ("GAP", 8), ("CURSOR", 9), ("NUMERICS", 10)),
+        *(("MEMORY", 11), ("DIAGNOSIS", 12), ("FLIGHT", 13), ("DEVICE", 14), ("NIC", 15)),
+        *(("MICROBATCH", 16), ("AGENT", 17)),
+    }
+
+
+def test_what_an_agent_says_of_itself_is_no_ring_kind() -> None:
+    assert Kind.AGENT not in RING_KINDS

@@ -1,0 +1,53 @@
+"""Pieces of sentences that several parts print: ranks as text, and what a wrong word may mean."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+SHOWN_RANKS = 8
+"""Ranges of ranks that a line names before it only counts the rest."""
+_CLOSE = 0.5
+"""Similarity from which on a known word is offered, from 0 to 1, as `difflib` measures it."""
+
+
+def closest_hint(word: str, known: Iterable[str], *, list_known: bool = True) -> str:
+    """What to try instead of a word that is not known.
+
+    `did you mean 'forward'?` where a known word is close; else `known are ...` with all of them,
+    or nothing without `list_known`.
+    """
+    words = list(known)
+    close = difflib.get_close_matches(word, words, n=1, cutoff=_CLOSE)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known are {', '.join(words)}" if list_known and words else ""
+
+
+def ranks_text(ranks: Iterable[int], most: int = SHOWN_RANKS) -> str:
+    """Ranks with the word before them: `rank 3`, `ranks 2-5, 8`, `no ranks`."""
+    numbers = sorted(set(map(int, ranks)))
+    if not numbers:
+        return "no ranks"
+    return f"rank{'s' if len(numbers) > 1 else ''} {numbers_text(numbers, most)}"
+
+
+def numbers_text(numbers: Iterable[int], most: int = SHOWN_RANKS) -> str:
+    """Numbers in order, runs of them as ranges: `2-5, 8`.
+
+    Beyond `most` ranges it ends with how many numbers there are: `0, 2, ... (64 in all)`.
+    """
+    ordered = sorted(set(map(int, numbers)))
+    ranges = list(_ranges(ordered))
+    shown = ", ".join(ranges[:most])
+    return shown if len(ranges) <= most else f"{shown}, ... ({len(ordered)} in all)"
+
+
+def _ranges(ordered: list[int]) -> Iterator[str]:
+    """2 3 4 7 -> "2-4", "7"; a pair is a range too."""
+    start = 0
+    for index, number in enumerate(ordered):
+        if index + 1 == len(ordered) or ordered[index + 1] != number + 1:
+            first = ordered[start]
+            yield str(first) if first == number else f"{first}-{number}"
+            start = index + 1
