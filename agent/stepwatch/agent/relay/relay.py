@@ -13,12 +13,11 @@ from stepwatch.agent.spool import Spool
 from stepwatch.signals.errors import SegmentError
 
 from .answers import Answer, read_answer
+from .batches import Batches
 from .formats import Formats, NoCommonFormatError, Outgoing
 
 logger = logging.getLogger(__name__)
 
-BATCH = 64
-"""Segments per request."""
 DONE, REFUSED = ("accepted", "duplicate"), "rejected"
 """What the collector says of a segment that it has, and of one that it never takes. Any other word
 means that it cannot read the segment yet, as `unsupported` does."""
@@ -30,8 +29,9 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
 class Relay:
     """Moves segments from `spool` to the collector behind `client`, oldest first.
 
-    A segment that the collector refuses or cannot read holds up none behind it: the first is moved
-    aside, the second is held in the spool until the collector announces further formats.
+    A segment that the collector refuses is moved aside, one that it cannot read is held in the
+    spool until the collector announces further formats, and so is one that makes every request
+    fail: none of them holds up those behind it.
     """
 
     spool: Spool
@@ -39,6 +39,7 @@ class Relay:
     failures: int = 0
     refused: int = 0
     formats: Formats = field(default_factory=Formats)
+    batches: Batches = field(default_factory=Batches)
     _delay: float = 0.0
     _down: bool = False
     _misunderstood: bool = False
@@ -54,14 +55,13 @@ class Relay:
     def send_once(self) -> float:
         """Send one batch; returns the seconds to wait before the next try, 0 after success."""
         try:
-            outgoing = self._prepare(self.spool.oldest(BATCH))
+            outgoing = self._prepare(self.batches.select(self.spool))
             if not outgoing:
                 return 0.0
             body = b"".join(each.data for each in outgoing)
             response = self.client.post("/v1/segments", content=body)
             if response.status_code != 200:
-                reason = f"HTTP {response.status_code}: {response.text[:200]}"
-                return self._back_off(reason, response.headers.get("retry-after"))
+                return self._request_failed(outgoing, response)
             return self._apply(outgoing, read_answer(response))
         except httpx.HTTPError as error:
             return self._back_off(f"{type(error).__name__}: {error}", None)
@@ -104,7 +104,14 @@ class Relay:
         if self._down:
             logger.info("the collector answers again")
         self._down, self._misunderstood, self._delay = False, False, 0.0
+        self.batches.succeeded()
         return 0.0
+
+    def _request_failed(self, outgoing: list[Outgoing], response: httpx.Response) -> float:
+        reason = f"HTTP {response.status_code}: {response.text[:200]}"
+        if self.batches.failed(len(outgoing)):
+            self._hold({each.sequence: reason for each in outgoing})
+        return self._back_off(reason, response.headers.get("retry-after"))
 
     def _send_again(self) -> float:
         """Nothing is acknowledged by a collector that does not read what it was sent."""
@@ -125,7 +132,7 @@ class Relay:
         for sequence, reason in reasons.items():
             if reason not in self._reasons and len(self._reasons) < _MOST_REASONS:
                 self._reasons.add(reason)
-                logger.warning("the collector refused segment %d (kept aside): %s", sequence, reason)
+                logger.warning("the collector refused segment %d (kept): %s", sequence, reason)
 
     def _back_off(self, reason: str, retry_after: str | None) -> float:
         self.failures += 1

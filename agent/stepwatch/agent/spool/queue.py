@@ -129,9 +129,7 @@ class Spool:
             path = self.folder / f"{sequence:016d}{WAITING}"
             write_durably(path, data)
             cursors = tables.get(Kind.CURSOR)
-            self._queue[sequence] = Spooled(
-                sequence, path, len(data), wire.WRITTEN_FORMAT, cursors
-            )
+            self._queue[sequence] = Spooled(sequence, path, len(data), wire.WRITTEN_FORMAT, cursors)
             self._next = sequence + 1
 
     def oldest(self, count: int) -> list[tuple[int, bytes]]:
@@ -151,9 +149,7 @@ class Spool:
                     self._drop(spooled)
         return found
 
-    def acknowledge(
-        self, done: Collection[int], refused: Collection[int] = frozenset()
-    ) -> None:
+    def acknowledge(self, done: Collection[int], refused: Collection[int] = frozenset()) -> None:
         """The collector is done with these sequences: remember their cursors, then delete them.
 
         Those that are in `refused` are moved aside instead, within a bound.
