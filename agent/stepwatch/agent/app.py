@@ -19,6 +19,7 @@ from stepwatch.agent.relay.relay import Relay
 from stepwatch.agent.relay.sender import Sender
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Position, RingTail, Tail, WatchedRank, watched
+from stepwatch.agent.self_report import self_report
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.stalls.inspector import StallInspector
 from stepwatch.agent.stalls.stack import find_py_spy
@@ -69,7 +70,7 @@ class Agent:
             options.spool_dir,
             options.node,
             options.spool_limit_bytes,
-            frozenset(probe.kind for probe in kinds if probe.expendable),
+            {Kind.AGENT, *(probe.kind for probe in kinds if probe.expendable)},
         )
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.exits = ProcessExits(self.clock)
@@ -150,6 +151,7 @@ class Agent:
         readers = [tail.reader for tail in batch.tails]
         self.stalls.inspect(key, readers, tables.get(Kind.STEP))
         tables |= self.stalls.collect(key)
+        tables[Kind.AGENT] = self_report(self.options, self.spool, clock)
         try:
             self.spool.put(key, clock, tables)
         except (OSError, SegmentError) as error:

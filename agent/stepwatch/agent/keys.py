@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from stepwatch.signals.records import Kind
@@ -23,9 +22,8 @@ Cursors = dict[int, int]
 """Next record to read, by ring id."""
 
 
-def cursors_in(tables: Mapping[Kind, Rows]) -> Cursors:
-    """The cursors that a segment carries."""
-    rows = tables.get(Kind.CURSOR)
+def cursors_of(rows: Rows | None) -> Cursors:
+    """The cursors in CURSOR rows; a segment without new records has none."""
     if rows is None:
         return {}
     return {int(row["ring_id"]): int(row["next_seq"]) for row in rows}

@@ -53,9 +53,13 @@ class Waits:
         ((301, {"location": "http://elsewhere/"}, b""), 0.1, 0.25),
         ((200, {}, b"<html>a proxy's page</html>"), 0.1, 0.25),
         ((200, {}, b'["verdicts"]'), 0.1, 0.25),
-        ((200, {}, b'{"verdicts": []}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [], "formats": [2, 3]}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": ["accepted"]}'), 0.1, 0.25),
-        ((200, {}, b'{"verdicts": [{"verdict": "maybe"}]}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{"verdict": 7}]}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{}], "formats": [3]}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": "all"}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": []}'), 0.1, 0.25),
+        ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": [true]}'), 0.1, 0.25),
     ],
 )
 def test_an_answer_that_acknowledges_nothing_loses_nothing(
@@ -276,7 +280,7 @@ def test_host_rows_and_live_lines_travel_too(tmp_path: Path, make_agent: MakeAge
         agent.relay.drain(give_up)
     tables = next(tables_in(tmp_path / "store.db"))
     assert set(tables) - {Kind.DEVICE} == {
-        Kind.STEP, Kind.RANK_STATE, Kind.HOST, Kind.NIC, Kind.CURSOR
+        Kind.STEP, Kind.RANK_STATE, Kind.HOST, Kind.NIC, Kind.CURSOR, Kind.AGENT
     }  # fmt: skip
     assert int(tables[Kind.HOST]["memory_total_bytes"][0]) > 1 << 20
     rank.ring.close()

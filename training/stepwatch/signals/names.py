@@ -193,6 +193,18 @@ AGENT_SPOOL_SEGMENTS = Metric(
 AGENT_SPOOL_DROPPED = Metric(
     "stepwatch_agent_spool_dropped_total", _C, "Segments dropped from a full spool.", (NODE,)
 )
+AGENT_HELD_SEGMENTS = Metric(
+    "stepwatch_agent_held_segments",
+    _G,
+    "Segments kept until a collector can read their format.",
+    (NODE,),
+)
+AGENT_HELD_BYTES = Metric(
+    "stepwatch_agent_held_bytes",
+    _G,
+    "Bytes kept until a collector can read their format.",
+    (NODE,),
+)
 AGENT_REFUSED = Metric(
     "stepwatch_agent_refused_segments_total",
     _C,

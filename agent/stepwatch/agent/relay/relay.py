@@ -10,30 +10,39 @@ from dataclasses import dataclass, field
 import httpx
 
 from stepwatch.agent.spool import Spool
+from stepwatch.signals.errors import SegmentError
+
+from .answers import Answer, read_answer
+from .batches import Batches
+from .formats import Formats, NoCommonFormatError, Outgoing
 
 logger = logging.getLogger(__name__)
 
-BATCH = 64
-"""Segments per request."""
-_WORDS = ("accepted", "duplicate", "rejected")
+DONE, REFUSED = ("accepted", "duplicate"), "rejected"
+"""What the collector says of a segment that it has, and of one that it never takes. Any other word
+means that it cannot read the segment yet, as `unsupported` does."""
 _MOST_REASONS = 100
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
 
 
-Verdict = tuple[str, str]
-"""What the collector says of one segment, and why."""
-
-
 @dataclass
 class Relay:
-    """Moves segments from `spool` to the collector behind `client`."""
+    """Moves segments from `spool` to the collector behind `client`, oldest first.
+
+    A segment that the collector refuses is moved aside, one that it cannot read is held in the
+    spool until the collector announces further formats, and so is one that makes every request
+    fail: none of them holds up those behind it.
+    """
 
     spool: Spool
     client: httpx.Client
     failures: int = 0
     refused: int = 0
+    formats: Formats = field(default_factory=Formats)
+    batches: Batches = field(default_factory=Batches)
     _delay: float = 0.0
     _down: bool = False
+    _misunderstood: bool = False
     _reasons: set[str] = field(default_factory=set)
 
     def drain(self, wait: Callable[[float], bool]) -> None:
@@ -45,43 +54,85 @@ class Relay:
 
     def send_once(self) -> float:
         """Send one batch; returns the seconds to wait before the next try, 0 after success."""
-        batch = self.spool.oldest(BATCH)
-        if not batch:
-            return 0.0
         try:
-            body = b"".join(data for _, data in batch)
+            outgoing = self._prepare(self.batches.select(self.spool))
+            if not outgoing:
+                return 0.0
+            body = b"".join(each.data for each in outgoing)
             response = self.client.post("/v1/segments", content=body)
+            if response.status_code != 200:
+                return self._request_failed(outgoing, response)
+            return self._apply(outgoing, read_answer(response))
         except httpx.HTTPError as error:
             return self._back_off(f"{type(error).__name__}: {error}", None)
-        if response.status_code != 200:
-            reason = f"HTTP {response.status_code}: {response.text[:200]}"
-            return self._back_off(reason, response.headers.get("retry-after"))
-        try:
-            return self._acknowledge(batch, _verdicts(response, len(batch)))
         except (ValueError, OSError) as error:
             return self._back_off(str(error), None)
 
-    def _acknowledge(self, batch: list[tuple[int, bytes]], verdicts: list[Verdict]) -> float:
-        refused = {
-            sequence: reason
-            for (sequence, _), (verdict, reason) in zip(batch, verdicts, strict=True)
-            if verdict == "rejected"
-        }
-        self.spool.acknowledge(batch, refused)
+    def _prepare(self, batch: list[tuple[int, bytes]]) -> list[Outgoing]:
+        """The segments of a batch in formats that the collector reads.
+
+        The others leave the queue: held where only the format is in the way, else quarantined.
+        """
+        outgoing = []
+        for sequence, data in batch:
+            try:
+                outgoing.append(self.formats.prepare(sequence, data))
+            except NoCommonFormatError as error:
+                self._hold({sequence: str(error)})
+            except SegmentError as error:
+                self.spool.discard_damaged(sequence, str(error))
+        return outgoing
+
+    def _apply(self, outgoing: list[Outgoing], answer: Answer) -> float:
+        understood = all(each.format in answer.formats for each in outgoing)
+        if self.formats.learn(answer.formats):
+            self.spool.release(answer.formats)
+        if not understood:
+            return self._send_again()
+        if len(answer.verdicts) != len(outgoing):
+            raise ValueError(f"{len(answer.verdicts)} verdicts for {len(outgoing)} segments")
+        refused, unread = {}, {}
+        for each, verdict in zip(outgoing, answer.verdicts, strict=True):
+            if verdict.word == REFUSED:
+                refused[each.sequence] = verdict.reason
+            elif verdict.word not in DONE:
+                unread[each.sequence] = f"{verdict.word}: {verdict.reason}"
+        done = [each.sequence for each in outgoing if each.sequence not in unread]
+        self.spool.acknowledge(done, refused)
+        self._hold(unread)
         self._report(refused)
         if self._down:
             logger.info("the collector answers again")
-        self._down, self._delay = False, 0.0
+        self._down, self._misunderstood, self._delay = False, False, 0.0
+        self.batches.succeeded()
         return 0.0
+
+    def _request_failed(self, outgoing: list[Outgoing], response: httpx.Response) -> float:
+        reason = f"HTTP {response.status_code}: {response.text[:200]}"
+        if self.batches.failed(len(outgoing)):
+            self._hold({each.sequence: reason for each in outgoing})
+        return self._back_off(reason, response.headers.get("retry-after"))
+
+    def _send_again(self) -> float:
+        """Nothing is acknowledged by a collector that does not read what it was sent."""
+        if self._misunderstood:
+            return self._back_off("it announces other formats at every answer", None)
+        self._misunderstood = True
+        return 0.0
+
+    def _hold(self, reasons: dict[int, str]) -> None:
+        if reasons and not self.spool.held:
+            sequence, reason = next(iter(reasons.items()))
+            logger.warning("the collector cannot read segment %d (held): %s", sequence, reason)
+        if reasons:
+            self.spool.hold(reasons, self.formats.announced or ())
 
     def _report(self, reasons: dict[int, str]) -> None:
         self.refused += len(reasons)
         for sequence, reason in reasons.items():
             if reason not in self._reasons and len(self._reasons) < _MOST_REASONS:
                 self._reasons.add(reason)
-                logger.warning(
-                    "the collector refused segment %d: %s; it is kept aside", sequence, reason
-                )
+                logger.warning("the collector refused segment %d (kept): %s", sequence, reason)
 
     def _back_off(self, reason: str, retry_after: str | None) -> float:
         self.failures += 1
@@ -92,22 +143,3 @@ class Relay:
         known = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
         asked = float(retry_after or 0) if known else 0.0
         return max(min(asked, 60.0), self._delay * random.uniform(0.5, 1.0))
-
-
-def _verdicts(response: httpx.Response, expected: int) -> list[Verdict]:
-    """Verdicts of an answer.
-
-    Raises:
-        ValueError: it is not JSON, or not one verdict for each segment: nothing is acknowledged.
-    """
-    document = response.json()
-    found = document.get("verdicts") if isinstance(document, dict) else None
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise ValueError("the answer is not a collector's; check --collector")
-    if len(found) != expected:
-        raise ValueError(f"{len(found)} verdicts for {expected} segments")
-    verdicts = [(str(item.get("verdict")), str(item.get("reason"))) for item in found]
-    unknown = next((word for word, _ in verdicts if word not in _WORDS), None)
-    if unknown is not None:
-        raise ValueError(f"the collector answers {unknown!r}; update the older of the two")
-    return verdicts

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from .files import REFUSED
+
 MOST_FILES = 64
 MOST_BYTES = 16 << 20
-SUFFIX = ".refused"
 
 
 class Refused:
@@ -24,12 +25,12 @@ class Refused:
             OSError: the folder cannot be written.
         """
         if segment.exists():
-            os.replace(segment, segment.with_suffix(SUFFIX))
+            os.replace(segment, segment.with_suffix(REFUSED))
         self._delete_oldest()
 
     def _delete_oldest(self) -> None:
         left = self._limit
-        newest_first = sorted(self._folder.glob(f"*{SUFFIX}"), reverse=True)
+        newest_first = sorted(self._folder.glob(f"*{REFUSED}"), reverse=True)
         for number, path in enumerate(newest_first):
             left -= path.stat().st_size
             if number >= MOST_FILES or left < 0:

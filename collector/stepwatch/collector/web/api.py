@@ -28,6 +28,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web import breakdown_view, job_view
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
+from stepwatch.signals import wire
 from stepwatch.signals.errors import StepwatchError
 
 MAX_REQUESTS_IN_FLIGHT = 16
@@ -118,7 +119,8 @@ class Api:
             return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s")
         finally:
             self._in_flight -= 1
-        return _json({"verdicts": [verdict._asdict() for verdict in verdicts]})
+        formats = list(wire.READABLE_FORMATS)
+        return _json({"verdicts": [verdict._asdict() for verdict in verdicts], "formats": formats})
 
     async def jobs(self, request: Request) -> Response:
         """All jobs, newest written first."""

@@ -1,0 +1,59 @@
+"""In which wire format segments travel: one that the collector announced."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from stepwatch.signals import wire
+from stepwatch.signals.errors import StepwatchError
+
+logger = logging.getLogger(__name__)
+
+
+class NoCommonFormatError(StepwatchError):
+    """There is no format that this agent writes and the collector reads."""
+
+
+class Outgoing(NamedTuple):
+    """A segment as it is sent."""
+
+    sequence: int
+    data: bytes
+    format: int
+
+
+class Formats:
+    """What the collector announced last; None before its first answer."""
+
+    def __init__(self) -> None:
+        self.announced: frozenset[int] | None = None
+
+    def learn(self, announced: frozenset[int]) -> bool:
+        """Note what an answer announces; returns whether that is new."""
+        if announced == self.announced:
+            return False
+        if self.announced is not None or wire.WRITTEN_FORMAT not in announced:
+            logger.info("the collector reads segment formats %s", _list(announced))
+        self.announced = announced
+        return True
+
+    def prepare(self, sequence: int, data: bytes) -> Outgoing:
+        """The segment in the newest format that both sides know, unchanged before the first answer.
+
+        Raises:
+            NoCommonFormatError: there is none.
+            SegmentError: the segment is damaged.
+        """
+        number = wire.format_of(data)
+        if self.announced is None or number in self.announced:
+            return Outgoing(sequence, data, number)
+        common = self.announced.intersection(wire.READABLE_FORMATS)
+        if not common or number not in wire.READABLE_FORMATS:
+            readable = _list(self.announced)
+            raise NoCommonFormatError(f"it has format {number}, the collector reads {readable}")
+        return Outgoing(sequence, wire.transcode(data, max(common)), max(common))
+
+
+def _list(formats: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(formats)))

@@ -1,0 +1,39 @@
+"""What the agent reports of itself: one AGENT row in every segment."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+
+import numpy as np
+
+from stepwatch.agent.options import AgentOptions
+from stepwatch.agent.spool import Spool
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, text_bytes
+from stepwatch.signals.wire import Rows
+
+_MOST = 0xFFFFFFFF
+"""Largest number that a counter of the row holds."""
+
+
+def self_report(options: AgentOptions, spool: Spool, now: ClockPair) -> Rows:
+    """One row of `Kind.AGENT`: how often the agent reads, and how its spool stands."""
+    rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    row = rows[0]
+    row["rank"], row["time_ns"] = UNKNOWN_RANK, now.monotonic_ns
+    row["flush_seconds"], row["poll_seconds"] = options.flush_seconds, options.poll_seconds
+    row["spool_bytes"] = spool.waiting_bytes + spool.held_bytes
+    row["dropped_segments"] = min(spool.dropped, _MOST)
+    row["held_segments"] = min(spool.held, _MOST)
+    row["version"] = text_bytes(_version(), row.dtype["version"].itemsize)
+    return rows
+
+
+@functools.cache
+def _version() -> str:
+    """Version of the installed stepwatch; empty, which is unknown, where it is not installed."""
+    try:
+        return importlib.metadata.version("stepwatch")
+    except importlib.metadata.PackageNotFoundError:
+        return ""

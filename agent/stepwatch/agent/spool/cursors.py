@@ -1,0 +1,68 @@
+"""How far acknowledged segments had read each ring, kept in `cursors.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from stepwatch.agent.keys import Cursors, cursors_of
+from stepwatch.signals.errors import ConfigurationError
+
+from .files import Spooled, write_durably
+
+MOST_RINGS = 65_536
+
+
+class CursorFile:
+    """Cursors of what the collector has; the rings longest without news are forgotten first.
+
+    Raises:
+        ConfigurationError: the file is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "cursors.json"
+        self.cursors = self._load()
+
+    def advance(self, segments: Iterable[Spooled]) -> None:
+        """The collector is done with these segments; call `save` next."""
+        for spooled in segments:
+            self.cursors.update(cursors_of(spooled.cursors))
+        while len(self.cursors) > MOST_RINGS:
+            self.cursors.pop(next(iter(self.cursors)))
+
+    def save(self) -> None:
+        """Write the file.
+
+        Raises:
+            OSError: the disk is full or gone; the earlier file is unchanged.
+        """
+        write_durably(self._path, json.dumps({"cursors": self.cursors}).encode())
+
+    def _load(self) -> Cursors:
+        if not self._path.exists():
+            return {}
+        try:
+            state = json.loads(self._path.read_text())
+            return {int(ring): int(seq) for ring, seq in state["cursors"].items()}
+        except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+            raise ConfigurationError(
+                f"{self._path} is damaged ({error}); move the spool away: rings are then read anew"
+            ) from error
+
+
+def superseded(segments: Iterable[Spooled]) -> list[int]:
+    """Sequences whose cursors a newer segment repeats or passes: losing those loses nothing.
+
+    Sequence 1 read ring A up to 5, 2 read ring A up to 9, 3 read ring B up to 4: only 1 is
+    superseded, by 2.
+    """
+    later: Cursors = {}
+    found = []
+    for spooled in sorted(segments, key=lambda each: each.sequence, reverse=True):
+        cursors = cursors_of(spooled.cursors)
+        if all(later.get(ring, 0) >= seq for ring, seq in cursors.items()):
+            found.append(spooled.sequence)
+        later |= {ring: seq for ring, seq in cursors.items() if ring not in later}
+    return found

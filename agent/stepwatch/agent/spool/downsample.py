@@ -1,0 +1,39 @@
+"""Makes a segment smaller: expendable rows go, and a gap record says which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from stepwatch.signals import wire
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows
+
+IN_RINGS = frozenset({Kind.STEP, Kind.COLLECTIVE, Kind.MICROBATCH})
+"""Expendable kinds that come from rings: what is dropped of them leaves a gap."""
+
+
+def downsample(data: bytes, expendable: Collection[Kind]) -> bytes:
+    """The segment without rows of `IN_RINGS` and of the `expendable` kinds.
+
+    Raises:
+        SegmentError: it is damaged.
+        UnsupportedFormatError: it is of a later format; nobody knows what may be dropped.
+    """
+    segment = wire.decode(data)
+    dropped = IN_RINGS.union(expendable)
+    kept = {kind: rows for kind, rows in segment.tables.items() if kind not in dropped}
+    lost = [segment.tables[kind] for kind in sorted(IN_RINGS) if kind in segment.tables]
+    gaps = [_gap(rows[rows["rank"] == rank]) for rows in lost for rank in set(rows["rank"])]
+    if gaps:
+        kept[Kind.GAP] = np.concatenate([kept.get(Kind.GAP, gaps[0][:0]), *gaps])
+    return wire.encode(segment._replace(tables=kept))
+
+
+def _gap(rows: Rows) -> Rows:
+    gap = np.zeros(1, dtype=DTYPES[Kind.GAP])
+    gap["rank"], gap["seq"] = rows["rank"][0], rows["seq"].min()
+    gap["first_seq"], gap["last_seq"] = rows["seq"].min(), rows["seq"].max()
+    gap["text"] = b"dropped: the spool was full"
+    return gap

@@ -1,0 +1,78 @@
+"""Files of a spool: their names, and how they are written."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.signals.wire import Rows
+
+logger = logging.getLogger(__name__)
+
+WAITING, HELD, REFUSED, DAMAGED = ".seg", ".held", ".refused", ".damaged"
+"""Suffixes, after the sequence number: to be sent, kept until a collector can read it, refused by
+the collector, and unreadable for good."""
+
+
+class Spooled(NamedTuple):
+    """One segment file.
+
+    `cursors` are its CURSOR rows, `format` the number of its wire format. `tried` are the formats
+    that the collector announced when the segment was held, empty before the first answer.
+    """
+
+    sequence: int
+    path: Path
+    size: int
+    format: int
+    cursors: Rows | None = None
+    tried: frozenset[int] = frozenset()
+
+
+def sequence_of(path: Path) -> int | None:
+    """Sequence number in a file's name; None for a file that is not the spool's."""
+    return int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
+
+
+def sequences(folder: Path) -> Iterator[int]:
+    """Sequence numbers that have a file, whatever became of the segment."""
+    for path in folder.iterdir():
+        sequence = sequence_of(path)
+        if sequence is not None and path.suffix in (WAITING, HELD, REFUSED, DAMAGED):
+            yield sequence
+
+
+def quarantine(path: Path, reason: str) -> None:
+    """Move a file aside that can no longer be read.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    logger.warning("%s is damaged (%s); it is quarantined and its facts are lost", path, reason)
+    os.replace(path, path.with_suffix(DAMAGED))
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, and see it on the disk before returning.
+
+    Raises:
+        OSError: the disk is full or gone; an earlier file of the name is unchanged.
+    """
+    temporary = path.with_suffix(path.suffix + ".tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,81 @@
+"""A collector that answers as one of another version would, or that fails on some segments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stepwatch.signals import wire
+from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.records import Kind
+from tests.agent.conftest import serving
+
+
+class Collector:
+    """Reads `formats`, announces them unless it is `legacy`, and answers as its version would."""
+
+    def __init__(self, *formats: int, legacy: bool = False) -> None:
+        self.formats = set(formats)
+        self.legacy = legacy
+        self.word = ""
+        """A verdict for every segment instead of its own."""
+        self.taken: list[bytes] = []
+        self.requests = 0
+        self.fails: Callable[[bytes], bool] = lambda body: False
+        """Whether a request with this body is answered with HTTP 503."""
+
+    async def __call__(
+        self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        self.requests += 1
+        if self.fails(body):
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b"the database refuses it"})
+            return
+        answer: dict[str, Any] = {"verdicts": [self._verdict(piece) for piece in self._cut(body)]}
+        if not self.legacy:
+            answer["formats"] = sorted(self.formats)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+
+    def _cut(self, body: bytes) -> list[bytes]:
+        pieces = list(wire.split(body))
+        strange = self.legacy and any(not self._reads(piece) for piece in pieces)
+        return [body] if strange else pieces  # it does not know where a strange segment ends
+
+    def _reads(self, piece: bytes) -> bool:
+        try:
+            return wire.format_of(piece) in self.formats
+        except SegmentError:
+            return False
+
+    def _verdict(self, piece: bytes) -> dict[str, Any]:
+        if self.word:
+            return {"verdict": self.word, "sequence": None, "reason": "because"}
+        if not self._reads(piece):
+            word = "rejected" if self.legacy else "unsupported"
+            return {"verdict": word, "sequence": None, "reason": "unknown format"}
+        word = "duplicate" if piece in self.taken else "accepted"
+        self.taken.append(piece)
+        return {"verdict": word, "sequence": None, "reason": ""}
+
+    def steps(self) -> list[int]:
+        """Steps of all segments taken that this version can decode, in the order they came."""
+        found: list[int] = []
+        for data in self.taken:
+            if wire.format_of(data) in wire.READABLE_FORMATS:
+                tables = wire.decode(data).tables
+                found += tables[Kind.STEP]["step"].tolist() if Kind.STEP in tables else []
+        return found
+
+
+@contextmanager
+def at(collector: Collector) -> Iterator[str]:
+    with serving(collector) as url:
+        yield url
