@@ -99,10 +99,10 @@ def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path, text: Pat
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is not a manifest"),
-        (b"[]", "is not a manifest"),
-        (b"{}", "is not a manifest"),
-        (b"\xff\xfe", "is not a manifest"),
+        (b"", "is damaged"),
+        (b"[]", "is damaged"),
+        (b"{}", "is damaged"),
+        (b"\xff\xfe", "is damaged"),
         (b'{"sha256": "x", "version": 1}', "does not match its own digest"),
     ],
 )
@@ -121,7 +121,8 @@ def test_an_edited_manifest_is_refused(tmp_path: Path, text: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "reason"), [("flip", "SHA-256 differs"), ("cut", "bytes"), ("remove", "No such file")]
+    ("harm", "reason"),
+    [("flip", "does not match its digest"), ("cut", "bytes"), ("remove", "No such file")],
 )
 def test_a_damaged_shard_is_detected(tmp_path: Path, text: Path, harm: str, reason: str) -> None:
     root = tmp_path / "shards"

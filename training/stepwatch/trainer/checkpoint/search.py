@@ -10,7 +10,7 @@ from typing import Any
 from stepwatch.signals.errors import CheckpointError
 
 from . import layout
-from .manifest import CheckpointManifest, file_error, read_manifest
+from .manifest import CheckpointManifest, entry_error, read_manifest
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def validated(directory: Path) -> CheckpointManifest:
     if not manifest.files:
         raise ValueError("its manifest lists no file")
     for name, entry in sorted(manifest.files.items()):
-        if (reason := file_error(directory, name, entry)) is not None:
+        if (reason := entry_error(directory, name, entry)) is not None:
             raise ValueError(reason)
     return manifest
 

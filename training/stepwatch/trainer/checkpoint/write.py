@@ -23,14 +23,15 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from stepwatch.signals.errors import CheckpointError
-from stepwatch.trainer.durable import json_bytes, sync_file, write_durably
+from stepwatch.trainer.durable import sync_file, write_durably
+from stepwatch.trainer.integrity import json_bytes
 
 from . import layout
 from .manifest import (
     CheckpointManifest,
     FileEntry,
+    entry_error,
     entry_of,
-    file_error,
     read_manifest,
     write_manifest,
 )
@@ -74,6 +75,11 @@ def _on_all_ranks(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
         reason = f"{what}: {error}"
     if not ranks.all_succeeded(reason is None):
         raise CheckpointError(reason or f"{what}: another rank failed")
+
+
+def _on_leader(ranks: Ranks, what: str, work: Callable[[], None]) -> None:
+    """Run `work` on rank 0; if it fails, all ranks raise CheckpointError."""
+    _on_all_ranks(ranks, what, work if ranks.rank == 0 else lambda: None)
 
 
 def _is_own(name: str, rank: int) -> bool:
@@ -134,6 +140,21 @@ def _write_tensors(
         raise CheckpointError(f"writing: {causes[0] if causes else error}") from error
 
 
+def _clear(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+
+
+def _publish(root: Path, manifest: CheckpointManifest, world: int) -> None:
+    saving = layout.saving_path(root, manifest.step)
+    final = layout.published_path(root, manifest.step)
+    write_manifest(saving, replace(manifest, files=_gather_digests(saving, world)))
+    if final.exists():
+        layout.quarantine(root, manifest.step, "replaced by a newer save of the same step")
+    saving.rename(final)
+    sync_file(root)
+
+
 def write_checkpoint(
     root: Path,
     manifest: CheckpointManifest,
@@ -153,34 +174,16 @@ def write_checkpoint(
         CheckpointError: a rank cannot write; nothing is published.
     """
     begun = time.monotonic()
-    saving, final = (
-        layout.saving_path(root, manifest.step),
-        layout.published_path(root, manifest.step),
-    )
-
-    def clear() -> None:
-        shutil.rmtree(saving, ignore_errors=True)
-        saving.mkdir(parents=True)
-
-    def publish() -> None:
-        complete = replace(manifest, files=_gather_digests(saving, ranks.world))
-        write_manifest(saving, complete)
-        if final.exists():
-            layout.quarantine(root, manifest.step, "replaced by a newer save of the same step")
-        saving.rename(final)
-        sync_file(root)
-
-    def only_first(work: Callable[[], None]) -> Callable[[], None]:
-        return work if ranks.rank == 0 else lambda: None
-
-    _on_all_ranks(ranks, "begin", only_first(clear))
+    saving = layout.saving_path(root, manifest.step)
+    _on_leader(ranks, "begin", lambda: _clear(saving))
     at("staged")
     _write_tensors(tensors, saving, ranks.group, at)
     _on_all_ranks(ranks, "digest", lambda: _note_digests(saving, ranks.rank))
     at("written")
-    _on_all_ranks(ranks, "publish", only_first(publish))
+    _on_leader(ranks, "publish", lambda: _publish(root, manifest, ranks.world))
     at("renamed")
-    return Written(read_manifest(final).size, time.monotonic() - begun)
+    size = read_manifest(layout.published_path(root, manifest.step)).size
+    return Written(size, time.monotonic() - begun)
 
 
 def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], None]) -> None:
@@ -193,7 +196,7 @@ def verify_checkpoint(root: Path, step: int, ranks: Ranks, at: Callable[[str], N
 
     def compare() -> None:
         for name, entry in read_manifest(directory).files.items():
-            reason = file_error(directory, name, entry) if _is_own(name, ranks.rank) else None
+            reason = entry_error(directory, name, entry) if _is_own(name, ranks.rank) else None
             if reason is not None:
                 raise ValueError(reason)
 

@@ -57,7 +57,9 @@ class Loader:
     def _read(self, step: int) -> Batch:
         s = self._slice
         return self._dataset.read(
-            sequence_numbers(step, s.batch, s.part, s.parts, len(self._dataset), s.seed)
+            sequence_numbers(
+                step, s.batch, part=s.part, parts=s.parts, count=len(self._dataset), seed=s.seed
+            )
         )
 
     def __iter__(self) -> Iterator[Batch]:

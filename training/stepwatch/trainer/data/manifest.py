@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from stepwatch.signals.errors import DataError
-from stepwatch.trainer.durable import content_digest, json_bytes, write_durably
+from stepwatch.trainer.durable import write_durably
+from stepwatch.trainer.integrity import content_digest, read_sealed, sealed_bytes
 
 from .source import SourceFile
 
 MANIFEST_NAME = "manifest.json"
 MANIFEST_VERSION = 1
-LIMIT_BYTES = 64 << 20
-"""A larger manifest is refused before it is read."""
+_ADVICE = "remove this file to build the shards again"
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     Raises:
         OSError: the directory cannot be written.
     """
-    body = {"version": MANIFEST_VERSION, **asdict(manifest)}
-    body["sha256"] = content_digest(body)
-    write_durably(directory / MANIFEST_NAME, json_bytes(body))
+    write_durably(directory / MANIFEST_NAME, sealed_bytes(asdict(manifest), MANIFEST_VERSION))
 
 
 def _parsed(body: dict[str, Any]) -> Manifest:
@@ -69,19 +66,8 @@ def read_manifest(directory: Path) -> Manifest:
     """
     path = directory / MANIFEST_NAME
     try:
-        if path.stat().st_size > LIMIT_BYTES:
-            raise DataError(f"{path} is larger than {LIMIT_BYTES} bytes: not a manifest")
-        body = json.loads(path.read_bytes())
-        claimed = body.pop("sha256")
-        # JSON turns the tuples of asdict into lists, so the digest is of the parsed form.
-        if claimed != content_digest(body):
-            raise DataError(
-                f"{path} does not match its own digest: remove {directory} to rebuild it"
-            )
-        if body["version"] != MANIFEST_VERSION:
-            raise DataError(f"{path} has version {body['version']}, this release reads 1")
-        return _parsed(body)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not a manifest ({error}): remove {directory}") from error
+        return _parsed(read_sealed(path, MANIFEST_VERSION))
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged ({error}); {_ADVICE}") from error
+    except ValueError as error:
+        raise DataError(f"{path} {error}; {_ADVICE}") from error

@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
+
+from stepwatch.signals.arrays import Integers
 
 
 @lru_cache(maxsize=2)
-def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+def epoch_order(count: int, seed: int, epoch: int) -> Integers:
     """Permutation of `count` sequence numbers for one epoch, int64 of shape (count,).
 
     The order is that of raw Philox words: words [7, 3, 5] give [1, 2, 0]. It stays equal over

@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 from stepwatch.signals.errors import DataError
-from stepwatch.trainer.durable import file_digest, sync_file
+from stepwatch.trainer.durable import sync_file
+from stepwatch.trainer.integrity import file_error
 
 from .manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, write_manifest
 from .source import SourceFile, chosen_source, read_source
@@ -90,15 +91,4 @@ def prepare_shards(directory: Path, data: str | None, limit_bytes: int) -> Manif
 
 def shard_error(directory: Path, shard: Shard) -> str | None:
     """Return the reason why a shard is invalid, or None for a valid one."""
-    path = directory / shard.file
-    if Path(shard.file).name != shard.file:
-        return f"{shard.file} is not a plain file name"
-    try:
-        size = path.stat().st_size
-        if size != shard.size:
-            return f"{path} has {size} bytes, its manifest says {shard.size}"
-        if file_digest(path) != shard.sha256:
-            return f"{path} changed since its manifest (SHA-256 differs)"
-    except OSError as error:
-        return f"{path}: {error.strerror}"
-    return None
+    return file_error(directory, shard.file, shard.size, shard.sha256)

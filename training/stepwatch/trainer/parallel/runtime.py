@@ -144,5 +144,12 @@ def joined_process_group(shape: MeshShape, timeout_seconds: float) -> Iterator[R
     )
     mesh = init_device_mesh(device.type, shape.sizes, mesh_dim_names=AXES)
     control_group = dist.new_group(backend="gloo", timeout=limit)
-    yield Runtime(rank, world, device, mesh, shape.coordinates_of(rank), control_group)
+    yield Runtime(
+        rank=rank,
+        world=world,
+        device=device,
+        mesh=mesh,
+        coordinates=shape.coordinates_of(rank),
+        control_group=control_group,
+    )
     dist.destroy_process_group()

@@ -19,13 +19,21 @@ PREEMPTED_MARKER = "preempted"
 """An empty file from rank 0: the ranks ended because of SIGTERM, with a last checkpoint."""
 
 
-@contextmanager
-def _temporary_directory() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="stepwatch-train-"))
+def _make(path: Path, mode: int) -> Path:
     try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot use {path} as run directory: {error.strerror}") from error
+    return path
+
+
+def _make_temporary() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="stepwatch-train-"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot use {tempfile.gettempdir()} for the run directory: {error.strerror}"
+        ) from error
 
 
 @contextmanager
@@ -33,37 +41,31 @@ def launcher_directory(given: str) -> Iterator[Path]:
     """Yield the given directory, or a temporary one that is removed afterwards.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: it cannot be created or written.
     """
-    try:
-        if not given:
-            with _temporary_directory() as temporary:
-                yield temporary
-            return
-        path = Path(given).absolute()
-        path.mkdir(parents=True, exist_ok=True)
+    if given:
+        path = _make(Path(given).absolute(), 0o777)
         if not os.access(path, os.W_OK):
             raise ConfigurationError(f"cannot write to {path}: choose another --run-dir")
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot use {given or tempfile.gettempdir()} as run directory: {error.strerror}"
-        ) from error
-    yield path
+        yield path
+        return
+    path = _make_temporary()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def rank_directory(given: str) -> Path:
     """Return the given directory, or a temporary one with the same path on all ranks of a launch.
 
     Raises:
-        OSError: it cannot be created.
+        ConfigurationError: it cannot be created.
     """
     if given:
-        path = Path(given).absolute()
-    else:
-        launch = os.environ.get("TORCHELASTIC_RUN_ID", "none")
-        path = Path(tempfile.gettempdir(), f"stepwatch-train-{os.getuid()}-{launch}")
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return path
+        return _make(Path(given).absolute(), 0o700)
+    launch = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return _make(Path(tempfile.gettempdir(), f"stepwatch-train-{os.getuid()}-{launch}"), 0o700)
 
 
 def require_writable_parent(result: str) -> None:

@@ -47,7 +47,7 @@ def _damaged_shards(directory: Path, manifest: Manifest, runtime: Runtime) -> li
     bad = torch.zeros(len(manifest.shards), dtype=torch.int32)
     for index in range(runtime.rank, len(manifest.shards), runtime.world):
         if (reason := shard_error(directory, manifest.shards[index])) is not None:
-            print(f"bad shard: {reason}", file=sys.stderr, flush=True)
+            print(f"bad shard in {directory}: {reason}", file=sys.stderr, flush=True)
             bad[index] = 1
     dist.all_reduce(bad, dist.ReduceOp.MAX, group=runtime.control_group)
     return [index for index, flag in enumerate(bad.tolist()) if flag]

@@ -13,7 +13,8 @@ import torch
 import torch.distributed as dist
 
 from stepwatch.hooks.pipeline.schedule_simulator import schedule_bubble
-from stepwatch.trainer.durable import json_bytes, write_durably
+from stepwatch.trainer.durable import write_durably
+from stepwatch.trainer.integrity import json_bytes
 
 from .history import History, StepLine
 from .session import Session

@@ -32,6 +32,7 @@ def load_newest(
     root: Path,
     runtime: Runtime,
     model: LocalModel,
+    *,
     identity: Mapping[str, Any],
     watch: Watch,
 ) -> int:

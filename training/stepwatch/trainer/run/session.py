@@ -23,7 +23,8 @@ from stepwatch.trainer.checkpoint.write import Ranks
 from stepwatch.trainer.config.elastic import fit_mesh
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.data.loader import BatchSlice, Loader
-from stepwatch.trainer.durable import json_bytes, write_durably
+from stepwatch.trainer.durable import write_durably
+from stepwatch.trainer.integrity import json_bytes
 from stepwatch.trainer.parallel.local_model import LocalModel, build_local_model
 from stepwatch.trainer.parallel.pipeline import BusyTime, Schedule, build_schedule
 from stepwatch.trainer.parallel.runtime import Runtime, joined_process_group
@@ -144,7 +145,8 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
     root, first = run_dir / CHECKPOINTS_DIRECTORY, 0
     resuming = options.run.resume == "auto"
     if resuming:
-        first = load_newest(root, runtime, model, run_identity(options, data.digest), watch)
+        identity = run_identity(options, data.digest)
+        first = load_newest(root, runtime, model, identity=identity, watch=watch)
     start = start_at(first, run_dir, runtime, watch, anew=not resuming)
     return Session(
         options=options,
@@ -155,7 +157,14 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
         schedule=schedule,
         busy=busy,
         watch=watch,
-        steps=Steps(options, runtime, model, passes, watch, injector),
+        steps=Steps(
+            options=options,
+            runtime=runtime,
+            model=model,
+            passes=passes,
+            watch=watch,
+            injector=injector,
+        ),
         loader=_loader(options, data, runtime, first, injector),
         checkpointer=_checkpointer(root, options, runtime, injector, start.history),
         stop=stop,

@@ -53,6 +53,7 @@ class Steps:
 
     def __init__(
         self,
+        *,
         options: Options,
         runtime: Runtime,
         model: LocalModel,
@@ -119,4 +120,11 @@ class Steps:
             self._model.optimizer.step()
             self._injector.transform("parameters", number, self._parameters)
         self._model.optimizer.zero_grad(set_to_none=True)
-        return Outcome(loss, norm, rate, updated, stop > 0, saving > 0)
+        return Outcome(
+            loss=loss,
+            grad_norm=norm,
+            rate=rate,
+            updated=updated,
+            stop=stop > 0,
+            saving=saving > 0,
+        )
