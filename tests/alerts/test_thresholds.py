@@ -1,4 +1,4 @@
-"""Alerts stand behind the detectors, never before them."""
+"""Thresholds of alerts are never stricter than those of the detectors."""
 
 from __future__ import annotations
 

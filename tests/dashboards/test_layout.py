@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.dashboards.layout import COLUMNS, Section, place
-from stepwatch.dashboards.panels import About, Line, number
+from stepwatch.dashboards.panels import Line, Metadata, number
 from stepwatch.dashboards.sdk import builders
 
 
@@ -14,7 +14,7 @@ from stepwatch.dashboards.sdk import builders
 @given(st.lists(st.lists(st.integers(1, COLUMNS), min_size=1, max_size=8), max_size=4))
 def test_panels_never_overlap(sections: list[list[int]]) -> None:
     described = [
-        Section("row", [number(About("t", "d.", width=width), Line("up")) for width in widths])
+        Section("row", [number(Metadata("t", "d.", width=width), Line("up")) for width in widths])
         for widths in sections
     ]
     built = place(builders.Dashboard("any"), described).build()

@@ -112,7 +112,7 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], at: str = "
         (queries.ATTEMPT_BEGAN, {'{job_name="llama",attempt="1"}': 1}),
     ],
 )
-def test_a_query_gives_what_its_panel_says(
+def test_a_query_gives_what_its_panel_describes(
     tmp_path: Path, query: str, expected: dict[str, float]
 ) -> None:
     assert evaluate(tmp_path, query, expected) == ""

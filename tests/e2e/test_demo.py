@@ -101,11 +101,11 @@ def test_the_parts_of_the_steps_add_up_and_the_slow_rank_is_waited_for(slowed: R
     words = [sys.executable, "-m", "stepwatch.cli", "status", "demo", "--json", *store]
     ran = subprocess.run(words, capture_output=True, text=True)
     job = json.loads(ran.stdout)
-    parts = job["anatomy"]
+    parts = job["step_time_breakdown"]
     assert sum(parts["seconds"].values()) == pytest.approx(parts["step_seconds"], rel=1e-6)
     assert abs(parts["ratio"]["unaccounted"]) < 0.02
     assert parts["ratio"]["collective_unsplit"] < 0.02
-    assert parts["seconds"]["transfer"] > 0 and parts["seconds"]["wait_for_others"] > 0
+    assert parts["seconds"]["transfer"] > 0 and parts["seconds"]["arrival_skew"] > 0
     (incident,) = job["incidents"]
     assert any(row["name"].startswith("made others wait in") for row in incident["evidence"])
     faster = {item["scenario"]: item["faster_ratio"] for item in job["what_if"]}

@@ -5,33 +5,33 @@ from __future__ import annotations
 from stepwatch.signals.names import FindingKind
 
 from .spec import Severity
-from .verdict import Told, alert
+from .verdict import AlertText, alert
 
-_TOLD = (
-    # The job stands still and will not go on by itself.
-    Told(
+_TEXTS = (
+    # The job makes no progress and does not recover by itself.
+    AlertText(
         FindingKind.DESYNC,
         Severity.PAGE,
         "its ranks wait for different collectives",
         "The ranks disagree about what comes next: another order, operation or shape.",
         "Every device of the job is paid for and idle. It never goes on by itself: at the "
         "collective timeout it crashes.",
-        "Run `stepwatch incidents`: it names the rank that differs, and what it does instead. "
-        "Look at it before anybody restarts the job, since the evidence dies with the process.",
+        "Run `stepwatch incidents`: it names the rank that differs, and its collective. Look at it "
+        "before anybody restarts the job, since the evidence dies with the process.",
     ),
     # The launcher restarts once by itself. A job that does not come back pages: as a hang while
     # ranks are left, else as not restarted.
-    Told(
+    AlertText(
         FindingKind.RANK_FAILED,
         Severity.TICKET,
-        "a rank ended before its time",
+        "a rank ended before the job did",
         "A rank's process died or raised an exception while the job runs.",
         "The launcher restarts all ranks; the steps since the newest verified checkpoint are lost.",
         "Run `stepwatch status`: does a new attempt make steps? If not, do not wait for the "
         "collective timeout: go on with the runbook.",
     ),
     # Every further step is wasted, and a checkpoint taken now holds the damage.
-    Told(
+    AlertText(
         FindingKind.NON_FINITE,
         Severity.PAGE,
         "its numbers are no longer finite",
@@ -41,18 +41,18 @@ _TOLD = (
         "Run `stepwatch incidents`: it names the first rank and step. Keep the newest checkpoint "
         "from before that step from being deleted.",
     ),
-    Told(
+    AlertText(
         FindingKind.SILENT_CORRUPTION,
         Severity.PAGE,
         "replicas that must agree differ",
         "Parameters that data-parallel replicas hold in common are not the same on all of them.",
-        "The model trained is not the model meant. Each checkpoint since the first difference may "
+        "The replicas train different models. Each checkpoint since the first difference may "
         "hold wrong numbers.",
         "Run `stepwatch incidents`: it names the rank and the step. Keep the newest checkpoint "
         "from before that step from being deleted, and take the node out.",
     ),
     # A restart from a checkpoint costs minutes and frees the memory; a crash loop is seen apart.
-    Told(
+    AlertText(
         FindingKind.MEMORY_GROWTH,
         Severity.TICKET,
         "the memory of a rank keeps growing",
@@ -61,15 +61,15 @@ _TOLD = (
         "Run `stepwatch incidents`: it names the rank, device or host, and when it is full.",
     ),
     # A decision for the owner of the model in the morning; broken numbers page as non-finite.
-    Told(
+    AlertText(
         FindingKind.LOSS_ANOMALY,
         Severity.TICKET,
-        "the loss does not fall as it did",
-        "The loss jumped, drifts upwards or stands still.",
-        "The devices may be paid for nothing: what is learned now may have to be thrown away.",
+        "its loss no longer falls as before",
+        "The loss jumped, rises slowly or has reached a plateau.",
+        "The steps since then may have to be discarded and trained again.",
         "Run `stepwatch incidents`: it names the step. What changed there: data, learning rate, "
         "a restart?",
     ),
 )
 
-ALERTS = tuple(alert(told) for told in _TOLD)
+ALERTS = tuple(alert(text) for text in _TEXTS)

@@ -1,4 +1,4 @@
-"""TrainingCheckpointUnverified: saves go wrong one after another."""
+"""TrainingCheckpointUnverified: several checkpoints in a row failed or did not verify."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _series(failures: str, running: str = "1x40") -> dict[str, str]:
     return {name: failures, _RUNNING: running}
 
 
-_WHAT = "its newest checkpoints are no good"
+_WHAT = "its newest checkpoints cannot be used"
 _DESCRIPTION = f"At least {FAILED_CHECKPOINTS} in a row failed or did not verify."
 
 ALERT = Alert(
@@ -40,7 +40,7 @@ ALERT = Alert(
     ),
     first_action=(
         "Run `stepwatch status JOB`: which checkpoint verified last? Keep it from being deleted, "
-        "and nobody restarts the job before one verifies."
+        "and do not restart the job before one verifies."
     ),
     cases=(
         Case(
@@ -49,9 +49,9 @@ ALERT = Alert(
             at_seconds=180,
             fired=(Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _DESCRIPTION),),
         ),
-        Case("silent after a single one", _series("0x3 1x37"), 300),
+        Case("no alert after a single one", _series("0x3 1x37"), 300),
         Case("it resolves once one verifies", _series("2x3 0x37"), 420),
-        Case("silent after the job ended", _series("2x40", running="0x40"), 300),
-        Case("silent while nothing is known", {_RUNNING: "1x40"}, 300),
+        Case("no alert after the job ended", _series("2x40", running="0x40"), 300),
+        Case("no alert while nothing is known", {_RUNNING: "1x40"}, 300),
     ),
 )

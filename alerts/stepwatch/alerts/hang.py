@@ -1,4 +1,4 @@
-"""TrainingHang: a job stands still."""
+"""TrainingHang: a job makes no progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .spec import Alert, Case, Fired, Severity
 from .thresholds import NOT_RESTARTED_SECONDS, STALLED_SECONDS
 
 LOST = (FindingKind.RANK_FAILED, FindingKind.MEMORY_GROWTH)
-"""Causes that hide a hang among their symptoms and are tickets: one restart mends them."""
+"""Causes that have a hang among their symptoms and are tickets: one restart fixes them."""
 
 
 def _series(
@@ -59,7 +59,7 @@ ALERT = Alert(
         f"{{{{ with printf `max({SECONDS_WITHOUT_PROGRESS.name}{{{JOB}=%q}})` $labels.{JOB} "
         "| query }}"
         "No rank changed its step or phase for {{ . | first | value | humanizeDuration }}."
-        "{{ else }}How long is not known.{{ end }}"
+        "{{ else }}For how long is unknown.{{ end }}"
     ),
     impact="Every device of the job is paid for and idle; after the collective timeout it crashes.",
     first_action=(
@@ -74,7 +74,7 @@ ALERT = Alert(
             fired=(_fired("1m 15s"),),
         ),
         Case(
-            name="the back-stop, where the detector said nothing",
+            name="the back-stop, where the detector found nothing",
             series=_series("0x90", "0+15x90"),
             at_seconds=960,
             fired=(_fired("16m 0s"),),
@@ -86,22 +86,22 @@ ALERT = Alert(
             fired=(_fired("2m 45s"),),
         ),
         Case(
-            name="silent where a lost rank is restarted within a minute",
+            name="no alert where a lost rank is restarted within a minute",
             series=_series("0x3 1x5 0x80", "0 0 0 0+15x5 0x80", kind=FindingKind.RANK_FAILED),
             at_seconds=210,
         ),
         Case(
-            name="silent while a rank of a job that moves runs out of memory",
+            name="no alert while a rank of a job that moves runs out of memory",
             series=_series("1x90", "0x90", kind=FindingKind.MEMORY_GROWTH),
             at_seconds=600,
         ),
         Case(
-            name="silent after the job ended",
+            name="no alert after the job ended",
             series=_series("0x90", "0+15x90", running="0x90"),
             at_seconds=1200,
         ),
         Case(
-            name="silent while a checkpoint takes ten minutes",
+            name="no alert while a checkpoint takes ten minutes",
             series=_series("0x90", "0+15x40 0x50"),
             at_seconds=600,
         ),

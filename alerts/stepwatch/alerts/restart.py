@@ -1,4 +1,4 @@
-"""TrainingNotRestarted: a job failed on all ranks, and nobody came back to it."""
+"""TrainingNotRestarted: a job failed on all ranks and was not restarted."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _DESCRIPTION = "All ranks of the newest attempt ended, at least one of them in a
 
 ALERT = Alert(
     name=ALERT_NOT_RESTARTED,
-    # An attempt that is seen to run anywhere, by another collector too, is a restart.
+    # An attempt that any collector sees running is a restart.
     expr=(f"({worst(SECONDS_SINCE_FAILURE)} > {FAILED_SECONDS:g})\nunless on ({JOB})\n({RUNNING})"),
     severity=Severity.PAGE,
-    # The metric has counted the seconds already.
+    # The metric counts the seconds itself.
     for_seconds=0,
     keep_firing_seconds=120,
     summary=f"Job {JOB_TEMPLATE} {_WHAT}",
     description=_DESCRIPTION,
     impact=(
-        "Nothing trains any more. Its devices are idle, or given to others; it never goes on by "
+        "Nothing trains any more. Its devices are idle or released; the job does not continue by "
         "itself."
     ),
     first_action=(
         "Run `stepwatch incidents`: it names the rank that failed first, and why. What fails at "
-        "each start must be mended before the job is submitted again."
+        "each start must be fixed before the job is submitted again."
     ),
     cases=(
         Case(
-            name="nobody comes back to a failed job",
+            name="nobody restarts a failed job",
             series=_series("_x10 0+15x80", "1x10 0x80"),
             at_seconds=600,
             fired=(Fired({JOB: "llama"}, f"Job llama {_WHAT}", _DESCRIPTION),),
         ),
         Case(
-            name="silent while its launcher has time to restart it",
+            name="no alert while its launcher has time to restart it",
             series=_series("_x10 0+15x80", "1x10 0x80"),
             at_seconds=450,
         ),
@@ -61,7 +61,7 @@ ALERT = Alert(
             at_seconds=780,
         ),
         Case(
-            name="silent where another collector sees a new attempt",
+            name="no alert where another collector sees a new attempt",
             series={
                 **_series("0+15x80", "0x80"),
                 f'{JOB_RUNNING.name}{{{JOB}="llama",instance="other"}}': "1x80",
@@ -69,7 +69,7 @@ ALERT = Alert(
             at_seconds=900,
         ),
         Case(
-            name="silent after a job that finished, or was preempted and left in order",
+            name="no alert after a job that finished, or was preempted and ended cleanly",
             series={f'{JOB_RUNNING.name}{{{JOB}="llama"}}': "1x10 0x80"},
             at_seconds=900,
         ),

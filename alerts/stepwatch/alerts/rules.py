@@ -75,7 +75,7 @@ def _annotations(
 
 
 def tests_text(alerts: Iterable[Alert], links: Links) -> str:
-    """Text of the promtool test file, the firing and the silent cases of each alert."""
+    """Text of the promtool test file, with the cases in which each alert fires and does not."""
     tests = [_test(alert, case, links) for alert in alerts for case in alert.cases]
     return _dump(
         {

@@ -1,16 +1,16 @@
-"""What costs a run its time and nothing else: tickets for the morning."""
+"""Alerts on what costs a run only time: tickets, which wait for working hours."""
 
 from __future__ import annotations
 
 from stepwatch.signals.names import FindingKind
 
 from .spec import Severity
-from .verdict import Told, alert
+from .verdict import AlertText, alert
 
 _WHERE = "Run `stepwatch incidents`: it names"
 
-_TOLD = (
-    Told(
+_TEXTS = (
+    AlertText(
         FindingKind.DATA_STALL,
         Severity.TICKET,
         "its ranks wait for data",
@@ -18,7 +18,7 @@ _TOLD = (
         "Every device idles for that share of each step.",
         f"{_WHERE} the share lost, and whether all ranks wait or those of one node.",
     ),
-    Told(
+    AlertText(
         FindingKind.DATA_SKEW,
         Severity.TICKET,
         "its ranks do not get the same amount of data",
@@ -27,7 +27,7 @@ _TOLD = (
         "wrongly if the trainer counts ranks instead of tokens.",
         f"{_WHERE} the rank and its share of the tokens.",
     ),
-    Told(
+    AlertText(
         FindingKind.PIPELINE_BUBBLE,
         Severity.TICKET,
         "its pipeline idles more than its schedule needs",
@@ -35,7 +35,7 @@ _TOLD = (
         "Every stage pays for the slowest one in each step.",
         f"{_WHERE} the stage that limits the pipeline and the bubble beside its ideal.",
     ),
-    Told(
+    AlertText(
         FindingKind.SLOW_COLLECTIVE,
         Severity.TICKET,
         "a collective moves its bytes slowly",
@@ -43,25 +43,25 @@ _TOLD = (
         "Every rank of the group is blocked for as long, in each step.",
         f"{_WHERE} the operation, the group, and whether one node's link or all are slow.",
     ),
-    # A single save that fails is transient; those that go wrong one after another page apart.
-    Told(
+    # One failed checkpoint is transient; several in a row page as TrainingCheckpointUnverified.
+    AlertText(
         FindingKind.CHECKPOINT_STALL,
         Severity.TICKET,
-        "its checkpoints hold the training up or fail",
-        "A save keeps the ranks from their next step for too long, or it failed.",
+        "its checkpoints delay the training or fail",
+        "A checkpoint delays the next step of the ranks for too long, or it failed.",
         "Every device idles while a checkpoint is written; if storage fails, a restart loses more "
         "and more steps.",
         f"{_WHERE} how long it took. Run `stepwatch status`: is the newest verified "
-        "checkpoint still young?",
+        "checkpoint recent?",
     ),
-    Told(
+    AlertText(
         FindingKind.THROUGHPUT_REGRESSION,
         Severity.TICKET,
-        "it makes fewer steps per hour than before",
-        "All ranks became slower together, against the run's own past or against its class.",
+        "it makes fewer steps per hour than its baseline",
+        "All ranks became slower together, compared with the run's own baseline or with its class.",
         "The run takes longer and costs more by that ratio.",
         f"{_WHERE} the step since when, and the phase that grew.",
     ),
 )
 
-ALERTS = tuple(alert(told) for told in _TOLD)
+ALERTS = tuple(alert(text) for text in _TEXTS)

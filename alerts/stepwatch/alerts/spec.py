@@ -1,4 +1,4 @@
-"""What an alert is: a rule as data, and beside it the cases in which it fires or stays silent."""
+"""Data model of an alert: its rule, and the cases in which it fires or does not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """Who hears of it: a page wakes somebody, a ticket waits for the morning."""
+    """Who is notified: a page wakes somebody, a ticket waits for working hours."""
 
     PAGE = "page"
     TICKET = "ticket"
@@ -28,12 +28,12 @@ class Fired:
 
 @dataclass(frozen=True)
 class Case:
-    """One promtool test, silent where no alert is expected.
+    """One promtool test; without `fired` it expects no alert.
 
     `series` maps a series to its values, one per `interval_seconds`, as promtool has them: `1x40`
     is 1 and forty times more 1, `stale` is its end; see
     https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series.
-    `at_seconds` is the moment of the question.
+    `at_seconds` is the moment at which promtool evaluates the rule.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Alert:
 
     `expr` is PromQL that holds the comparison. `for_seconds` is how long it must hold before the
     alert fires, `keep_firing_seconds` how long the alert outlives it. `summary` and `description`
-    are Prometheus templates. `cases` hold at least one that fires and one that is silent.
+    are Prometheus templates. `cases` hold at least one that fires and one that does not.
     """
 
     name: str

@@ -20,8 +20,8 @@ from .expressions import either, incident, while_running, worst
 from .spec import Alert, Case, Fired, Severity
 from .thresholds import SLOWDOWN_RATIO
 
-# The alert's labels name only the job; who is slow is looked up when the text is written, so that a
-# second straggler changes the text and does not wake anybody again.
+# The alert's labels name only the job; the template looks up who is slow, so that a second
+# straggler changes the text and does not page again.
 _WHO = (
     f"{{{{ range printf `max by ({SLOT}, {PHASE}, {CAUSE}) ({STRAGGLER_RANK.name}{{{JOB}=%q}})` "
     f"$labels.{JOB} | query | sortByLabel `{SLOT}` }}}}"
@@ -61,7 +61,7 @@ ALERT = Alert(
     severity=Severity.TICKET,
     for_seconds=30,
     keep_firing_seconds=300,
-    summary=f"Job {{{{ $labels.{JOB} }}}}: a rank holds the others back",
+    summary=f"Job {{{{ $labels.{JOB} }}}}: a rank slows the others down",
     description=_ALWAYS + _WHO + _HOW_MUCH,
     impact="Every device of the job waits for this rank in each step; nothing is lost but time.",
     first_action="Run `stepwatch incidents`: it names rank, node, phase and cause.",
@@ -73,7 +73,7 @@ ALERT = Alert(
             fired=(
                 Fired(
                     {JOB: "llama"},
-                    "Job llama: a rank holds the others back",
+                    "Job llama: a rank slows the others down",
                     f"{_ALWAYS} Rank 2 in forward, cause: cpu-contention."
                     " The worst takes 1.8 times as long as its peers.",
                 ),
@@ -86,20 +86,20 @@ ALERT = Alert(
                 _RANK: "2 stale _ _ 2 stale",
             },
             at_seconds=120,
-            fired=(Fired({JOB: "llama"}, "Job llama: a rank holds the others back", _ALWAYS),),
+            fired=(Fired({JOB: "llama"}, "Job llama: a rank slows the others down", _ALWAYS),),
         ),
         Case(
-            name="silent at 1.2 times its peers",
+            name="no alert at 1.2 times its peers",
             series=_series("1.2x40"),
             at_seconds=300,
         ),
         Case(
-            name="silent after the job ended",
+            name="no alert after the job ended",
             series=_series("1.8x40", running="0x40"),
             at_seconds=300,
         ),
         Case(
-            name="silent after one slow moment",
+            name="no alert after one slow moment",
             series=_series("1x5 1.8 1x34"),
             at_seconds=105,
         ),

@@ -1,4 +1,4 @@
-"""TrainingTelemetryLost: we are blind, and absence is never health."""
+"""TrainingTelemetryLost: telemetry is missing; a missing value is unknown, never healthy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .expressions import BY_JOB, either, incident, while_running, worst
 from .spec import Alert, Case, Fired, Severity
 from .thresholds import COVERAGE_RATIO, STALE_SECONDS, VANISHED_SECONDS
 
-_OLD = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
-_THIN = f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}"
+_STALE = f"time() - {worst(LAST_RECORD)} > {STALE_SECONDS:g}"
+_LOW_COVERAGE = f"min {BY_JOB} ({TELEMETRY_COVERAGE.name}) < {COVERAGE_RATIO}"
 # Without a collector there is no job to name: one alert without a job label, not one per job.
 _NO_COLLECTOR = f"absent({COLLECTOR_JOBS.name})"
 _GONE = (
@@ -38,13 +38,13 @@ def _series(newest: str, coverage: str, running: str, jobs: str = "1x40") -> dic
 
 
 _WHICH = f"{{{{ with $labels.{JOB} }}}}Job {{{{ . }}}}{{{{ else }}}}Every job{{{{ end }}}}"
-_DESCRIPTION = "Nothing that stepwatch shows now is known to be true, good or bad."
-_JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is lost, we are blind", _DESCRIPTION)
+_DESCRIPTION = "Everything that stepwatch shows about it is out of date: its state is unknown."
+_JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is missing", _DESCRIPTION)
 
 ALERT = Alert(
     name=ALERT_TELEMETRY_LOST,
     expr=either(
-        while_running(either(_OLD, _THIN, incident(FindingKind.TELEMETRY_LOST))),
+        while_running(either(_STALE, _LOW_COVERAGE, incident(FindingKind.TELEMETRY_LOST))),
         _GONE,
         _NO_COLLECTOR,
     ),
@@ -52,10 +52,12 @@ ALERT = Alert(
     # Two scrapes at the usual 15 s: one lost scrape makes `absent` true.
     for_seconds=30,
     keep_firing_seconds=120,
-    summary=f"{_WHICH}: telemetry is lost, we are blind",
+    summary=f"{_WHICH}: telemetry is missing",
     description=_DESCRIPTION,
-    impact="A hang or a straggler would not be noticed. The training itself is not touched.",
-    first_action="Run `stepwatch status`: no answer means the collector, an old record an agent.",
+    impact="A hang or a straggler would go unnoticed. The training itself is not affected.",
+    first_action=(
+        "Run `stepwatch status`: no answer points to the collector, a stale job to an agent."
+    ),
     cases=(
         Case(
             name="records stop",
@@ -79,15 +81,15 @@ ALERT = Alert(
             name="the collector is gone: one alert, not one for each job",
             series=_series("0+15x8 stale", "1x8 stale", "1x8 stale", "1x8 stale"),
             at_seconds=300,
-            fired=(Fired({}, "Every job: telemetry is lost, we are blind", _DESCRIPTION),),
+            fired=(Fired({}, "Every job: telemetry is missing", _DESCRIPTION),),
         ),
         Case(
-            name="silent while records keep coming",
+            name="no alert while records keep coming",
             series=_series("0+15x40", "0.99x40", "1x40"),
             at_seconds=600,
         ),
         Case(
-            name="silent after the job ended and left the metrics",
+            name="no alert after the job ended and left the metrics",
             series=_series("0+15x8 120x8 stale", "1x16 stale", "1x8 0x8 stale"),
             at_seconds=600,
         ),

@@ -1,4 +1,4 @@
-"""Alerts that say what a detector found: one shape of rule and tests, the words as data."""
+"""Alerts on incidents of one kind: one form of rule and tests, with the texts as data."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .links import JOB_TEMPLATE
 from .spec import Alert, Case, Fired, Severity
 
 LASTING_SECONDS = 30
-"""How long the incident of a ticket must be open: two scrapes at the usual 15 s. A page waits for
-nothing, since the detector has waited already."""
+"""How long the incident of a ticket must be open: two scrapes at the usual 15 s. A page fires
+at once, since the detector has waited already."""
 
 KEEP_FIRING_SECONDS = int(REOPEN_WITHIN_SECONDS)
 """A closed incident may reopen for that long: one alert, not two."""
 
 
-class Told(NamedTuple):
-    """What an alert tells about an open incident of one kind.
+class AlertText(NamedTuple):
+    """Texts of the alert on open incidents of one kind.
 
-    `headline` follows "Job NAME: "; no text holds a template, so that it says the same to all.
+    `headline` follows "Job NAME: "; no text holds a template, so that each instance reads the same.
     """
 
     kind: FindingKind
@@ -40,39 +40,39 @@ class Told(NamedTuple):
     first_action: str
 
 
-def alert(told: Told) -> Alert:
+def alert(text: AlertText) -> Alert:
     """The alert that fires while a running job has an open incident of the kind."""
     return Alert(
-        name=ALERT_OF[told.kind],
-        expr=while_running(incident(told.kind)),
-        severity=told.severity,
-        for_seconds=0 if told.severity is Severity.PAGE else LASTING_SECONDS,
+        name=ALERT_OF[text.kind],
+        expr=while_running(incident(text.kind)),
+        severity=text.severity,
+        for_seconds=0 if text.severity is Severity.PAGE else LASTING_SECONDS,
         keep_firing_seconds=KEEP_FIRING_SECONDS,
-        summary=_summary(told, JOB_TEMPLATE),
-        description=told.description,
-        impact=told.impact,
-        first_action=told.first_action,
-        cases=_cases(told),
+        summary=_summary(text, JOB_TEMPLATE),
+        description=text.description,
+        impact=text.impact,
+        first_action=text.first_action,
+        cases=_cases(text),
     )
 
 
-def _summary(told: Told, job: str) -> str:
-    return f"Job {job}: {told.headline}"
+def _summary(text: AlertText, job: str) -> str:
+    return f"Job {job}: {text.headline}"
 
 
-def _cases(told: Told) -> tuple[Case, ...]:
-    fired = (Fired({JOB: "llama"}, _summary(told, "llama"), told.description),)
+def _cases(text: AlertText) -> tuple[Case, ...]:
+    fired = (Fired({JOB: "llama"}, _summary(text, "llama"), text.description),)
     cases = (
-        Case("the detector opened an incident", _series(told.kind, "0x3 1x76"), 120, fired),
-        Case("it goes on while the incident closes and reopens", _closing(told.kind), 240, fired),
-        Case("silent while only another kind is open", _series(_other(told.kind), "1x80"), 300),
-        Case("silent after the job ended", _series(told.kind, "1x80", running="0x80"), 300),
-        Case("silent while nothing is known", {_running(): "1x80"}, 300),
+        Case("the detector opened an incident", _series(text.kind, "0x3 1x76"), 120, fired),
+        Case("it goes on while the incident closes and reopens", _closing(text.kind), 240, fired),
+        Case("no alert while only another kind is open", _series(_other(text.kind), "1x80"), 300),
+        Case("no alert after the job ended", _series(text.kind, "1x80", running="0x80"), 300),
+        Case("no alert while nothing is known", {_running(): "1x80"}, 300),
     )
-    if told.severity is Severity.PAGE:
+    if text.severity is Severity.PAGE:
         return cases
-    brief = _series(told.kind, "0x3 1 0x76")
-    return (*cases, Case("silent after an incident of one scrape", brief, 120))
+    brief = _series(text.kind, "0x3 1 0x76")
+    return (*cases, Case("no alert after an incident of one scrape", brief, 120))
 
 
 def _closing(kind: FindingKind) -> dict[str, str]:

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwatch.alerts import rules, thresholds
+from stepwatch.alerts import rules
+from stepwatch.alerts import thresholds as alert_thresholds
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
 from stepwatch.alerts.spec import Severity
-from stepwatch.dashboards import finalise, training_job
-from stepwatch.dashboards.marks import Marks
+from stepwatch.dashboards import finalise, registry
+from stepwatch.dashboards.boards import training_job
 from stepwatch.dashboards.queries import CHOSEN_JOB
+from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.signals.errors import ConfigurationError
 
 DASHBOARDS = "dashboards"
@@ -72,16 +74,18 @@ def build(links: Links, kinds: Iterable[str] = KINDS) -> list[Artefact]:
 
 
 def _dashboards(links: Links) -> list[Artefact]:
-    marks = Marks(
-        slowdown_ratio=thresholds.SLOWDOWN_RATIO,
-        coverage_ratio=thresholds.COVERAGE_RATIO,
-        stalled_seconds=thresholds.STALLED_SECONDS,
-        stale_seconds=thresholds.STALE_SECONDS,
+    given = Thresholds(
+        slowdown_ratio=alert_thresholds.SLOWDOWN_RATIO,
+        coverage_ratio=alert_thresholds.COVERAGE_RATIO,
+        stalled_seconds=alert_thresholds.STALLED_SECONDS,
+        stale_seconds=alert_thresholds.STALE_SECONDS,
         runbooks={alert.name: links.runbook_of(alert.name, CHOSEN_JOB) for alert in ALERTS},
         paging=frozenset(alert.name for alert in ALERTS if alert.severity is Severity.PAGE),
     )
-    text = finalise.text(training_job.build(marks))
-    return [Artefact(DASHBOARDS, training_job.FILE, text)]
+    return [
+        Artefact(DASHBOARDS, board.FILE, finalise.text(board.build(given)))
+        for board in registry.boards()
+    ]
 
 
 def _alerts(links: Links) -> list[Artefact]:

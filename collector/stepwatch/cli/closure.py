@@ -170,7 +170,7 @@ def _tests(
                 yield Problem(test.path, f"test {test.name!r} {fault}")
     for rule in rules:
         outcomes = {test.fires for test in tests if test.alert == rule.name}
-        for fires, word in ((True, "fires"), (False, "stays silent")):
+        for fires, word in ((True, "fires"), (False, "does not fire")):
             if fires not in outcomes:
                 yield Problem(
                     rule.path, f"alert {rule.name} has no test in which it {word}; add one"

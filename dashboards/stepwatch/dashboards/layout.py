@@ -1,4 +1,4 @@
-"""Where panels stand: rows of panels, each row from the left edge of the 24-column grid."""
+"""Layout of panels: rows, each from the left edge of the 24-column grid."""
 
 from __future__ import annotations
 

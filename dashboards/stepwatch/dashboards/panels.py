@@ -1,7 +1,7 @@
 """Panels with the conventions of stepwatch.
 
-What is not known says "no data" in every panel, lines break at gaps, and nothing turns green by
-default: only a measured value inside its mark does.
+An unknown value shows as "no data" in every panel, lines break at gaps, and only a measured value
+within its threshold is green.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REFS = "ABCDEFGH"
 
 
 @dataclass(frozen=True)
-class About:
+class Metadata:
     """Title, one-sentence description and unit (Grafana's unit id) of a panel, and its width.
 
     `width` is in grid columns of 24.
@@ -55,7 +55,7 @@ class Line:
 
 
 Steps = Sequence[tuple[float | None, str]]
-"""Colours from a value on; the first value is None and stands for the lowest."""
+"""Colours from a value on; the first value is None, which means the lowest."""
 
 
 def _steps(steps: Steps) -> builders.ThresholdsConfig:
@@ -67,7 +67,7 @@ def _steps(steps: Steps) -> builders.ThresholdsConfig:
 
 
 def unknown() -> dashboard.ValueMapping:
-    """Show a null or NaN as "no data", in a colour that does not say healthy."""
+    """Show a null or NaN as "no data", in a neutral colour."""
     result = dashboard.ValueMappingResult(text=NO_DATA, color=NEUTRAL, index=0)
     options = dashboard.DashboardSpecialValueMapOptions(
         match=dashboard.SpecialValueMatch.NULL_AND_NAN, result=result
@@ -75,17 +75,17 @@ def unknown() -> dashboard.ValueMapping:
     return dashboard.SpecialValueMap(options=options)
 
 
-def number(about: About, line: Line, steps: Steps = ((None, NEUTRAL),)) -> stat.Panel:
+def number(metadata: Metadata, line: Line, steps: Steps = ((None, NEUTRAL),)) -> stat.Panel:
     """One big number per series, from the newest value alone."""
     query = _query(line, _REFS[0]).instant()
     last = common_builders.ReduceDataOptions().calcs(["last"]).values(False)
     return (
         stat.Panel()
-        .title(about.title)
-        .description(about.description)
+        .title(metadata.title)
+        .description(metadata.description)
         .datasource(SOURCE)
-        .unit(about.unit)
-        .span(about.width)
+        .unit(metadata.unit)
+        .span(metadata.width)
         .height(4)
         .no_value(NO_DATA)
         .mappings([unknown()])
@@ -102,23 +102,23 @@ _VALUE = common.BigValueTextMode.VALUE
 
 
 def lines(
-    about: About,
+    metadata: Metadata,
     *queries: Line,
     floor: float | None = 0,
-    mark: float | None = None,
+    threshold: float | None = None,
     stacked: bool = False,
 ) -> timeseries.Panel:
-    """Series over time; `mark` draws a dashed line where the alert fires.
+    """Series over time; `threshold` draws a dashed line where the alert fires.
 
     `floor` is where the axis begins, None where the values decide.
     """
     panel = (
         timeseries.Panel()
-        .title(about.title)
-        .description(about.description)
+        .title(metadata.title)
+        .description(metadata.description)
         .datasource(SOURCE)
-        .unit(about.unit)
-        .span(about.width)
+        .unit(metadata.unit)
+        .span(metadata.width)
         .height(8)
         .no_value(NO_DATA)
         .span_nulls(False)
@@ -127,9 +127,11 @@ def lines(
     )
     if floor is not None:
         panel = panel.min(floor)
-    if mark is not None:
+    if threshold is not None:
         dashed = common_builders.GraphThresholdsStyleConfig().mode(_DASHED)
-        panel = panel.thresholds(_steps(((None, NEUTRAL), (mark, BAD)))).thresholds_style(dashed)
+        panel = panel.thresholds(_steps(((None, NEUTRAL), (threshold, BAD)))).thresholds_style(
+            dashed
+        )
     if stacked:
         stacking = common_builders.StackingConfig().mode(common.StackingMode.NORMAL)
         panel = panel.stacking(stacking).fill_opacity(60)
@@ -151,7 +153,9 @@ def _legend() -> common_builders.VizLegendOptions:
     )
 
 
-def rows(about: About, *queries: Line, columns: Mapping[str, str], height: int = 6) -> table.Panel:
+def rows(
+    metadata: Metadata, *queries: Line, columns: Mapping[str, str], height: int = 6
+) -> table.Panel:
     """A table of the newest values; queries join on the labels they share.
 
     `columns` maps the columns, in their order, to their headings; the value column of the only
@@ -159,11 +163,11 @@ def rows(about: About, *queries: Line, columns: Mapping[str, str], height: int =
     """
     panel = (
         table.Panel()
-        .title(about.title)
-        .description(about.description)
+        .title(metadata.title)
+        .description(metadata.description)
         .datasource(SOURCE)
-        .unit(about.unit)
-        .span(about.width)
+        .unit(metadata.unit)
+        .span(metadata.width)
         .height(height)
         .no_value(NO_DATA)
         .mappings([unknown()])
@@ -204,9 +208,9 @@ def coloured(panel: table.Panel, column: str, colors: Mapping[str, str]) -> tabl
     )
 
 
-def heat(about: About, line: Line) -> heatmap.Panel:
+def heat(metadata: Metadata, line: Line) -> heatmap.Panel:
     """Distribution over time from a histogram's own buckets."""
-    axis = heatmap.YAxisConfig().unit(about.unit).axis_placement(common.AxisPlacement.LEFT)
+    axis = heatmap.YAxisConfig().unit(metadata.unit).axis_placement(common.AxisPlacement.LEFT)
     color = (
         heatmap.HeatmapColorOptions()
         .mode(heatmap_models.HeatmapColorMode.SCHEME)
@@ -218,10 +222,10 @@ def heat(about: About, line: Line) -> heatmap.Panel:
     query = _query(line, _REFS[0]).range().format(prometheus_models.PromQueryFormat.HEATMAP)
     return (
         heatmap.Panel()
-        .title(about.title)
-        .description(about.description)
+        .title(metadata.title)
+        .description(metadata.description)
         .datasource(SOURCE)
-        .span(about.width)
+        .span(metadata.width)
         .height(8)
         .no_value(NO_DATA)
         .calculate(False)

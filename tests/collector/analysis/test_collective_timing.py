@@ -40,10 +40,10 @@ def test_the_last_arriver_waits_least_and_is_waited_for() -> None:
     found = waits(everything(calls), calls.groups)
     [line] = lines(found, calls)
     assert (line.op, line.ranks, line.size, line.members_seen) == (Op.ALL_GATHER, "0,2,5,9", 4, 4)
-    assert (line.steps, line.judged_steps, line.calls, line.bytes) == (3, 3, 4.0, 1000.0)
+    assert (line.steps, line.evaluated_steps, line.calls, line.bytes) == (3, 3, 4.0, 1000.0)
     assert line.transfer_seconds == pytest.approx(0.1)
-    assert line.wait_seconds == pytest.approx((0.4 + 0.0 + 0.3 + 0.2) / 4)
-    assert (line.waited_for, line.waited_for_ratio) == (2, 1.0)
+    assert line.arrival_skew_seconds == pytest.approx((0.4 + 0.0 + 0.3 + 0.2) / 4)
+    assert (line.last_arriver, line.last_arriver_ratio) == (2, 1.0)
     assert line.bus_bytes_per_second == pytest.approx(1000 * 3 / 0.1)
     assert caused(found)[1] == pytest.approx([0.9] * 3)
 
@@ -60,8 +60,8 @@ def test_transfer_and_wait_add_up_to_what_was_exposed(steps: list[list[float]]) 
     np.testing.assert_allclose(found.transfer + found.wait, found.rows["exposed"])
     assert (found.wait >= 0).all() and (found.transfer >= 0).all()
     [line] = lines(found, calls)
-    assert line.transfer_seconds is not None and line.wait_seconds is not None
-    total = line.transfer_seconds + line.wait_seconds
+    assert line.transfer_seconds is not None and line.arrival_skew_seconds is not None
+    total = line.transfer_seconds + line.arrival_skew_seconds
     assert total == pytest.approx(line.exposed_seconds, rel=1e-5, abs=1e-9)
 
 
@@ -69,7 +69,7 @@ def test_transfer_and_wait_add_up_to_what_was_exposed(steps: list[list[float]]) 
 def test_point_to_point_has_no_last_arriver(op: Op) -> None:
     calls = kept(call_rows(range(2), EXPOSED, op=op), group_rows(7, RANKS))
     [line] = lines(waits(everything(calls), calls.groups), calls)
-    assert line.transfer_seconds is None and line.waited_for is None
+    assert line.transfer_seconds is None and line.last_arriver is None
     assert line.exposed_seconds == pytest.approx(0.325)
 
 
@@ -81,7 +81,7 @@ def test_unknown_where_a_member_is_missing() -> None:
     assert np.isnan(found.wait).tolist() == [False] * 4 + [True] * 3
     assert found.last_rank.tolist() == [2, -1]
     [line] = lines(found, calls)
-    assert (line.steps, line.judged_steps) == (2, 1)
+    assert (line.steps, line.evaluated_steps) == (2, 1)
 
 
 def test_unknown_where_the_group_is_not_introduced_or_contradicts_itself() -> None:
@@ -89,7 +89,7 @@ def test_unknown_where_the_group_is_not_introduced_or_contradicts_itself() -> No
         calls = kept(call_rows([0], EXPOSED), *groups)
         [line] = lines(waits(everything(calls), calls.groups), calls)
         assert line.size is None and line.transfer_seconds is None
-        assert line.bus_bytes_per_second is None and line.waited_for is None
+        assert line.bus_bytes_per_second is None and line.last_arriver is None
 
 
 def test_unknown_where_members_counted_different_calls() -> None:
@@ -161,7 +161,7 @@ def test_only_the_worst_are_told_and_the_rest_counted() -> None:
     calls = kept(np.concatenate(parts), *(group_rows(at, [0, 1]) for at in range(1, 6)))
     told, left_out = summaries(waits(everything(calls), calls.groups), calls.groups, 2)
     assert ([line.group for line in told], left_out) == ([5, 4], 3)
-    assert [line.waited_for for line in told] == [0, 0]
+    assert [line.last_arriver for line in told] == [0, 0]
 
 
 def test_a_list_of_ranks_that_was_cut_says_so() -> None:

@@ -1,4 +1,4 @@
-"""Step anatomy adds up; unknown stays unknown."""
+"""The step-time breakdown adds up; unknown stays unknown."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def everything_said(service: Service) -> str:
     """All that a reader could ask for, as strict JSON."""
     known = [(job, seen) for job, seen in service.jobs_now()[0]]
     for job, _ in known:
-        for metric in job_view.METRIC_PLANES:
+        for metric in job_view.HEATMAP_METRICS:
             json.dumps(job_view.heatmap(job.current, metric), allow_nan=False)
         json.dumps(breakdown_view.collectives(job.current), allow_nan=False)
         json.dumps(breakdown_view.breakdown(job.current), allow_nan=False)

@@ -1,4 +1,4 @@
-"""From segments to the JSON of anatomy, pipeline, what-if and collectives."""
+"""From segments to the JSON of step-time breakdown, pipeline, what-if and collectives."""
 
 from __future__ import annotations
 
@@ -41,16 +41,18 @@ def test_collectives_say_who_was_waited_for(judged: Client) -> None:
     assert set(lines) == set(PAIRS)
     slow, healthy = lines[11], lines[10]
     assert (slow["op"], slow["ranks"], slow["size"]) == ("all_gather", "2,3", 2)
-    assert (slow["waited_for"], slow["waited_for_ratio"]) == (SLOW, 1.0)
+    assert (slow["last_arriver"], slow["last_arriver_ratio"]) == (SLOW, 1.0)
     assert slow["transfer_seconds"] == pytest.approx(0.04, rel=1e-3)
-    assert slow["wait_seconds"] == pytest.approx(0.2 / 2 / 2, rel=1e-3), "half the steps and ranks"
-    assert (healthy["waited_for"], healthy["wait_seconds"]) == (None, 0.0)
+    assert slow["arrival_skew_seconds"] == pytest.approx(0.2 / 2 / 2, rel=1e-3), (
+        "half the steps and ranks"
+    )
+    assert (healthy["last_arriver"], healthy["arrival_skew_seconds"]) == (None, 0.0)
     assert slow["bus_bytes_per_second"] == pytest.approx(1000 / 0.04, rel=1e-3)
 
 
-def test_the_job_tells_anatomy_pipeline_and_what_if(judged: Client) -> None:
+def test_the_job_shows_step_time_breakdown_pipeline_and_what_if(judged: Client) -> None:
     job = judged.get(f"/v1/jobs/{JOB}").json()
-    parts = job["anatomy"]
+    parts = job["step_time_breakdown"]
     assert sum(parts["seconds"].values()) == pytest.approx(parts["step_seconds"])
     assert sum(parts["ratio"].values()) == pytest.approx(1.0)
     assert parts["seconds"]["transfer"] > 0 and parts["seconds"]["collective_unsplit"] == 0
@@ -113,9 +115,9 @@ def test_without_collectives_nothing_is_made_up(service: Service) -> None:
     client = Client(make_api(service))
     told = client.get(f"/v1/jobs/{JOB}/collectives").json()
     assert told == {"attempt": 0, "steps": [0, 9], "collectives": [], "left_out": 0}
-    parts = client.get(f"/v1/jobs/{JOB}").json()["anatomy"]
+    parts = client.get(f"/v1/jobs/{JOB}").json()["step_time_breakdown"]
     assert parts["ratio"]["collective_unsplit"] == pytest.approx(0.2)
-    assert parts["ratio"]["transfer"] == parts["ratio"]["wait_for_others"] == 0
+    assert parts["ratio"]["transfer"] == parts["ratio"]["arrival_skew"] == 0
     assert client.get("/v1/jobs/nobody/collectives").status_code == 404
 
 
@@ -123,7 +125,7 @@ def test_before_the_first_step_all_is_unknown(service: Service) -> None:
     service.receive(body([segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0)})]))
     client = Client(make_api(service))
     job = client.get(f"/v1/jobs/{JOB}").json()
-    assert (job["anatomy"], job["pipeline"], job["what_if"]) == (None, None, [])
+    assert (job["step_time_breakdown"], job["pipeline"], job["what_if"]) == (None, None, [])
     assert job["microbatches"] is None
     assert client.get(f"/v1/jobs/{JOB}/collectives").json()["steps"] is None
 

@@ -133,18 +133,20 @@ def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
     }
 
 
-def test_the_newest_steps_are_taken_apart(collector: Process, visitor: Visitor) -> None:
+def test_the_breakdown_of_the_newest_steps_is_drawn(collector: Process, visitor: Visitor) -> None:
     send(collector, gathering_run())
     page = visitor.page
     page.goto(f"{collector.url}/jobs/{JOB}")
     lines = page.locator("#collectives tbody tr")
     expect(lines).to_have_count(2)
-    expect(lines.filter(has_text="ranks 2,3")).to_contain_text("rank 2 (100% of the wait)")
+    expect(lines.filter(has_text="ranks 2,3")).to_contain_text("rank 2 (100% of the skew)")
     expect(lines.filter(has_text="ranks 0,1")).to_contain_text("nobody")
-    widths = [float(str(bar.get_attribute("width"))) for bar in page.locator("#anatomy rect").all()]
-    whole = page.locator("#anatomy svg").evaluate("picture => picture.viewBox.baseVal.width")
+    widths = [
+        float(str(bar.get_attribute("width"))) for bar in page.locator("#step-time rect").all()
+    ]
+    whole = page.locator("#step-time svg").evaluate("picture => picture.viewBox.baseVal.width")
     assert sum(widths) == pytest.approx(whole, abs=9)
-    expect(page.locator("#anatomy-legend")).to_contain_text("wait for others")
+    expect(page.locator("#step-time-legend")).to_contain_text("arrival skew")
     expect(page.locator("#stages tbody tr")).to_have_count(2)
     expect(page.locator("#what-if tbody tr")).to_have_count(3)
     expect(page.locator("#what-if tbody")).to_contain_text("without stragglers")
@@ -214,7 +216,7 @@ def test_a_rank_that_vanished_is_hatched_and_named(collector: Process, visitor: 
     expect(page.locator("#heatmap rect.cell")).to_have_count(STEPS * RANKS + 15)
     hatched = page.locator("#heatmap rect.cell-unknown").first
     assert "unknown" in str(hatched.evaluate("cell => getComputedStyle(cell).fill"))
-    expect(page.locator("#phases text.troubled")).to_have_text("rank 3 · stage 1 · gone")
+    expect(page.locator("#phases text.anomalous")).to_have_text("rank 3 · stage 1 · gone")
     expect(page.locator("#checkpoints tbody")).to_contain_text("failed disk full")
 
 

@@ -114,7 +114,7 @@ def slo_line(slo: dict[str, Any]) -> str:
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of what the newest steps divide into, what limits them and what would help."""
-    found, stages = job["anatomy"], job["pipeline"]
+    found, stages = job["step_time_breakdown"], job["pipeline"]
     lines = [("newest", text.UNKNOWN if found is None else _parts(found["ratio"]))]
     if stages is not None and stages["limiting_stage"] is not None:
         lines.append(

@@ -48,9 +48,9 @@ class Waits(NamedTuple):
 class Collective(NamedTuple):
     """One operation in one group over a window; values per step, None where unknown.
 
-    Times are means over the members in seconds. `waited_for` is the rank that made the others wait
-    longest, `waited_for_ratio` its share of that wait; it may itself have waited for a pipeline
-    neighbour before it came. `judged_steps` of `steps` told transfer from wait.
+    Times are means over the members in seconds. `last_arriver` is the rank that made the others
+    wait longest, `last_arriver_ratio` its share of that wait; it may itself have waited for another
+    pipeline stage. In `evaluated_steps` of `steps` transfer and arrival skew are known apart.
     `bus_bytes_per_second` compares with the hardware's bandwidth, whatever the size.
     """
 
@@ -60,14 +60,14 @@ class Collective(NamedTuple):
     size: int | None
     members_seen: int
     steps: int
-    judged_steps: int
+    evaluated_steps: int
     calls: float
     bytes: float
     exposed_seconds: float
     transfer_seconds: float | None
-    wait_seconds: float | None
-    waited_for: int | None
-    waited_for_ratio: float | None
+    arrival_skew_seconds: float | None
+    last_arriver: int | None
+    last_arriver_ratio: float | None
     bus_bytes_per_second: float | None
 
 
@@ -186,7 +186,7 @@ def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
     group = groups.get(number)
     judged = ~np.isnan(part.transfer)
     size = group.size if group is not None and group.size else None
-    waited_for, ratio = _most_waited_for(part)
+    last_arriver, ratio = _last_arriver(part)
     bandwidth = None
     if judged.any() and size is not None:
         sent, seconds = rows["bytes"][judged].sum(), part.transfer[judged].sum()
@@ -204,13 +204,13 @@ def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
         float(rows["exposed"].mean(dtype=np.float64)),
         float(part.transfer[judged].mean()) if judged.any() else None,
         float(part.wait[judged].mean()) if judged.any() else None,
-        waited_for,
+        last_arriver,
         ratio,
         bandwidth,
     )
 
 
-def _most_waited_for(part: Waits) -> tuple[int | None, float | None]:
+def _last_arriver(part: Waits) -> tuple[int | None, float | None]:
     """The rank that made the others wait longest, and its share of all their wait."""
     ranks, seconds = caused(part)
     known = ranks >= 0

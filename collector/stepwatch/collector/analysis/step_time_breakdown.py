@@ -1,7 +1,7 @@
-"""Step anatomy: where the time of a window's steps went, in parts that add up to the steps.
+"""Step-time breakdown: where the time of a window's steps went, in parts that add up to the steps.
 
 The hooks book every nanosecond of a step to one phase, to collectives or to pipeline waits. Here
-the exposed collectives are divided further: transfer, and wait for others. The records of single
+the exposed collectives are divided further: transfer, and arrival skew. The records of single
 collectives give the ratio, the step's own record the time, so that the sum holds even where calls
 overlap and their own times do not add up.
 """
@@ -22,7 +22,7 @@ UNACCOUNTED = "unaccounted"
 PARTS = (
     *PHASE_NAMES,
     "transfer",
-    "wait_for_others",
+    "arrival_skew",
     "collective_unsplit",
     "pipeline_wait",
     UNACCOUNTED,
@@ -76,7 +76,7 @@ def step_time_breakdown(window: Window, split: Exposed) -> StepTimeBreakdown | N
     unsplit = np.where(np.isnan(split.transfer), window.planes["collective"], 0.0)
     seconds = {name: mean(window.planes[name]) for name in PHASE_NAMES}
     seconds["transfer"] = mean(np.nan_to_num(split.transfer))
-    seconds["wait_for_others"] = mean(np.nan_to_num(split.wait))
+    seconds["arrival_skew"] = mean(np.nan_to_num(split.wait))
     seconds["collective_unsplit"] = mean(unsplit)
     seconds["pipeline_wait"] = mean(window.planes["pipeline_wait"])
     duration = mean(window.planes["duration"])

@@ -1,4 +1,4 @@
-"""HTTP: segments in; jobs, incidents, metrics and the page out."""
+"""HTTP API: receives segments; serves jobs, incidents, metrics and the page."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from stepwatch.signals.errors import StepwatchError
 
 MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
-"""Time a client has to send its body; one that stalls must not keep others out."""
-Say = Callable[[LiveJob, Verdicts], dict[str, Any]]
+"""Time a client has to send its body, so that a stalled one does not keep others out."""
+View = Callable[[LiveJob, Verdicts], dict[str, Any]]
 _OPEN_PATHS = ("/healthz", "/", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
@@ -70,7 +70,7 @@ def make_api(
 
 
 class TokenGate:
-    """Lets a request through if it presents the token; pages hold no data and need none."""
+    """Passes a request that presents the token; pages hold no data and need none."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -134,20 +134,20 @@ class Api:
 
     async def job(self, request: Request) -> Response:
         """One job."""
-        return await self._about_job(
+        return await self._job_answer(
             request, lambda job, seen: job_view.job_summary(job, seen, self._service.now())
         )
 
     async def heatmap(self, request: Request) -> Response:
-        """Seconds over ranks and steps; `?metric=` is one of `job_view.METRIC_PLANES`."""
-        metric = request.query_params.get("metric", "work")
-        if metric not in job_view.METRIC_PLANES:
-            return _problem(400, f"metric must be one of {', '.join(job_view.METRIC_PLANES)}")
-        return await self._about_job(request, lambda job, _: job_view.heatmap(job.current, metric))
+        """Seconds over ranks and steps; `?metric=` is one of `job_view.HEATMAP_METRICS`."""
+        metric = request.query_params.get("metric", "self_time")
+        if metric not in job_view.HEATMAP_METRICS:
+            return _problem(400, f"metric must be one of {', '.join(job_view.HEATMAP_METRICS)}")
+        return await self._job_answer(request, lambda job, _: job_view.heatmap(job.current, metric))
 
     async def collectives(self, request: Request) -> Response:
-        """Transfer and wait for others of each operation and group over the newest steps."""
-        return await self._about_job(
+        """Transfer and arrival skew of each operation and group over the newest steps."""
+        return await self._job_answer(
             request, lambda job, _: breakdown_view.collectives(job.current)
         )
 
@@ -185,14 +185,14 @@ class Api:
 
         return Response(await run_in_threadpool(text), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
-    async def _about_job(self, request: Request, say: Say) -> Response:
-        """Let `say` describe a job while nothing moves; 404 where it is not known."""
+    async def _job_answer(self, request: Request, view: View) -> Response:
+        """Answer with `view` of a job at one moment; 404 for an unknown job."""
         name = request.path_params["job"]
 
         def answer() -> dict[str, Any] | None:
             with self._service.still():
                 found = self._service.job(name)
-                return None if found is None else say(*found)
+                return None if found is None else view(*found)
 
         document = await run_in_threadpool(answer)
         if document is None:
@@ -205,7 +205,7 @@ class Api:
 
 
 async def store_gone(request: Request, error: Exception) -> Response:
-    """503: whatever asked, the store did not answer."""
+    """503: the store did not answer."""
     reason = str(getattr(error, "orig", None) or type(error).__name__)
     return _problem(503, f"the store does not answer: {reason}", {"retry-after": "5"})
 

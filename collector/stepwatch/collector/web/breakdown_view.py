@@ -1,6 +1,6 @@
-"""The newest steps of an attempt taken apart, as JSON: anatomy, stages, what-if, collectives.
+"""Breakdown of an attempt's newest steps as JSON: step time, stages, what-if, collectives.
 
-Microbatches are told of the newest sampled step.
+Microbatches are those of the newest sampled step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def breakdown(attempt: Attempt) -> dict[str, Any]:
     found = _waits(attempt, window)
     complete = complete_steps(window)
     return {
-        "anatomy": _anatomy(step_time_breakdown(window, exposed(window, found)), window),
+        "step_time_breakdown": _step_time(
+            step_time_breakdown(window, exposed(window, found)), window
+        ),
         "pipeline": _pipeline(attempt, window),
         "microbatches": _microbatches(attempt),
         "what_if": [item._asdict() for item in what_if(complete, exposed(complete, found))],
@@ -140,7 +142,7 @@ def _span(window: Window) -> tuple[int, int] | None:
     return (int(window.steps[0]), int(window.steps[-1])) if len(window.steps) else None
 
 
-def _anatomy(found: StepTimeBreakdown | None, window: Window) -> dict[str, Any] | None:
+def _step_time(found: StepTimeBreakdown | None, window: Window) -> dict[str, Any] | None:
     if found is None:
         return None
     total = found.step_seconds

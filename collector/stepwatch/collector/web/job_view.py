@@ -1,4 +1,4 @@
-"""A job in one JSON object: what the API, the page, `status` and the demo's report show."""
+"""A job as one JSON object, for the API, the page, `status` and the demo's report."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
         return "finished"
     if has_ended(attempt, now):
         return "failed" if attempt.failed else "unknown"
-    silent = now - attempt.received_s > telemetry.LIMITS.least_seconds
-    if silent or not attempt.world:
+    stale = now - attempt.received_s > telemetry.LIMITS.least_seconds
+    if stale or not attempt.world:
         return "unknown"
     if any(incident.kind == "telemetry-lost" for incident in verdicts.open_incidents()):
         return "unknown"
@@ -52,7 +52,7 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 
 
 def _worst(verdicts: Verdicts) -> dict[str, str] | None:
-    """Of the open incidents the one that costs the most; None without any."""
+    """The open incident that costs the most; None without any."""
     found = max(
         verdicts.open_incidents(),
         key=lambda item: (_cost(item.throughput_lost_ratio), -item.opened_at, item.id),
@@ -68,9 +68,9 @@ def _cost(ratio: float | None) -> float:
 
 
 def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """Everything about a job but its heatmap."""
+    """All there is to show about a job, without its heatmap."""
     attempt = job.current
-    # What a later attempt says of a checkpoint, that it was bad say, replaces what was known.
+    # A later attempt's report on a checkpoint, that it is bad say, replaces the earlier one.
     checkpoints = {
         step: item for each, _ in job.ordered() for step, item in each.checkpoints.items()
     }
@@ -118,7 +118,7 @@ def pace(job: LiveJob) -> dict[str, Any]:
 
 
 def rank_summary(attempt: Attempt, rank: int) -> dict[str, Any]:
-    """One rank: where it runs, and the share of its time per phase; waits apart."""
+    """One rank: where it runs, and the share of its time in each phase and in waits."""
     view = attempt.states.get(rank)
     sums = {name: float(seconds[rank]) for name, seconds in attempt.rank_seconds.items()}
     total = sums.get("duration", 0.0)
@@ -167,8 +167,8 @@ def _slo(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-METRIC_PLANES: dict[str, tuple[str, ...]] = {
-    "work": ("data", "forward", "backward", "optimizer", "other"),
+HEATMAP_METRICS: dict[str, tuple[str, ...]] = {
+    "self_time": ("data", "forward", "backward", "optimizer", "other"),
     "step": ("duration",),
     "data": ("data",),
     "forward": ("forward",),
@@ -177,7 +177,7 @@ METRIC_PLANES: dict[str, tuple[str, ...]] = {
     "collective_wait": ("collective",),
     "pipeline_wait": ("pipeline_wait",),
 }
-"""What a heatmap can show, and the planes that are added up for it."""
+"""Metrics that a heatmap shows, and the phases or waits each one adds up."""
 MAX_RANK_BINS, MAX_STEP_BINS = 64, 160
 
 
@@ -187,9 +187,9 @@ def heatmap(attempt: Attempt, metric: str) -> dict[str, Any]:
     Raises:
         KeyError: no such metric.
     """
-    planes = METRIC_PLANES[metric]
+    parts = HEATMAP_METRICS[metric]
     window = attempt.window(512)
-    values = np.sum([window.planes[name] for name in planes], axis=0).astype(np.float64)
+    values = np.sum([window.planes[name] for name in parts], axis=0).astype(np.float64)
     rank_edges = _edges(attempt.world, MAX_RANK_BINS)
     step_edges = _edges(len(window.steps), MAX_STEP_BINS)
     cells = [

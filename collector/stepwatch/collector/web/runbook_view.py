@@ -1,6 +1,6 @@
 """Runbooks as the page shows them: Markdown with an incident's values, made into safe HTML.
 
-The pages themselves live above the collector; whoever builds it passes the function that reads one.
+The pages belong to a layer above the collector; the caller passes the function that reads one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepwatch.collector.incidents.lifecycle import OPEN, runbook_values
 from stepwatch.signals.names import ALERT_ABOUT
 
 ReadRunbook = Callable[[str, Mapping[str, str]], str]
-"""Takes an alert's name and the values known; returns Markdown, raises StepwatchError."""
+"""Reads an alert's runbook: (name, known values) to Markdown; raises StepwatchError."""
 
 
 def runbook_document(
@@ -28,7 +28,7 @@ def runbook_document(
     values = {"collector": collector}
     if incident is not None:
         values |= runbook_values(incident)
-    # Raw HTML in a page or a value is shown as text.
+    # Raw HTML in a page or a value shows as text.
     html = MarkdownIt("commonmark", {"html": False}).render(read(name, values))
     return {
         "name": name,
@@ -41,7 +41,7 @@ def runbook_document(
 def relevant(
     incidents: list[dict[str, Any]], name: str, query: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """The incident a runbook is read for: the one asked for, else the newest, open ones first."""
+    """The incident whose values fill the runbook: the one asked for, else the newest open one."""
     kinds = {kind.value for kind in ALERT_ABOUT.get(name, ())}
     wanted, job = query.get("incident"), query.get("job")
     fitting = [

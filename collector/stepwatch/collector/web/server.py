@@ -53,7 +53,7 @@ def open_store(place: str) -> Store:
 
 
 class _Server(uvicorn.Server):
-    """Remembers a SIGINT: raised once more at the end, as uvicorn does, it is lost now and then."""
+    """Remembers a SIGINT, since uvicorn sometimes loses the one it raises again at the end."""
 
     interrupted = False
 
@@ -73,24 +73,24 @@ def serve(
 
     Raises:
         KeyboardInterrupt: it was SIGINT.
-        StepwatchError: the evaluation thread died; a collector that no longer judges must not look
-            alive.
+        StepwatchError: the evaluation thread died; a collector that no longer evaluates must not
+            look alive.
     """
     config = uvicorn.Config(
         make_api(service, token, runbook), log_level="warning", access_log=False, lifespan="off"
     )
     server = _Server(config)
-    judging = threading.Event()
-    judging.set()
+    failed = threading.Event()
+    failed.set()
 
-    def judge() -> None:
+    def evaluate() -> None:
         try:
             service.run(interval)
-            judging.clear()
+            failed.clear()
         finally:
             server.should_exit = True
 
-    evaluation = threading.Thread(target=judge, name="evaluate")
+    evaluation = threading.Thread(target=evaluate, name="evaluate")
     evaluation.start()
     try:
         server.run(sockets=[opened])
@@ -100,7 +100,7 @@ def serve(
         service.store.close()
     if server.interrupted:
         raise KeyboardInterrupt
-    if judging.is_set():
+    if failed.is_set():
         raise StepwatchError("the evaluation ended in an error, see the log; start it again")
 
 

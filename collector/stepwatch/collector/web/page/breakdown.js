@@ -1,19 +1,19 @@
 "use strict";
-// The newest steps taken apart: anatomy, collectives, pipeline stages, microbatches, what-if.
+// Breakdown of the newest steps: step time, collectives, pipeline stages, microbatches, what-if.
 
 const PARTS = [
   ["data", "data"], ["forward", "forward"], ["backward", "backward"], ["optimizer", "optimizer"],
   ["checkpoint", "checkpoint"], ["eval", "eval"], ["other", "other"],
-  ["transfer", "exposed transfer"], ["wait_for_others", "wait for others"],
-  ["collective_unsplit", "collectives, transfer or wait unknown"],
-  ["pipeline_wait", "wait for pipeline neighbours"], ["unaccounted", "unaccounted"],
+  ["transfer", "exposed transfer"], ["arrival_skew", "arrival skew"],
+  ["collective_unsplit", "collectives, transfer or arrival skew unknown"],
+  ["pipeline_wait", "pipeline wait"], ["unaccounted", "unaccounted"],
 ];
 const note = (text) => element("p", { className: "note", textContent: text });
 const memberOf = (item) => item.ranks ? "ranks " + item.ranks : "group " + item.group;
 
-function drawAnatomy(found) {
-  const panel = document.getElementById("anatomy"), legend = document.getElementById("anatomy-legend");
-  document.getElementById("anatomy-span").textContent = !found ? ""
+function drawStepTime(found) {
+  const panel = document.getElementById("step-time"), legend = document.getElementById("step-time-legend");
+  document.getElementById("step-time-span").textContent = !found ? ""
     : "steps " + found.steps.join("-") + ", " + seconds(found.step_seconds) + " a step, mean of the ranks";
   if (!found) { panel.replaceChildren(note("No step has been received yet.")); legend.replaceChildren(); return; }
   const width = Math.max(320, panel.clientWidth - 22), height = 30;
@@ -35,35 +35,35 @@ function drawAnatomy(found) {
 }
 
 function drawCollectives(found) {
-  const waitedFor = (item) => known(item.waited_for)
-    ? "rank " + item.waited_for + " (" + percent(item.waited_for_ratio, 0) + " of the wait)"
-    : item.wait_seconds === 0 ? "nobody" : UNKNOWN;
+  const lastArriver = (item) => known(item.last_arriver)
+    ? "rank " + item.last_arriver + " (" + percent(item.last_arriver_ratio, 0) + " of the skew)"
+    : item.arrival_skew_seconds === 0 ? "nobody" : UNKNOWN;
   const bandwidth = (value) => known(value) ? bytes(value) + "/s" : UNKNOWN;
   document.querySelector("#collectives tbody").replaceChildren(...found.collectives.map((item) => row(
     item.op, memberOf(item), number(item.calls, 0), bytes(item.bytes), seconds(item.exposed_seconds),
-    seconds(item.transfer_seconds), seconds(item.wait_seconds), waitedFor(item),
+    seconds(item.transfer_seconds), seconds(item.arrival_skew_seconds), lastArriver(item),
     bandwidth(item.bus_bytes_per_second))));
-  const unjudged = found.collectives.filter((item) => item.judged_steps < item.steps).length;
-  const said = [];
-  if (!found.collectives.length) said.push("No collective has been received for the newest steps.");
-  if (unjudged) said.push("In " + unjudged + " of " + found.collectives.length
-    + " lines some steps could not be judged: a member is missing, or it is point to point.");
-  if (found.left_out) said.push(found.left_out + " more lines that blocked less are not shown.");
-  document.getElementById("collectives-note").textContent = said.join(" ");
+  const unknown = found.collectives.filter((item) => item.evaluated_steps < item.steps).length;
+  const notes = [];
+  if (!found.collectives.length) notes.push("No collective has been received for the newest steps.");
+  if (unknown) notes.push("In " + unknown + " of " + found.collectives.length
+    + " lines some steps are unknown: a member is missing, or the operation is point to point.");
+  if (found.left_out) notes.push(found.left_out + " more lines that blocked less are not shown.");
+  document.getElementById("collectives-note").textContent = notes.join(" ");
 }
 
 function drawStages(found) {
   document.querySelector("#stages tbody").replaceChildren(...(found ? found.stages : []).map((item) => row(
     String(item.stage), String(item.ranks), seconds(item.work_seconds), percent(item.busy_ratio),
     percent(item.pipeline_wait_ratio), percent(item.bubble_ratio))));
-  const bubble = !found ? "" : " Waiting for neighbours: " + percent(found.bubble_ratio) + " of the pipeline's time; "
+  const bubble = !found ? "" : " Bubble: " + percent(found.bubble_ratio) + " of the pipeline's time; "
     + (known(found.ideal_bubble_ratio)
-      ? (found.schedule || "its schedule") + " cannot do without " + percent(found.ideal_bubble_ratio) + "."
-      : "how much of it its schedule cannot do without is unknown.");
-  document.getElementById("stages-note").textContent = !found ? "One stage, or the stages are not known."
-    : !known(found.limiting_stage) ? "Which stage sets the pace is unknown."
-      : "Stage " + found.limiting_stage + " works longest, in " + percent(found.limiting_ratio, 0)
-        + " of the steps; it has " + number(found.imbalance_ratio) + " times the work of the mean stage." + bubble;
+      ? "the ideal of " + (found.schedule || "its schedule") + " is " + percent(found.ideal_bubble_ratio) + "."
+      : "the ideal of its schedule is unknown.");
+  document.getElementById("stages-note").textContent = !found ? "The job has one stage, or its stages are unknown."
+    : !known(found.limiting_stage) ? "The limiting stage is unknown."
+      : "Stage " + found.limiting_stage + " limits the pace in " + percent(found.limiting_ratio, 0)
+        + " of the steps; it has " + number(found.imbalance_ratio) + " times the self time of the mean stage." + bubble;
 }
 
 const WORK = [["forward", "forward"], ["backward", "backward"], ["weight gradient", "backward part"]];
@@ -121,7 +121,7 @@ function drawWhatIf(found) {
 }
 
 function drawBreakdown(view, found) {
-  drawAnatomy(view.anatomy);
+  drawStepTime(view.step_time_breakdown);
   drawCollectives(found);
   drawStages(view.pipeline);
   drawMicrobatches(view.microbatches);

@@ -1,5 +1,5 @@
 "use strict";
-// What both pages share: fetching, elements, and numbers as people read them.
+// Shared by the pages: fetching, elements, and numbers for people to read.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -9,10 +9,10 @@ let asked = false;
 async function getJson(path) {
   const token = sessionStorage.getItem("stepwatch-token");
   const headers = token ? { authorization: "Bearer " + token } : {};
-  // A collector that hangs must show as stale, too: without a limit the page would wait in silence.
+  // A collector that hangs shows as stale, too: without a limit the page would wait for ever.
   const response = await fetch(path, { headers, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
   if (response.status === 401 && !asked) {
-    asked = true; // once: whoever cancels is not asked again every two seconds
+    asked = true; // once: a user who cancels is not asked again every two seconds
     const given = prompt("This collector needs a token");
     if (given) { sessionStorage.setItem("stepwatch-token", given); asked = false; return getJson(path); }
   }
@@ -40,7 +40,7 @@ const known = (value) => value !== null && value !== undefined;
 const grouped = (value, digits) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const number = (value, digits) => known(value) ? grouped(value, digits === undefined ? 2 : digits) : UNKNOWN;
 const percent = (value, digits) => known(value) ? (100 * value).toFixed(digits === undefined ? 1 : digits) + "%" : UNKNOWN;
-// As quantities.py of the collector has it, for the command line.
+// The same rules as in quantities.py, which the command line uses.
 function seconds(value) {
   if (!known(value)) return UNKNOWN;
   if (value < 0.9995) return value ? Number((1000 * value).toPrecision(3)) + " ms" : "0 s";
@@ -71,7 +71,7 @@ function row(...cells) {
   return element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
 }
 
-// Runs `load` now and every so often, and says how fresh the page is; returns a way to run it at once.
+// Runs `load` now and at an interval, and shows how fresh the page is; returns a function that runs it at once.
 function keepFresh(load, every) {
   const mark = document.getElementById("freshness");
   const time = (ms) => new Date(ms).toISOString().slice(11, 19) + " UTC";

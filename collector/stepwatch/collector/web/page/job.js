@@ -6,7 +6,7 @@ const metric = document.getElementById("metric");
 const BUCKETS = [
   ["data", "data"], ["forward", "forward"], ["backward", "backward"], ["optimizer", "optimizer"],
   ["checkpoint", "checkpoint"], ["eval", "eval"], ["other", "other"],
-  ["collective", "wait in collectives"], ["pipeline", "wait for pipeline neighbours"],
+  ["collective", "wait in collectives"], ["pipeline", "pipeline wait"],
 ];
 
 function drawFacts(view) {
@@ -17,7 +17,7 @@ function drawFacts(view) {
     ["tokens per second", number(view.tokens_per_second, 0)],
     ["step p50", seconds(view.step_seconds.p50)], ["step p95", seconds(view.step_seconds.p95)],
     ["step p99", seconds(view.step_seconds.p99)],
-    ["newest segment", clock(view.newest_record_at)],
+    ["last received", clock(view.newest_record_at)],
   ];
   if (view.lost_records) facts.push(["records lost", view.lost_records]);
   if (view.refused_records) facts.push(["records refused", view.refused_records]);
@@ -26,7 +26,7 @@ function drawFacts(view) {
       element("span", { textContent: name }))));
 }
 
-// A measured value stays on one line; what is told in words may be long.
+// A measured value stays on one line; text may be long.
 const evidenceRow = (item) => element("tr", {}, element("td", { textContent: item.name }),
   element("td", item.text ? { textContent: item.text }
     : { textContent: measure(item.value, item.unit), className: "measure" }),
@@ -34,20 +34,20 @@ const evidenceRow = (item) => element("tr", {}, element("td", { textContent: ite
 
 function evidenceTable(rows) {
   return element("table", {}, element("thead", {}, element("tr", {},
-    ...["Evidence", "Value", "Held against"].map((text) => element("th", { textContent: text })))),
+    ...["Evidence", "Value", "Compared with"].map((text) => element("th", { textContent: text })))),
     element("tbody", {}, ...rows.map(evidenceRow)));
 }
 
 function symptomList(incident) {
   const symptoms = incident.symptoms || [];
   if (!symptoms.length) return "";
-  return element("div", { className: "symptoms" }, element("b", { textContent: "Symptoms, explained by this" }),
+  return element("div", { className: "symptoms" }, element("b", { textContent: "Symptoms grouped under this incident" }),
     element("ul", {}, ...symptoms.map((item) => element("li", {},
       item.kind + ": " + item.summary + ", last seen ", clock(item.seen_at)))));
 }
 
 function mergedInto(incident) {
-  return !incident.merged_into ? "" : element("p", {}, "Explained by ", element("a", {
+  return !incident.merged_into ? "" : element("p", {}, "Grouped under ", element("a", {
     href: "#incident-" + incident.merged_into, textContent: "incident " + incident.merged_into }), ".");
 }
 
@@ -62,7 +62,7 @@ function drawIncident(incident) {
     ["phase", incident.phase === "other" && incident.rank < 0 ? "" : incident.phase], ["cause", incident.cause], ["since step", String(incident.since_step)],
     ["detected after", seconds(incident.detected_after_seconds)],
     ["throughput lost", percent(incident.throughput_lost_ratio, 0)],
-    // Nothing counted where the share is not known is not nothing lost.
+    // Zero seconds with an unknown share means unknown, not that nothing was lost.
     ["device time lost", known(incident.throughput_lost_ratio) || incident.device_seconds_lost
       ? seconds(incident.device_seconds_lost) : UNKNOWN],
     ["began", clock(incident.began_at)],
@@ -95,7 +95,7 @@ function drawIncidents(incidents) {
 const ranks = ([first, last]) => first === last ? "rank " + first : "ranks " + first + "-" + last;
 const steps = ([first, last]) => first === last ? "step " + first : "steps " + first + "-" + last;
 
-// From faint to strong against the ground: readable in grey and by those who do not tell red from green.
+// From faint to strong against the background: readable in grey and with red-green blindness.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const RAMPS = { light: [[222, 235, 247], [8, 48, 107]], dark: [[44, 58, 72], [255, 205, 96]] };
 function colour(value, low, high) {
@@ -144,8 +144,8 @@ function drawHeatmap(map) {
 
 // By ProcessState of stepwatch.signals.records; the others are how a rank should be.
 // A rank that finished may go; one that did not must be seen to have gone.
-const trouble = (rank) => rank.ended === "finish" ? "" : TROUBLED[rank.process_state] || "";
-const TROUBLED = { 4: " · stopped", 5: " · dead", 6: " · gone" };
+const anomaly = (rank) => rank.ended === "finish" ? "" : ANOMALOUS[rank.process_state] || "";
+const ANOMALOUS = { 4: " · stopped", 5: " · dead", 6: " · gone" };
 
 function drawPhases(view) {
   const left = 170, width = widthOf("phases"), height = 24;
@@ -156,8 +156,8 @@ function drawPhases(view) {
   shown.forEach((rank, y) => {
     const name = shape("text", { x: 0, y: y * height + 15 });
     name.textContent = "rank " + rank.rank + " · stage " + (known(rank.stage) ? rank.stage : "?")
-      + trouble(rank);
-    if (trouble(rank)) name.setAttribute("class", "troubled");
+      + anomaly(rank);
+    if (anomaly(rank)) name.setAttribute("class", "anomalous");
     picture.append(name);
     let x = left;
     shares(rank).forEach((share, index) => {

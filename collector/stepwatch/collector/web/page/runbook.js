@@ -8,7 +8,7 @@ async function loadRunbook() {
   document.title = "stepwatch: " + found.name;
   document.getElementById("page").innerHTML = found.html;
   const whose = document.getElementById("whose");
-  if (found.incident === null) whose.textContent = "No incident chosen: values in <angle brackets> are yours to fill in.";
+  if (found.incident === null) whose.textContent = "No incident chosen: fill in the values in <angle brackets>.";
   else whose.replaceChildren("Filled in for incident " + found.incident + " of ",
     element("a", { href: "/jobs/" + encodeURIComponent(found.job), textContent: found.job }));
 }

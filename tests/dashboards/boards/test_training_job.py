@@ -13,7 +13,7 @@ from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
 from stepwatch.alerts.spec import Severity
 from stepwatch.cli import artefacts
-from stepwatch.dashboards import training_job
+from stepwatch.dashboards.boards import training_job
 from stepwatch.dashboards.sdk import dashboard as models
 from stepwatch.signals.names import ALERT_NAMES
 
@@ -23,8 +23,8 @@ OLDEST_SCHEMA = 30
 
 
 def text() -> str:
-    (artefact,) = artefacts.build(LINKS, [artefacts.DASHBOARDS])
-    return artefact.text
+    found = artefacts.build(LINKS, [artefacts.DASHBOARDS])
+    return next(artefact.text for artefact in found if artefact.name == training_job.FILE)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_panels_lie_on_the_grid_and_do_not_overlap(page: dict[str, Any]) -> None
         assert beside or below
 
 
-def test_unknown_says_no_data_and_is_never_green(page: dict[str, Any]) -> None:
+def test_unknown_shows_no_data_and_is_never_green(page: dict[str, Any]) -> None:
     for panel in data_panels(page):
         defaults = panel["fieldConfig"]["defaults"]
         assert defaults["noValue"] == "no data", panel["title"]
@@ -92,7 +92,7 @@ def test_zero_open_incidents_is_not_praised(page: dict[str, Any]) -> None:
     assert colors == ["text", "red"]
 
 
-def test_every_panel_says_what_it_shows(page: dict[str, Any]) -> None:
+def test_every_panel_describes_what_it_shows(page: dict[str, Any]) -> None:
     titles = [panel["title"] for panel in data_panels(page)]
     assert all(panel["description"].endswith(".") for panel in data_panels(page))
     assert all(titles)

@@ -1,15 +1,22 @@
-"""The on-call dashboard "Training: job": one job, from "what is wrong" down to the telemetry."""
+"""Dashboard "Training: job" for the on-call: one job, from what is wrong to its telemetry."""
 
 from __future__ import annotations
 
+from stepwatch.dashboards import queries
+from stepwatch.dashboards.layout import place
+from stepwatch.dashboards.panels import SOURCE
+from stepwatch.dashboards.sdk import builders, dashboard
+from stepwatch.dashboards.sections import (
+    checkpoints,
+    numbers,
+    pace,
+    runbook,
+    telemetry,
+    where_time_goes,
+    wrong,
+)
+from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.signals.names import JOB
-
-from . import queries
-from .layout import place
-from .marks import Marks
-from .panels import SOURCE
-from .sdk import builders, dashboard
-from .sections import checkpoints, numbers, pace, runbook, telemetry, where_time_goes, wrong
 
 UID = "stepwatch-training-job"
 """Stable id, and so address, of the dashboard."""
@@ -18,20 +25,20 @@ FILE = "training-job.json"
 TITLE = "Training: job"
 
 
-def build(marks: Marks) -> builders.Dashboard:
+def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     sections = [
-        wrong(marks),
+        wrong(thresholds),
         pace(),
-        numbers(marks),
+        numbers(thresholds),
         where_time_goes(),
         checkpoints(),
-        telemetry(marks),
+        telemetry(thresholds),
     ]
-    return place(_frame(marks), sections)
+    return place(_frame(thresholds), sections)
 
 
-def _frame(marks: Marks) -> builders.Dashboard:
+def _frame(thresholds: Thresholds) -> builders.Dashboard:
     page = (
         builders.Dashboard(TITLE)
         .uid(UID)
@@ -46,9 +53,9 @@ def _frame(marks: Marks) -> builders.Dashboard:
         .with_variable(_job())
         .annotation(_attempts())
     )
-    # One line of links: who is woken finds the page here, the others on the table of incidents.
-    for alert in sorted(marks.paging):
-        page = page.link(runbook(marks, alert))
+    # One line of links for the alerts that page; the table of incidents links the others.
+    for alert in sorted(thresholds.paging):
+        page = page.link(runbook(thresholds, alert))
     return page
 
 

@@ -1,4 +1,4 @@
-"""What the dashboards are told from outside: addresses of runbooks and the alerts' thresholds."""
+"""Inputs of the dashboards from the alerts: thresholds, and addresses of runbooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Marks:
+class Thresholds:
     """Lines drawn on panels, each the threshold of an alert, and the runbook of each alert.
 
     `slowdown_ratio` and `coverage_ratio` are ratios, `stalled_seconds` and `stale_seconds` seconds;

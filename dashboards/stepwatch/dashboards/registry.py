@@ -1,0 +1,41 @@
+"""The registry of dashboards: every module in `boards` is one, so adding one is adding a file."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+from typing import Protocol, cast
+
+from . import boards as shipped
+from .sdk import builders
+from .thresholds import Thresholds
+
+
+class Board(Protocol):
+    """A module that builds one dashboard."""
+
+    @property
+    def FILE(self) -> str:
+        """Name of its generated file."""
+        ...
+
+    def build(self, thresholds: Thresholds) -> builders.Dashboard:
+        """Build the dashboard."""
+        ...
+
+
+def boards(package: ModuleType = shipped) -> list[Board]:
+    """Import the dashboards of `package`, sorted by module name.
+
+    Raises:
+        TypeError: a module there has no `FILE` or no `build`.
+    """
+    found = []
+    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        missing = [name for name in ("FILE", "build") if not hasattr(module, name)]
+        if missing:
+            raise TypeError(f"dashboard {module.__name__} lacks {' and '.join(missing)}")
+        found.append(cast(Board, module))
+    return found
