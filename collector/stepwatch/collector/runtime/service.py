@@ -147,6 +147,7 @@ class Service:
                     continue
                 self._state.apply([segment], Received(received_ns / NANOSECONDS, now))
             if name in self._state.jobs:
+                self._state.returned(name)
                 self._evaluator.restore(self._state.jobs[name])
         except sa.exc.SQLAlchemyError:
             self._state.jobs.pop(name, None)
