@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state import job
+from stepwatch.collector.state import job, live
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
@@ -206,7 +206,7 @@ def test_no_counter_falls_in_a_random_history(
 ) -> None:
     store = Store.sqlite(tmp_path_factory.mktemp("store") / "s.db")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "MAX_JOBS", 1)
+        patch.setattr(live, "MAX_JOBS", 1)
         patch.setattr(job, "MAX_ATTEMPTS", 2)
         patch.setattr(job, "MAX_JOB_CELLS", cells)
         scrapes = Scrapes(store)

@@ -164,6 +164,11 @@ COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs held in live state
 COLLECTOR_JOBS_CAPPED = Metric(
     "stepwatch_collector_jobs_capped", _G, "Jobs left out of the metrics by the series cap."
 )
+COLLECTOR_JOBS_QUARANTINED = Metric(
+    "stepwatch_collector_jobs_quarantined",
+    _G,
+    "Jobs that are stored but not evaluated, as their records or their evaluation raised an error.",
+)
 COLLECTOR_EVALUATION_SECONDS = Metric(
     "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
 )

@@ -1,8 +1,8 @@
-"""Live state: what is known now of each job, built from segments in the order they were stored."""
+"""One job and its attempts, built from segments in the order they were stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +32,6 @@ MAX_WORLD = 131_072
 MAX_ATTEMPTS = 1000
 MAX_EVENTS = 10_000
 MAX_NODES = 16_384
-MAX_JOBS = 1000
-MAX_KEPT_TOTALS = 10_000
-"""Forgotten jobs whose counters are kept, at about a kilobyte each; those of the first to be
-forgotten go first, and are counted from the store when the job returns."""
-MAX_CELLS = 1 << 25
-"""Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their step_history only."""
 
@@ -407,47 +401,3 @@ def _restart_step(attempt: Attempt) -> int | None:
     if attempt.resumed_from is not None:
         return attempt.resumed_from
     return attempt.step_history.first if len(attempt.step_history) else None
-
-
-class LiveState:
-    """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[str, LiveJob] = {}
-        self.forgotten = 0
-        self._kept: dict[str, Totals] = {}
-
-    def apply(self, segments: Iterable[Segment], heard: Received) -> None:
-        """Take in segments that were stored just now, each for the first time."""
-        for segment in segments:
-            name = segment.key.job
-            job = self.jobs.pop(name, None) or LiveJob(name)
-            self.jobs[name] = job
-            job.apply(segment, heard)
-
-    def forget(self) -> list[str]:
-        """Drop the jobs that wrote longest ago while there is too much; returns their names."""
-        dropped = []
-        cells = sum(job.cells for job in self.jobs.values())
-        while len(self.jobs) > MAX_JOBS or (cells > MAX_CELLS and len(self.jobs) > 1):
-            name = next(iter(self.jobs))
-            job = self.jobs.pop(name)
-            cells -= job.cells
-            self._keep(job)
-            dropped.append(name)
-        self.forgotten += len(dropped)
-        return dropped
-
-    def returned(self, name: str) -> None:
-        """Let the counters of a job that came back from the store go on where they were.
-
-        The store gives them all back; this only makes sure of it within one process.
-        """
-        kept = self._kept.pop(name, None)
-        if kept is not None:
-            self.jobs[name].totals.raise_to(kept)
-
-    def _keep(self, job: LiveJob) -> None:
-        self._kept[job.name] = job.totals
-        while len(self._kept) > MAX_KEPT_TOTALS:
-            del self._kept[next(iter(self._kept))]

@@ -19,6 +19,7 @@ from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_aband
 from stepwatch.collector.slo.objectives import SloState
 from stepwatch.collector.state.checkpoints import failures_in_a_row
 from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.live import QUARANTINED, Withheld
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
@@ -45,6 +46,10 @@ class CollectorView(Protocol):
         """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
         ...
 
+    def withheld(self) -> Mapping[str, Withheld]:
+        """Jobs that are known and stored but not evaluated, by name."""
+        ...
+
     def segment_counts(self) -> Mapping[str, int]:
         """Segments received, by verdict."""
         ...
@@ -63,6 +68,8 @@ class JobExporter:
         yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
         capped = len(jobs) - len(shown) + self._view.jobs_forgotten
         yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
+        withheld = [each.state for each in self._view.withheld().values()]
+        yield _gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
         yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
         failures = self._view.evaluation_failures
         yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
