@@ -16,6 +16,7 @@ from stepwatch.signals.names import (
     CAUSE,
     CHECKPOINT_VERIFIED_STEP,
     CHECKPOINTS,
+    CHECKPOINTS_UNVERIFIED,
     COLLECTIVE_EXPOSED_SECONDS,
     COLLECTOR_EVALUATION_FAILURES,
     COLLECTOR_EVALUATION_SECONDS,
@@ -136,7 +137,9 @@ PIPELINE_SHARE = _share_of_time(PIPELINE_WAIT_SECONDS)
 VERIFIED_STEP = _newest(CHECKPOINT_VERIFIED_STEP, "max")
 # Steps are counted from 0, and a checkpoint is named by the step that a restart begins with.
 STEPS_AT_RISK = f"clamp_min({STEP} + 1 - {VERIFIED_STEP}, 0)"
-CHECKPOINTS_ENDED = _newest(CHECKPOINTS, "max", OUTCOME)
+_UNDECIDED = _newest(CHECKPOINTS_UNVERIFIED, "max")
+_UNVERIFIED = f'label_replace({_UNDECIDED}, "{OUTCOME}", "unverified", "", "")'
+CHECKPOINTS_ENDED = f"{_newest(CHECKPOINTS, 'max', OUTCOME)} or {_UNVERIFIED}"
 
 SEGMENTS = _rate(COLLECTOR_SEGMENTS, VERDICT)
 EVALUATION = f"max({COLLECTOR_EVALUATION_SECONDS.name})"

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.runtime import service
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state import job
+from stepwatch.collector.state import live
 from stepwatch.collector.store import Store, schema
 from stepwatch.collector.web import job_view
 from stepwatch.signals import wire
@@ -117,14 +117,14 @@ def test_the_first_request_of_a_job_counts_once(store: Store, clock: HandClock) 
 def test_jobs_beyond_the_limit_leave_aloud_and_come_back(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr(job, "MAX_JOBS", 3)
+    monkeypatch.setattr(live, "MAX_JOBS", 3)
     known = Service(store, clock)
     for number in range(5):
         known.receive(body(run_segments(5, job=f"job-{number}")))
         known.evaluate()
     assert [job.name for job, _ in known.jobs_now()[0]] == ["job-4", "job-3", "job-2"]
     assert known.jobs_forgotten == 2
-    assert "job-0 is no longer judged" in caplog.text
+    assert "job-0 is no longer evaluated" in caplog.text
     more = segment(50, {Kind.STEP: step_rows(range(5, 8), range(4))}, "job-0")
     known.receive(body([more, more]))
     assert view(known, "job-0")["step"] == 7

@@ -9,7 +9,8 @@ from stepwatch.collector.analysis.pipeline_stages import WORK, Schedule
 from stepwatch.collector.findings import DetectionContext, find
 from stepwatch.collector.state.baseline import GRACE_STEPS, Baseline
 from stepwatch.collector.state.collective_records import CollectiveRecords
-from stepwatch.collector.state.job import LiveState, Received
+from stepwatch.collector.state.job import Received
+from stepwatch.collector.state.live import LiveState
 from stepwatch.collector.state.step_history import BASELINE_STEPS, WARMUP_STEPS
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op

@@ -120,7 +120,16 @@ INCIDENT_OPEN = Metric(
     "stepwatch_incident_open", _G, "Open incidents: causes, not symptoms.", (JOB, KIND)
 )
 CHECKPOINTS = Metric(
-    "stepwatch_checkpoints_total", _C, "Checkpoints by how they ended.", (JOB, OUTCOME)
+    "stepwatch_checkpoints_total",
+    _C,
+    "Checkpoints that verified or failed; one that verified and failed later counts in both.",
+    (JOB, OUTCOME),
+)
+CHECKPOINTS_UNVERIFIED = Metric(
+    "stepwatch_checkpoints_unverified",
+    _G,
+    "Checkpoints of which it is not known whether they are good.",
+    (JOB,),
 )
 CHECKPOINT_VERIFIED_STEP = Metric(
     "stepwatch_checkpoint_verified_step", _G, "Step of the newest verified checkpoint.", (JOB,)
@@ -154,6 +163,11 @@ COLLECTOR_SEGMENTS = Metric(
 COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs held in live state.")
 COLLECTOR_JOBS_CAPPED = Metric(
     "stepwatch_collector_jobs_capped", _G, "Jobs left out of the metrics by the series cap."
+)
+COLLECTOR_JOBS_QUARANTINED = Metric(
+    "stepwatch_collector_jobs_quarantined",
+    _G,
+    "Jobs that are stored but not evaluated, as their records or their evaluation raised an error.",
 )
 COLLECTOR_EVALUATION_SECONDS = Metric(
     "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."

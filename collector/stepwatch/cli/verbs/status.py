@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
         job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
         source = source_words(arguments)
         print(json.dumps(job, indent=1) if arguments.json else job_text(job, source))
-        return int(job["open_incidents"] > 0)
+        return int(bool(job["open_incidents"]))
     jobs = ask(arguments, "/v1/jobs")["jobs"]
     if arguments.json:
         print(json.dumps(jobs, indent=1))

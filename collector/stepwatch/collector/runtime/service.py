@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.slo.objectives import default_slos
-from stepwatch.collector.state.job import LiveJob, LiveState, Received
+from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
@@ -92,20 +93,37 @@ class Service:
             job = self._state.jobs.get(name)
             return None if job is None else (job, self._verdicts(name))
 
+    def withheld(self) -> Mapping[str, Withheld]:
+        """Jobs that are known and stored but not evaluated, by name."""
+        with self._lock:
+            return dict(self._state.withheld)
+
     def evaluate(self) -> None:
-        """Judge every job once; a job that cannot be judged is logged and counted."""
+        """Evaluate every job once; one that cannot be evaluated is counted and quarantined.
+
+        While the store does not answer a job is counted and tried again the next time.
+        """
         began = time.monotonic()
         with self._lock:
             jobs = list(self._state.jobs.values())
         for job in jobs:
             try:
                 with self._lock:
-                    if job.name in self._state.jobs:
-                        self._evaluator.evaluate(self._state.jobs[job.name])
-            except (sa.exc.SQLAlchemyError, ArithmeticError, LookupError, ValueError):
+                    self._evaluate(job.name)
+            except sa.exc.SQLAlchemyError:
                 self.evaluation_failures += 1
                 logger.exception("cannot evaluate job %s", job.name)
         self.evaluation_seconds = time.monotonic() - began
+
+    def _evaluate(self, name: str) -> None:
+        job = self._state.jobs.get(name)
+        if job is None:
+            return
+        with self._state.contained(name, self.now()):
+            self._evaluator.evaluate(job)
+        if name in self._state.withheld:
+            self.evaluation_failures += 1
+            self._evaluator.forget(name)
 
     def run(self, interval_seconds: float = 1.0) -> None:
         """Evaluate at the interval until `stop`."""
@@ -118,11 +136,14 @@ class Service:
 
     def _apply(self, segments: list[Segment], received_ns: int) -> None:
         """Take in what was just stored; a job not in live state comes back with all its past."""
-        heard = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
-        returning = {segment.key.job for segment in segments} - self._state.jobs.keys()
+        received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
+        known = self._state.jobs.keys() | self._state.withheld.keys()
+        returning = {segment.key.job for segment in segments} - known
         for name in sorted(returning):
             self._restore(name)
-        self._state.apply((item for item in segments if item.key.job not in returning), heard)
+        self._state.apply((item for item in segments if item.key.job not in returning), received)
+        for name in self._state.withheld.keys() & self._evaluator.verdicts.keys():
+            self._evaluator.forget(name)
         self._forget()
 
     def _forget(self) -> None:
@@ -130,7 +151,7 @@ class Service:
         for name in dropped:
             self._evaluator.forget(name)
         if dropped:
-            logger.warning("too many jobs: %s is no longer judged", ", ".join(dropped[:20]))
+            logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
 
     def _verdicts(self, job: str) -> Verdicts:
         return self._evaluator.verdicts.setdefault(job, Verdicts())
@@ -147,7 +168,9 @@ class Service:
                     continue
                 self._state.apply([segment], Received(received_ns / NANOSECONDS, now))
             if name in self._state.jobs:
-                self._evaluator.restore(self._state.jobs[name])
+                self._state.returned(name)
+                with self._state.contained(name, self.now()):
+                    self._evaluator.restore(self._state.jobs[name])
         except sa.exc.SQLAlchemyError:
             self._state.jobs.pop(name, None)
             raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.ingest.validation import UNKNOWN
+from stepwatch.collector.state.totals import FAILED, VERIFIED
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import CheckpointEvent
 from stepwatch.signals.wire import Rows
@@ -27,13 +29,21 @@ class Checkpoint(NamedTuple):
     reason: str = ""
 
 
-def take(known: dict[int, Checkpoint], rows: Rows) -> None:
-    """Fold CHECKPOINT rows, as `plausible.checkpoints` left them, into `known` by step."""
+def apply(known: dict[int, Checkpoint], rows: Rows) -> Counter[str]:
+    """Fold CHECKPOINT rows, as `validation.checkpoints` left them, into `known` by step.
+
+    Returns how many checkpoints reached each outcome of `totals` with these rows.
+    """
+    decided: Counter[str] = Counter()
     for row in rows:
         step = int(row["step"])
         if step not in known and len(known) >= MAX_CHECKPOINTS:
             known.pop(next(iter(known)))
-        known[step] = merged(known.get(step, Checkpoint(step)), row)
+        before = known.get(step, Checkpoint(step))
+        known[step] = merged(before, row)
+        if known[step].verified is not before.verified:
+            decided[VERIFIED if known[step].verified else FAILED] += 1
+    return decided
 
 
 def merged(known: Checkpoint, row: np.void) -> Checkpoint:

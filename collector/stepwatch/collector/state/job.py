@@ -1,8 +1,8 @@
-"""Live state: what is known now of each job, built from segments in the order they were stored."""
+"""One job and its attempts, built from segments in the order they were stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from stepwatch.collector.state.numerics import Numerics
 from stepwatch.collector.state.ranks import Ranks, RankView
 from stepwatch.collector.state.step_history import StepHistory
 from stepwatch.collector.state.step_window import COLUMNS, StepRing, Window
+from stepwatch.collector.state.totals import CountedSteps, Totals
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows, Segment
@@ -31,9 +32,6 @@ MAX_WORLD = 131_072
 MAX_ATTEMPTS = 1000
 MAX_EVENTS = 10_000
 MAX_NODES = 16_384
-MAX_JOBS = 1000
-MAX_CELLS = 1 << 25
-"""Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their step_history only."""
 
@@ -61,8 +59,13 @@ class Received(NamedTuple):
 class Attempt:
     """One attempt of a job."""
 
-    def __init__(self, number: int, earlier: Attempt | None = None) -> None:
+    def __init__(
+        self, number: int, earlier: Attempt | None = None, totals: Totals | None = None
+    ) -> None:
         self.number = number
+        self.totals = totals or Totals()
+        """Those of the job; they keep what this attempt counted when it is gone."""
+        self._counted = CountedSteps(self.totals)
         self.earlier = earlier
         """The run of the same number before it, until this one makes a step."""
         self.world = 0
@@ -121,6 +124,8 @@ class Attempt:
         if hosts is not None and len(hosts) and known:
             self.hosts[segment.key.node] = hosts[-1]
         self.facts.take(tables, segment.key.node)
+        if self._is_over():
+            self.give_up()
 
     def begins_again(self, segment: Segment) -> bool:
         """Whether a rank that had ended starts in `segment`: somebody launched the job once more.
@@ -137,7 +142,8 @@ class Attempt:
         """An attempt of the same number that knows nothing; what ended last stays beside it."""
         ended = self if len(self.step_history) else self.earlier
         self.earlier = None
-        fresh = Attempt(self.number, ended)
+        self.give_up()
+        fresh = Attempt(self.number, ended, self.totals)
         fresh.newest_s = self.newest_s
         return fresh
 
@@ -172,8 +178,19 @@ class Attempt:
         """Whether the process of `rank` vanished before it finished."""
         return rank in self.ranks.gone and rank not in self.ended
 
+    def give_up(self) -> None:
+        """Count the steps that some rank has not reported as they stand."""
+        self._counted.give_up(self.step_history)
+
+    def _is_over(self) -> bool:
+        """Whether every rank ended or vanished."""
+        if not 0 < self.world <= len(self.ended) + len(self.ranks.gone):
+            return False
+        return len(self.ended.keys() | self.ranks.gone) >= self.world
+
     def release(self) -> None:
         """Give the window back; steps that still arrive are refused, the step_history stays."""
+        self.give_up()
         self.ring, self.baseline = StepRing(0), Baseline()
         self.collective_records = CollectiveRecords()
         self.numerics, self.memory, self.diagnoses = Numerics(), MemoryHistory(), Diagnoses()
@@ -272,6 +289,8 @@ class Attempt:
         if self.first_step_received_s is None:
             self.first_step_received_s = self.received_monotonic_s
         self.step_history.add(fresh, offset)
+        self.totals.add_rows(fresh)
+        self._counted.advance(self.step_history, self.world)
         self.baseline.add(fresh, self.step_history.first, self.ring.world, self.collective_records)
         self.early_baseline.add(fresh)
         self.newest_s, self.earlier = self.step_history.newest_end_ns() / NANOSECONDS, None
@@ -299,7 +318,7 @@ class Attempt:
         if rows is not None:
             told = validation.checkpoints(rows, self.began_ns.get(node, 0))
             self.checkpoints_in_flight.add(told, self.world, offset)
-            checkpoints.take(self.checkpoints, told)
+            self.totals.add_checkpoints(checkpoints.apply(self.checkpoints, told))
 
 
 class LiveJob:
@@ -308,13 +327,16 @@ class LiveJob:
     def __init__(self, name: str) -> None:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
+        self.totals = Totals()
 
     def apply(self, segment: Segment, heard: Received) -> None:
         """Take in one segment that was not seen before."""
         number = segment.key.attempt
         attempt = self.attempts.get(number)
         if attempt is None:
-            attempt = self.attempts[number] = Attempt(number)
+            for each in self.attempts.values():
+                each.give_up()
+            attempt = self.attempts[number] = Attempt(number, totals=self.totals)
             while len(self.attempts) > MAX_ATTEMPTS:
                 del self.attempts[min(self.attempts)]
         elif attempt.begins_again(segment):
@@ -379,30 +401,3 @@ def _restart_step(attempt: Attempt) -> int | None:
     if attempt.resumed_from is not None:
         return attempt.resumed_from
     return attempt.step_history.first if len(attempt.step_history) else None
-
-
-class LiveState:
-    """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[str, LiveJob] = {}
-        self.forgotten = 0
-
-    def apply(self, segments: Iterable[Segment], heard: Received) -> None:
-        """Take in segments that were stored just now, each for the first time."""
-        for segment in segments:
-            name = segment.key.job
-            job = self.jobs.pop(name, None) or LiveJob(name)
-            self.jobs[name] = job
-            job.apply(segment, heard)
-
-    def forget(self) -> list[str]:
-        """Drop the jobs that wrote longest ago while there is too much; returns their names."""
-        dropped = []
-        cells = sum(job.cells for job in self.jobs.values())
-        while len(self.jobs) > MAX_JOBS or (cells > MAX_CELLS and len(self.jobs) > 1):
-            name = next(iter(self.jobs))
-            cells -= self.jobs.pop(name).cells
-            dropped.append(name)
-        self.forgotten += len(dropped)
-        return dropped

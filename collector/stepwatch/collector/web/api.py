@@ -25,7 +25,7 @@ from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.web import breakdown_view, job_view
+from stepwatch.collector.web import breakdown_view, job_view, withheld_view
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals import wire
@@ -123,17 +123,23 @@ class Api:
         return _json({"verdicts": [verdict._asdict() for verdict in verdicts], "formats": formats})
 
     async def jobs(self, request: Request) -> Response:
-        """All jobs, newest written first."""
+        """All jobs, newest written first, then those that are known but not evaluated."""
 
         def lines() -> list[dict[str, Any]]:
             with self._service.still():
                 jobs, now = self._service.jobs_now()
-                return [job_view.job_line(job, seen, now) for job, seen in jobs]
+                lines = [job_view.job_line(job, seen, now) for job, seen in jobs]
+                withheld = self._service.withheld()
+                return [*lines, *(withheld_view.line(*each) for each in withheld.items())]
 
         return _json({"jobs": await run_in_threadpool(lines)})
 
     async def job(self, request: Request) -> Response:
-        """One job."""
+        """One job; of one that is not evaluated its state and the reason."""
+        name = request.path_params["job"]
+        withheld = await run_in_threadpool(self._service.withheld)
+        if name in withheld:
+            return _json(await run_in_threadpool(withheld_view.summary, name, withheld[name]))
         return await self._job_answer(
             request, lambda job, seen: job_view.job_summary(job, seen, self._service.now())
         )
@@ -196,6 +202,9 @@ class Api:
 
         document = await run_in_threadpool(answer)
         if document is None:
+            why = (await run_in_threadpool(self._service.withheld)).get(name)
+            if why is not None:
+                return _problem(404, f"the job is {why.state}: {why.reason}")
             return _problem(404, "no such job; /v1/jobs lists them")
         return _json(document)
 

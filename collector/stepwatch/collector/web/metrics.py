@@ -19,6 +19,7 @@ from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_aband
 from stepwatch.collector.slo.objectives import SloState
 from stepwatch.collector.state.checkpoints import failures_in_a_row
 from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.live import QUARANTINED, Withheld
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
@@ -26,9 +27,6 @@ from stepwatch.signals.records import PHASE_NAMES
 MAX_JOBS = 500
 """Jobs exported, the newest written first; at about 60 series each, 30,000 series."""
 STRAGGLER_SLOTS = 4
-BUCKETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0)
-"""Upper bounds of step time in seconds, from a debug model to a long pipeline step."""
-
 Value = float | None
 Sample = tuple[Sequence[str], Value]
 
@@ -46,6 +44,10 @@ class CollectorView(Protocol):
 
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
         """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
+        ...
+
+    def withheld(self) -> Mapping[str, Withheld]:
+        """Jobs that are known and stored but not evaluated, by name."""
         ...
 
     def segment_counts(self) -> Mapping[str, int]:
@@ -66,6 +68,8 @@ class JobExporter:
         yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
         capped = len(jobs) - len(shown) + self._view.jobs_forgotten
         yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
+        withheld = [each.state for each in self._view.withheld().values()]
+        yield _gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
         yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
         failures = self._view.evaluation_failures
         yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
@@ -93,14 +97,7 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     yield _gauge(names.JOB_LOSS, [((name,), _newest_loss(a)) for name, a, _ in current])
     yield _counter(
         names.JOB_TOKENS,
-        [
-            (
-                (job.name,),
-                float(sum(a.step_history.rows["tokens"].sum() for a in job.attempts.values())),
-            )
-            for job, _ in jobs
-            if any(len(attempt.step_history) for attempt in job.attempts.values())
-        ],
+        [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.rows],
     )
     still = [((name,), v.still_seconds) for name, a, v in current if not has_ended(a, now)]
     yield _gauge(names.SECONDS_WITHOUT_PROGRESS, still)
@@ -117,12 +114,13 @@ def _time(jobs: Jobs) -> Iterator[Metric]:
     exposed: list[Sample] = []
     waits: list[Sample] = []
     for job, _ in jobs:
-        attempts = list(job.attempts.values())
-        histogram.add_metric([job.name], *_buckets(attempts))
-        for phase in PHASE_NAMES:
-            phases.append(((job.name, phase), _seconds(attempts, phase)))
-        exposed.append(((job.name,), _seconds(attempts, "collective")))
-        waits.append(((job.name,), _seconds(attempts, "pipeline_wait")))
+        totals = job.totals
+        histogram.add_metric([job.name], totals.buckets(), totals.step_seconds)
+        if not totals.rows:
+            continue
+        phases.extend(((job.name, phase), totals.seconds[phase]) for phase in PHASE_NAMES)
+        exposed.append(((job.name,), totals.seconds["collective"]))
+        waits.append(((job.name,), totals.seconds["pipeline_wait"]))
     yield histogram
     yield _counter(names.PHASE_SECONDS, phases)
     yield _counter(names.COLLECTIVE_EXPOSED_SECONDS, exposed)
@@ -177,17 +175,21 @@ def _trouble(jobs: Jobs) -> Iterator[Metric]:
 
 def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
     outcomes: list[Sample] = []
+    unverified: list[Sample] = []
     newest: list[Sample] = []
     bad: list[Sample] = []
     for job, _ in jobs:
         checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.values()]
-        for outcome, verified in (("verified", True), ("failed", False), ("unverified", None)):
-            count = sum(checkpoint.verified is verified for checkpoint in checkpoints)
-            outcomes.append(((job.name, outcome), float(count)))
+        outcomes.extend(
+            ((job.name, outcome), float(count)) for outcome, count in job.totals.checkpoints.items()
+        )
+        undecided = sum(checkpoint.verified is None for checkpoint in checkpoints)
+        unverified.append(((job.name,), float(undecided)))
         good = [checkpoint.step for checkpoint in checkpoints if checkpoint.verified]
         newest.append(((job.name,), float(max(good)) if good else None))
         bad.append(((job.name,), _failures_in_a_row(job)))
     yield _counter(names.CHECKPOINTS, outcomes)
+    yield _gauge(names.CHECKPOINTS_UNVERIFIED, unverified)
     yield _gauge(names.CHECKPOINT_VERIFIED_STEP, newest)
     yield _gauge(names.CHECKPOINT_FAILURES_IN_A_ROW, bad)
 
@@ -232,19 +234,6 @@ def _newest_loss(attempt: Attempt) -> Value:
     losses = attempt.step_history.rows["loss"]
     known = losses[~np.isnan(losses)]
     return float(known[-1]) if len(known) else None
-
-
-def _seconds(attempts: list[Attempt], name: str) -> Value:
-    known = [a.rank_seconds[name].sum() for a in attempts if len(a.step_history)]
-    return float(sum(known)) if known else None
-
-
-def _buckets(attempts: list[Attempt]) -> tuple[list[tuple[str, float]], float]:
-    """Cumulative counts by upper bound, and the sum, of the slowest rank's time per step."""
-    longest = np.concatenate([np.zeros(0), *(a.step_history.rows["longest"] for a in attempts)])
-    known = longest[longest > 0]
-    counts = [(str(bound), float((known <= bound).sum())) for bound in BUCKETS]
-    return [*counts, ("+Inf", float(len(known)))], float(known.sum())
 
 
 def _gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:

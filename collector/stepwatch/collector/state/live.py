@@ -1,0 +1,122 @@
+"""Live state: the jobs that are evaluated, and those that are known but withheld from it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.state.totals import Totals
+from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.wire import Segment
+
+logger = logging.getLogger(__name__)
+
+MAX_JOBS = 1000
+MAX_CELLS = 1 << 25
+"""Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
+MAX_KEPT_TOTALS = 10_000
+"""Forgotten jobs whose counters are kept, at about a kilobyte each; those of the first to be
+forgotten go first, and are counted from the store when the job returns."""
+QUARANTINED, RESTORING = "quarantined", "restoring"
+"""Why a job is withheld: its records or its evaluation raised; its history is being read back."""
+CONTAINED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    StepwatchError,
+    TypeError,
+    ValueError,
+)
+"""What arithmetic over the records of one job can raise, however odd they are.
+
+Anything of the store (`sqlalchemy.exc.SQLAlchemyError`) or of the machine (`OSError`) concerns all
+jobs and is not among them.
+"""
+
+
+class Withheld(NamedTuple):
+    """A job that is known and stored but not evaluated: why, and since when (Unix seconds)."""
+
+    state: str
+    reason: str
+    since_s: float
+
+
+class LiveState:
+    """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`.
+
+    `withheld` holds what is not among `jobs` although its records are stored, at most `MAX_JOBS`.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, LiveJob] = {}
+        self.withheld: dict[str, Withheld] = {}
+        self.forgotten = 0
+        self._kept: dict[str, Totals] = {}
+
+    def apply(self, segments: Iterable[Segment], received: Received) -> None:
+        """Apply segments that were stored just now, each for the first time.
+
+        A job whose records raise is quarantined; those of withheld jobs are left to the store.
+        """
+        for segment in segments:
+            name = segment.key.job
+            if name in self.withheld:
+                continue
+            job = self.jobs.pop(name, None) or LiveJob(name)
+            self.jobs[name] = job
+            with self.contained(name, received.wall_s):
+                job.apply(segment, received)
+
+    @contextmanager
+    def contained(self, name: str, now_s: float) -> Iterator[None]:
+        """Quarantine the job if what is done for it inside raises one of `CONTAINED`."""
+        try:
+            yield
+        except CONTAINED as error:
+            text = " ".join(str(error).split())
+            logger.exception("job %s is quarantined", name)
+            self.withhold(name, Withheld(QUARANTINED, f"{type(error).__name__}: {text}", now_s))
+
+    def withhold(self, name: str, why: Withheld) -> None:
+        """Take a job out of live state; its records go on being stored."""
+        job = self.jobs.pop(name, None)
+        if job is not None:
+            self._keep(job)
+        self.withheld.pop(name, None)
+        self.withheld[name] = why._replace(reason=why.reason[:300])
+        while len(self.withheld) > MAX_JOBS:
+            del self.withheld[next(iter(self.withheld))]
+
+    def forget(self) -> list[str]:
+        """Drop the jobs that wrote longest ago while there is too much; returns their names."""
+        dropped = []
+        cells = sum(job.cells for job in self.jobs.values())
+        while len(self.jobs) > MAX_JOBS or (cells > MAX_CELLS and len(self.jobs) > 1):
+            name = next(iter(self.jobs))
+            job = self.jobs.pop(name)
+            cells -= job.cells
+            self._keep(job)
+            dropped.append(name)
+        self.forgotten += len(dropped)
+        return dropped
+
+    def returned(self, name: str) -> None:
+        """Let the counters of a job that came back from the store go on where they were.
+
+        The store gives them all back; this only makes sure of it within one process.
+        """
+        kept = self._kept.pop(name, None)
+        if kept is not None:
+            self.jobs[name].totals.raise_to(kept)
+
+    def _keep(self, job: LiveJob) -> None:
+        self._kept[job.name] = job.totals
+        while len(self._kept) > MAX_KEPT_TOTALS:
+            del self._kept[next(iter(self._kept))]

@@ -1,0 +1,33 @@
+"""A job that is known but not evaluated, with the keys of one that is: what is unknown is null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.live import Withheld
+from stepwatch.collector.web import job_view
+
+
+def line(name: str, why: Withheld) -> dict[str, Any]:
+    """The job in a list: its `state`, the `reason`, and `since` when."""
+    return {**job_view.job_line(_unknown(name), Verdicts(), why.since_s), **_about(why)}
+
+
+def summary(name: str, why: Withheld) -> dict[str, Any]:
+    """The job alone; its incidents are in the store."""
+    document = job_view.job_summary(_unknown(name), Verdicts(), why.since_s)
+    return {**document, **_about(why), "attempts": []}
+
+
+def _unknown(name: str) -> LiveJob:
+    """A job of which no record is known."""
+    job = LiveJob(name)
+    job.attempts[0] = Attempt(0)
+    return job
+
+
+def _about(why: Withheld) -> dict[str, Any]:
+    unknown = dict.fromkeys(("attempt", "newest_record_at", "open_incidents"))
+    return {**unknown, "state": why.state, "reason": why.reason, "since": why.since_s}

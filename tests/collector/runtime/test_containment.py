@@ -1,0 +1,139 @@
+"""A job that cannot be evaluated is quarantined by name and reason; every other job goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.api import make_api
+from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.signals import names
+from stepwatch.signals.wire import Segment
+from tests.collector.client import Client
+from tests.collector.made import JOB, HandClock, body, run_segments
+
+BAD = "bad-job"
+ERRORS = [
+    ValueError("operands could not be broadcast"),
+    IndexError("index 4 is out of bounds"),
+    KeyError("node-7"),
+    OverflowError("int too large to convert"),
+    ZeroDivisionError("division by zero"),
+    FloatingPointError("invalid value"),
+    MemoryError("Unable to allocate 8 EiB"),
+    TypeError("unsupported operand"),
+    AttributeError("no attribute 'step'"),
+    AssertionError("rows are sorted"),
+    RecursionError("maximum recursion depth exceeded"),
+]
+
+
+def break_applying(patch: pytest.MonkeyPatch, error: BaseException, after: int = 2) -> None:
+    """Let the records of `BAD` raise from segment `after` on."""
+    apply = LiveJob.apply
+
+    def broken(self: LiveJob, segment: Segment, *args: Any) -> None:
+        if segment.key.job == BAD and segment.key.sequence >= after:
+            raise error
+        apply(self, segment, *args)
+
+    patch.setattr(LiveJob, "apply", broken)
+
+
+def metric(service: Service, name: names.Metric) -> float:
+    registry = CollectorRegistry()
+    registry.register(JobExporter(service))
+    lines = generate_latest(registry).decode().splitlines()
+    return float(next(line for line in lines if line.startswith(name.name)).split()[-1])
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_job_whose_records_cannot_be_applied_stops_no_other(
+    service: Service, store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    break_applying(monkeypatch, error)
+    bad, good = run_segments(20, job=BAD), run_segments(20)
+    verdicts = service.receive(body([bad[0], good[0], bad[1], good[1], *bad[2:], *good[2:]]))
+    assert {item.verdict for item in verdicts} == {"accepted"}
+    service.evaluate()
+    assert service.job(BAD) is None
+    found = service.job(JOB)
+    assert found is not None and len(found[0].current.step_history) == 20
+    assert type(error).__name__ in service.withheld()[BAD].reason
+    assert metric(service, names.COLLECTOR_JOBS_QUARANTINED) == 1.0
+    assert store.payload_bytes(BAD)[0] == len(bad), "its records go on being stored"
+
+
+def test_the_service_starts_over_a_store_with_such_a_job(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Service(store, clock).receive(body([*run_segments(20, job=BAD), *run_segments(20)]))
+    with monkeypatch.context() as patch:
+        break_applying(patch, IndexError("index 9 is out of bounds"))
+        started = Service(store, clock)
+        started.evaluate()
+        assert started.job(BAD) is None and started.job(JOB) is not None
+        assert "index 9" in started.withheld()[BAD].reason
+        more = run_segments(25, job=BAD)[-1]
+        assert [item.verdict for item in started.receive(body([more]))] == ["accepted"]
+        assert set(started.withheld()) == {BAD}
+    repaired = Service(store, clock)
+    found = repaired.job(BAD)
+    assert found is not None and len(found[0].current.step_history) == 25, "nothing was lost"
+    assert repaired.withheld() == {}
+
+
+def test_a_job_that_cannot_be_evaluated_stops_no_other(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = Evaluator.evaluate
+
+    def broken(self: Evaluator, job: LiveJob) -> None:
+        if job.name == BAD:
+            raise TypeError("unsupported operand")
+        evaluate(self, job)
+
+    monkeypatch.setattr(Evaluator, "evaluate", broken)
+    service.receive(body([*run_segments(20, job=BAD), *run_segments(20)]))
+    for _ in range(3):
+        service.evaluate()
+    found = service.job(JOB)
+    assert found is not None and found[1].judgements
+    assert "unsupported operand" in service.withheld()[BAD].reason
+    assert service.evaluation_failures == 1, "it is not tried again"
+
+
+def test_whoever_asks_is_told_the_state_and_the_reason(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_applying(monkeypatch, KeyError("node-7"))
+    service.receive(body([*run_segments(10, job=BAD), *run_segments(10)]))
+    service.evaluate()
+    client = Client(make_api(service))
+    lines = {line["job"]: line for line in client.get("/v1/jobs").json()["jobs"]}
+    assert lines[JOB]["state"] != "quarantined"
+    assert lines[BAD].keys() >= lines[JOB].keys()
+    assert (lines[BAD]["state"], lines[BAD]["step"]) == ("quarantined", None)
+    assert "node-7" in lines[BAD]["reason"]
+    document = client.get(f"/v1/jobs/{BAD}").json()
+    assert document["state"] == "quarantined" and "node-7" in document["reason"]
+    assert document.keys() >= client.get(f"/v1/jobs/{JOB}").json().keys()
+    answer = client.get(f"/v1/jobs/{BAD}/heatmap")
+    assert answer.status_code == 404 and "quarantined" in answer.json()["error"]
+
+
+def test_counters_of_a_quarantined_job_are_absent_and_never_lower(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_applying(monkeypatch, KeyError("node-7"))
+    service.receive(body(run_segments(10, job=BAD)))
+    registry = CollectorRegistry()
+    registry.register(JobExporter(service))
+    assert BAD not in generate_latest(registry).decode()
