@@ -1,0 +1,18 @@
+"""Straggler: a rank whose self time is longer than that of ranks with the same work."""
+
+from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.signals.names import FindingKind
+
+from .detector import LIMITS, RankFacts, detect
+from .inputs import find, rank_facts
+
+__all__ = ["DETECTORS", "LIMITS", "RankFacts", "detect", "find", "rank_facts"]
+
+DETECTORS = (
+    Detector(
+        kinds=frozenset({FindingKind.STRAGGLER}),
+        when=When.PROGRESSING,
+        order=10,
+        find=find,
+    ),
+)
