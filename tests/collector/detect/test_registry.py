@@ -11,7 +11,7 @@ import pytest
 
 from stepwatch.collector import detect
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.detect.registry import Detector, When, discover, failure_kinds, find
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.state.job import LiveJob, Received
@@ -46,7 +46,7 @@ class ScratchThresholds(NamedTuple):
 
 
 def made(kind: FindingKind, rank: int = 1) -> Finding:
-    return Finding(
+    return build_finding(
         kind=kind,
         rank=rank,
         phase="data",
@@ -54,10 +54,8 @@ def made(kind: FindingKind, rank: int = 1) -> Finding:
         summary=f"rank {rank} is found",
         began_step=3,
         began_ago_seconds=1.0,
-        severity=1.0,
         ratio=2.0,
         lost_ratio=0.5,
-        evidence=(),
     )
 
 

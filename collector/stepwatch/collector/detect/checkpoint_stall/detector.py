@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import Vector
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.names import Cause, FindingKind
@@ -134,9 +134,20 @@ def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
             Evidence(f"own time of rank {rank}", own, "seconds", f"the others {others:.2f} s")
         )
     ratio = saving.elapsed / usual if usual > 0 else math.nan
-    lost = 1.0 if saving.in_progress else 0.0
     excess = saving.elapsed - (0.0 if math.isnan(usual) else usual)
-    return _finding(saving, rank, Cause.SLOW_STORAGE, summary, excess, ratio, lost, evidence)
+    return build_finding(
+        kind=FindingKind.CHECKPOINT_STALL,
+        phase="checkpoint",
+        cause=Cause.SLOW_STORAGE,
+        summary=summary,
+        began_step=saving.step,
+        began_ago_seconds=saving.began_ago,
+        rank=rank,
+        severity=excess,
+        ratio=ratio,
+        lost_ratio=1.0 if saving.in_progress else 0.0,
+        evidence=evidence,
+    )
 
 
 def _failed(saving: Saving) -> Finding:
@@ -147,8 +158,18 @@ def _failed(saving: Saving) -> Finding:
     evidence = [
         Evidence("ranks whose save failed", saving.failed, "ranks", f"of {len(saving.own)}")
     ]
-    made = _finding(saving, NO_RANK, Cause.EXCEPTION, summary, 0.0, math.nan, 0.0, evidence)
-    return made._replace(subject="failed")
+    return build_finding(
+        kind=FindingKind.CHECKPOINT_STALL,
+        phase="checkpoint",
+        cause=Cause.EXCEPTION,
+        summary=summary,
+        began_step=saving.step,
+        began_ago_seconds=saving.began_ago,
+        severity=0.0,
+        lost_ratio=0.0,
+        subject="failed",
+        evidence=evidence,
+    )
 
 
 def _too_much(saving: Saving, run: Run, limits: Thresholds) -> Finding:
@@ -160,32 +181,15 @@ def _too_much(saving: Saving, run: Run, limits: Thresholds) -> Finding:
     evidence = [
         Evidence("share of run time in saves", share, "ratio", f"at most {limits.most_share:.1%}")
     ]
-    made = _finding(
-        saving, NO_RANK, Cause.SLOW_STORAGE, summary, run.total, math.nan, share, evidence
-    )
-    return made._replace(subject="share")
-
-
-def _finding(
-    saving: Saving,
-    rank: int,
-    cause: Cause,
-    summary: str,
-    severity: float,
-    ratio: float,
-    lost: float,
-    evidence: list[Evidence],
-) -> Finding:
-    return Finding(
-        FindingKind.CHECKPOINT_STALL,
-        rank,
-        "checkpoint",
-        cause,
-        summary,
-        saving.step,
-        saving.began_ago,
-        severity,
-        ratio,
-        lost,
-        tuple(evidence),
+    return build_finding(
+        kind=FindingKind.CHECKPOINT_STALL,
+        phase="checkpoint",
+        cause=Cause.SLOW_STORAGE,
+        summary=summary,
+        began_step=saving.step,
+        began_ago_seconds=saving.began_ago,
+        severity=run.total,
+        lost_ratio=share,
+        subject="share",
+        evidence=evidence,
     )

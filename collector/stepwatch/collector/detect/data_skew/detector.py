@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
-from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
@@ -164,18 +164,17 @@ def _finding(window: Window, members: Ranks, steps: Ranks, skew: Skew) -> Findin
         Evidence("tokens per step", mine, "tokens", f"peers {theirs:.0f}"),
         Evidence("forward and backward", own_work, "seconds", f"peers {in_words(peer_work)}"),
     )
-    return Finding(
-        FindingKind.DATA_SKEW,
-        rank,
-        "data",
-        Cause.UNEVEN_SHARDS,
-        summary,
-        first,
-        float(np.nansum(np.nanmax(window.planes["duration"][judged], axis=1))),
-        abs(skew.deviation),
-        ratio,
-        math.nan,
-        evidence,
+    return build_finding(
+        kind=FindingKind.DATA_SKEW,
+        rank=rank,
+        phase="data",
+        cause=Cause.UNEVEN_SHARDS,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(np.nansum(np.nanmax(window.planes["duration"][judged], axis=1))),
+        severity=abs(skew.deviation),
+        ratio=ratio,
+        evidence=evidence,
     )
 
 

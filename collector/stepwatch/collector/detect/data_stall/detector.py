@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import Mask, Vector, first_of_run, usable_steps
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
@@ -136,16 +136,15 @@ def _finding(waits: Waits, stalled: Mask, began: int, past_ratio: float) -> Find
         Evidence("data time per step", data, "seconds", f"usual {in_words(usual)}"),
         Evidence("ranks that wait for data", count, "ranks", f"of {ranks}"),
     )
-    return Finding(
-        FindingKind.DATA_STALL,
-        NO_RANK,
-        "data",
-        Cause.SLOW_DATA,
-        summary,
-        first,
-        float(waits.seconds[began:].max(axis=1).sum()),
-        data - usual,
-        data / usual if usual > 0 else math.nan,
-        max(0.0, (data - usual) / seconds),
-        evidence,
+    return build_finding(
+        kind=FindingKind.DATA_STALL,
+        phase="data",
+        cause=Cause.SLOW_DATA,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(waits.seconds[began:].max(axis=1).sum()),
+        severity=data - usual,
+        ratio=data / usual if usual > 0 else math.nan,
+        lost_ratio=max(0.0, (data - usual) / seconds),
+        evidence=evidence,
     )

@@ -6,12 +6,11 @@ and aborts the process whose buffer is too small; NCCL hangs or mixes the number
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import NO_RANK, Finding, told
+from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
 from stepwatch.collector.state.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op
@@ -108,21 +107,19 @@ def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
         f"in step {step}: {', '.join(texts)}"
     )
     evidence = [
-        told(f"rank {each} entered", said, "all members of a group must enter the same")
+        text_evidence(f"rank {each} entered", said, "all members of a group must enter the same")
         for each, said in sorted(mismatch.said.items())[:16]
     ]
-    return Finding(
-        FindingKind.DESYNC,
-        rank,
-        phase,
-        mismatch.cause,
-        summary,
-        step,
-        ago,
-        1.0,
-        math.nan,
-        1.0,
-        tuple(evidence),
+    return build_finding(
+        kind=FindingKind.DESYNC,
+        rank=rank,
+        phase=phase,
+        cause=mismatch.cause,
+        summary=summary,
+        began_step=step,
+        began_ago_seconds=ago,
+        lost_ratio=1.0,
+        evidence=evidence,
     )
 
 

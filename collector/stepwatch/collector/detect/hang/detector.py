@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, told
+from stepwatch.collector.detect.finding import (
+    Evidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.state.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
@@ -169,7 +174,16 @@ def _finding(
     evidence = _standing(ranks, still)
     if culprit is None:
         summary = f"the job stands still in step {step} for {still:.0f} s; no rank stands out"
-        return _hang(NO_RANK, "other", Cause.UNKNOWN, summary, step, still, evidence)
+        return build_finding(
+            kind=FindingKind.HANG,
+            cause=Cause.UNKNOWN,
+            summary=summary,
+            began_step=step,
+            began_ago_seconds=still,
+            severity=still,
+            lost_ratio=1.0,
+            evidence=evidence,
+        )
     phase = phase_name(culprit.phase)
     diagnosis = asked.diagnoses.get(culprit.rank)
     cause, words = _cause(culprit, diagnosis, limits)
@@ -182,7 +196,18 @@ def _finding(
         f"{where}, and {words}"
     )
     evidence += _about(culprit, absent, diagnosis, limits)
-    return _hang(culprit.rank, phase, cause, summary, step, culprit.moved_age, evidence)
+    return build_finding(
+        kind=FindingKind.HANG,
+        cause=cause,
+        summary=summary,
+        rank=culprit.rank,
+        phase=phase,
+        began_step=step,
+        began_ago_seconds=culprit.moved_age,
+        severity=culprit.moved_age,
+        lost_ratio=1.0,
+        evidence=evidence,
+    )
 
 
 def _standing(ranks: list[RankSituation], still: float) -> list[Evidence]:
@@ -229,18 +254,20 @@ def _about(
             "seconds ago",
             f"beyond {limits.heartbeat_seconds:.0f} s its interpreter is blocked",
         ),
-        told(f"rank {culprit.rank}", absent, "the others wait for it"),
+        text_evidence(f"rank {culprit.rank}", absent, "the others wait for it"),
     ]
     if diagnosis is None:
         return evidence
     if diagnosis.line:
         text = f"{diagnosis.line} in {diagnosis.function}"
-        evidence.append(told(f"Python line of rank {culprit.rank}", text, diagnosis.stack))
+        evidence.append(text_evidence(f"Python line of rank {culprit.rank}", text, diagnosis.stack))
     if diagnosis.gil is not GilState.UNKNOWN:
         state = diagnosis.gil.name.lower()
-        evidence.append(told("its interpreter lock", state, "free while others may run"))
+        evidence.append(text_evidence("its interpreter lock", state, "free while others may run"))
     if diagnosis.note:
-        evidence.append(told("not known", diagnosis.note, "asked by the agent of its node"))
+        evidence.append(
+            text_evidence("not known", diagnosis.note, "asked by the agent of its node")
+        )
     return evidence
 
 
@@ -268,27 +295,3 @@ def _cause(
     if culprit.process is ProcessState.RUNNING:
         return Cause.BUSY, "its process is busy"
     return Cause.NOT_ARRIVED, "its process sleeps: blocked outside any collective we see"
-
-
-def _hang(
-    rank: int,
-    phase: str,
-    cause: Cause,
-    summary: str,
-    step: int,
-    ago: float,
-    evidence: list[Evidence],
-) -> Finding:
-    return Finding(
-        FindingKind.HANG,
-        rank,
-        phase,
-        cause,
-        summary,
-        step,
-        ago,
-        ago,
-        math.nan,
-        1.0,
-        tuple(evidence),
-    )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import Vector
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.names import Cause, FindingKind
@@ -163,16 +163,11 @@ def _plateau(steps: Steps, losses: Vector, limits: Thresholds) -> list[Finding]:
 def _finding(
     cause: Cause, summary: str, first: int, severity: float, evidence: tuple[Evidence, ...]
 ) -> Finding:
-    return Finding(
-        FindingKind.LOSS_ANOMALY,
-        NO_RANK,
-        "other",
-        cause,
-        summary,
-        first,
-        math.nan,
-        severity,
-        math.nan,
-        math.nan,
-        evidence,
+    return build_finding(
+        kind=FindingKind.LOSS_ANOMALY,
+        cause=cause,
+        summary=summary,
+        began_step=first,
+        severity=severity,
+        evidence=evidence,
     )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds, size
 from stepwatch.signals.names import Cause, FindingKind
@@ -143,17 +143,15 @@ def _finding(history: History, growth: Growth, left: Column, ranks: Ranks, rank:
         Evidence(f"gained by rank {worst}", float(growth.gained[worst]), "bytes", "none expected"),
         Evidence("until full", remaining, "seconds", f"{kind} memory left"),
     )
-    return Finding(
-        FindingKind.MEMORY_GROWTH,
-        rank,
-        "other",
-        history.cause,
-        summary,
-        int(history.steps[worst, 0]),
-        float(history.seconds[worst, -1] - history.seconds[worst, 0]),
-        rate,
-        math.nan,
-        0.0,
-        evidence,
+    return build_finding(
+        kind=FindingKind.MEMORY_GROWTH,
+        rank=rank,
+        cause=history.cause,
+        summary=summary,
+        began_step=int(history.steps[worst, 0]),
+        began_ago_seconds=float(history.seconds[worst, -1] - history.seconds[worst, 0]),
+        severity=rate,
+        lost_ratio=0.0,
+        evidence=evidence,
         subject=kind,
     )

@@ -6,12 +6,11 @@ loss overflow now and then, and the scaler leaves such a step out: only one that
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import LOSS_SCALED, NumericsSource
@@ -105,18 +104,14 @@ def _finding(
                  "none in earlier steps")
         for rank in ranks[:RANKS_NAMED]
     )  # fmt: skip
-    return Finding(
-        FindingKind.NON_FINITE,
-        ranks[0] if len(ranks) == 1 else NO_RANK,
-        "forward" if from_loss else "backward",
-        Cause.NON_FINITE_LOSS if from_loss else Cause.NON_FINITE_GRADIENT,
-        summary,
-        step,
-        math.nan,
-        1.0,
-        math.nan,
-        math.nan,
-        evidence,
+    return build_finding(
+        kind=FindingKind.NON_FINITE,
+        rank=ranks[0] if len(ranks) == 1 else NO_RANK,
+        phase="forward" if from_loss else "backward",
+        cause=Cause.NON_FINITE_LOSS if from_loss else Cause.NON_FINITE_GRADIENT,
+        summary=summary,
+        began_step=step,
+        evidence=evidence,
     )
 
 

@@ -20,7 +20,7 @@ from stepwatch.collector.analysis.pipeline_stages import (
     own_work,
     stage_work,
 )
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.peers import median_of_others
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.detect.thresholds import load
@@ -192,18 +192,18 @@ def _imbalance(
         _bubble_evidence(bubble_ratio(part), ideal),
     )
     rank = int(members[0]) if len(members) == 1 else NO_RANK
-    return Finding(
-        FindingKind.PIPELINE_BUBBLE,
-        rank,
-        phase,
-        Cause.STAGE_IMBALANCE,
-        summary,
-        first,
-        float(seconds.sum()),
-        work - against,
-        ratio,
-        lost,
-        evidence,
+    return build_finding(
+        kind=FindingKind.PIPELINE_BUBBLE,
+        rank=rank,
+        phase=phase,
+        cause=Cause.STAGE_IMBALANCE,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(seconds.sum()),
+        severity=work - against,
+        ratio=ratio,
+        lost_ratio=lost,
+        evidence=evidence,
         subject=f"stage {number}",
     )
 
@@ -232,18 +232,16 @@ def _few_microbatches(
     )
     seconds = step_seconds(recent)
     return [
-        Finding(
-            FindingKind.PIPELINE_BUBBLE,
-            NO_RANK,
-            "",
-            Cause.FEW_MICROBATCHES,
-            summary,
-            int(recent.steps[0]),
-            float(seconds.sum()),
-            measured,
-            float("nan"),
-            measured,
-            (_bubble_evidence(measured, ideal),),
+        build_finding(
+            kind=FindingKind.PIPELINE_BUBBLE,
+            phase="",
+            cause=Cause.FEW_MICROBATCHES,
+            summary=summary,
+            began_step=int(recent.steps[0]),
+            began_ago_seconds=float(seconds.sum()),
+            severity=measured,
+            lost_ratio=measured,
+            evidence=(_bubble_evidence(measured, ideal),),
             subject="schedule",
         )
     ]

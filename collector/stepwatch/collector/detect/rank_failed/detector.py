@@ -11,7 +11,7 @@ import math
 import signal
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import Evidence, Finding, told
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding, text_evidence
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -141,25 +141,25 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
     cause = Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE
     later = [end.at - first.at for end in ends if first.at < end.at < math.inf]
     after = f"; {len(later)} others ended after it" if later else ""
-    evidence = [told(f"rank {first.rank}", words, "the first of the attempt to end")]
+    evidence = [text_evidence(f"rank {first.rank}", words, "the first of the attempt to end")]
     if later:
         evidence.append(
             Evidence("the next rank ended", min(later), "seconds", "after the first: a symptom")
         )
     if first.exit_code != UNKNOWN_EXIT:
         evidence.append(Evidence("its exit code", first.exit_code, "", "128 + n: by signal n"))
-    return Finding(
-        FindingKind.RANK_FAILED,
-        first.rank,
-        first.phase,
-        cause,
-        f"rank {first.rank} failed first, in step {first.step} ({first.phase}): it {words}{after}",
-        first.step,
-        max(0.0, now - first.at),
-        1.0,
-        math.nan,
-        1.0,
-        tuple(evidence),
+    where = f"in step {first.step} ({first.phase})"
+    summary = f"rank {first.rank} failed first, {where}: it {words}{after}"
+    return build_finding(
+        kind=FindingKind.RANK_FAILED,
+        rank=first.rank,
+        phase=first.phase,
+        cause=cause,
+        summary=summary,
+        began_step=first.step,
+        began_ago_seconds=max(0.0, now - first.at),
+        lost_ratio=1.0,
+        evidence=evidence,
     )
 
 

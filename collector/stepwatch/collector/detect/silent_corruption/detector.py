@@ -7,13 +7,12 @@ should agree (local SGD, ranks that number steps differently).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import NO_RANK, Finding, told
+from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.state.numerics import Comparison
 from stepwatch.signals.names import Cause, FindingKind
@@ -80,23 +79,19 @@ def _finding(dispute: Comparison, rank: int) -> Finding:
         f"{since}{doubt}. Nothing reported an error"
     )
     evidence = tuple(
-        told(f"digest of part {dispute.part} on rank {one}", f"{digest:016x}",
+        text_evidence(f"digest of part {dispute.part} on rank {one}", f"{digest:016x}",
              f"the other replicas of ranks {dispute.members} in step {dispute.step}")
         for one, digest in list(zip(dispute.ranks.tolist(), dispute.digests.tolist(), strict=True))[
             :RANKS_NAMED
         ]
     )  # fmt: skip
-    return Finding(
-        FindingKind.SILENT_CORRUPTION,
-        rank,
-        "optimizer",
-        Cause.REPLICA_MISMATCH,
-        summary,
-        dispute.first_step,
-        math.nan,
-        1.0,
-        math.nan,
-        math.nan,
-        evidence,
+    return build_finding(
+        kind=FindingKind.SILENT_CORRUPTION,
+        rank=rank,
+        phase="optimizer",
+        cause=Cause.REPLICA_MISMATCH,
+        summary=summary,
+        began_step=dispute.first_step,
+        evidence=evidence,
         subject=f"ranks {dispute.members}" if rank == NO_RANK else "",
     )

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.collective_timing import Waits, bus_bytes_per_second
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
@@ -240,17 +240,17 @@ def _finding(
         ),
         Evidence("operations that are slow", related, "count", f"of {len(moved.keys)} seen"),
     )
-    return Finding(
-        FindingKind.SLOW_COLLECTIVE,
-        rank,
-        "",
-        Cause.SLOW_TRANSFER,
-        summary,
-        first,
-        float(steps.seconds[since:].sum()),
-        now - expected,
-        now / max(expected, 1e-9),
-        lost,
-        evidence,
+    return build_finding(
+        kind=FindingKind.SLOW_COLLECTIVE,
+        rank=rank,
+        phase="",
+        cause=Cause.SLOW_TRANSFER,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(steps.seconds[since:].sum()),
+        severity=now - expected,
+        ratio=now / max(expected, 1e-9),
+        lost_ratio=lost,
+        evidence=evidence,
         subject=subject,
     )

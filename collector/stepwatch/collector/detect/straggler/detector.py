@@ -17,7 +17,7 @@ import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.chance import at_least
-from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.peers import Floats, Peers, Vector, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.detect.thresholds import load
@@ -330,18 +330,18 @@ def _finding(trouble: Trouble, judged: Judged, facts: RankFacts, limits: Thresho
             _against(facts.run_queue_ratio),
         ),
     )
-    return Finding(
-        FindingKind.STRAGGLER,
-        rank,
-        phase,
-        _cause(phase, rank, mine - theirs, step, facts, limits),
-        _summary(trouble, int(judged.steps[since]), mine, theirs, lost),
-        int(judged.steps[since]),
-        float(judged.step_seconds[since:].sum()),
-        mine - theirs,
-        ratio,
-        lost,
-        evidence,
+    return build_finding(
+        kind=FindingKind.STRAGGLER,
+        rank=rank,
+        phase=phase,
+        cause=_cause(phase, rank, mine - theirs, step, facts, limits),
+        summary=_summary(trouble, int(judged.steps[since]), mine, theirs, lost),
+        began_step=int(judged.steps[since]),
+        began_ago_seconds=float(judged.step_seconds[since:].sum()),
+        severity=mine - theirs,
+        ratio=ratio,
+        lost_ratio=lost,
+        evidence=evidence,
     )
 
 

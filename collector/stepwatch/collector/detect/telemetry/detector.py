@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -46,18 +45,14 @@ def detect(silences: Mapping[str, float], step: int, limits: Thresholds) -> list
         for node in sorted(silent)[:NODES_NAMED]
     )
     return [
-        Finding(
-            FindingKind.TELEMETRY_LOST,
-            NO_RANK,
-            "other",
-            Cause.AGENTS_SILENT if whole else Cause.NODE_SILENT,
-            summary,
-            step,
-            worst,
-            worst,
-            math.nan,
-            math.nan,
-            evidence,
-            next(iter(silent)) if len(silent) == 1 else "",
+        build_finding(
+            kind=FindingKind.TELEMETRY_LOST,
+            cause=Cause.AGENTS_SILENT if whole else Cause.NODE_SILENT,
+            summary=summary,
+            began_step=step,
+            began_ago_seconds=worst,
+            severity=worst,
+            evidence=evidence,
+            node=next(iter(silent)) if len(silent) == 1 else "",
         )
     ]

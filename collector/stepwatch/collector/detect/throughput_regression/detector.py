@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.class_throughput import Course
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import Mask, first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds
@@ -146,16 +146,15 @@ def _class(course: Course, recent: slice, behind: float, jobs: int) -> Finding:
 def _finding(
     course: Course, since: int, summary: str, phase: str, times: float, evidence: list[Evidence]
 ) -> Finding:
-    return Finding(
-        FindingKind.THROUGHPUT_REGRESSION,
-        NO_RANK,
-        phase,
-        Cause.ALL_RANKS_SLOWER,
-        summary,
-        int(course.steps[since]),
-        float(course.end_s[-1] - course.end_s[since] + course.seconds[since]),
-        times,
-        times,
-        1 - 1 / times,
-        tuple(evidence),
+    return build_finding(
+        kind=FindingKind.THROUGHPUT_REGRESSION,
+        phase=phase,
+        cause=Cause.ALL_RANKS_SLOWER,
+        summary=summary,
+        began_step=int(course.steps[since]),
+        began_ago_seconds=float(course.end_s[-1] - course.end_s[since] + course.seconds[since]),
+        severity=times,
+        ratio=times,
+        lost_ratio=1 - 1 / times,
+        evidence=evidence,
     )
