@@ -3,8 +3,10 @@
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import LIMITS, RankFacts, detect
+from .cause import RankFacts
+from .detector import detect
 from .inputs import find, rank_facts
+from .thresholds import LIMITS
 
 __all__ = ["DETECTORS", "LIMITS", "RankFacts", "detect", "find", "rank_facts"]
 

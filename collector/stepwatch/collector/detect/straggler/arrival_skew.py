@@ -15,13 +15,13 @@ def with_arrival_skew(finding: Finding, found: Waits) -> Finding:
     The finding stays as it is where its rank did not, or where that cannot be told.
     """
     heads, (ranks, seconds) = found.rows[found.first], caused(found)
-    judged = (ranks >= 0) & (heads["step"] >= finding.began_step)
-    mine = judged & (ranks == finding.rank) & (seconds > 0)
+    known = (ranks >= 0) & (heads["step"] >= finding.began_step)
+    mine = known & (ranks == finding.rank) & (seconds > 0)
     if not mine.any():
         return finding
     by_op = np.bincount(heads["op"][mine], weights=seconds[mine])
     op = int(np.argmax(by_op))
-    same = judged & (heads["op"] == op) & np.isin(heads["group"], heads["group"][mine])
+    same = known & (heads["op"] == op) & np.isin(heads["group"], heads["group"][mine])
     steps = len(np.unique(heads["step"][same]))
     ratio = by_op[op] / seconds[same].sum()
     row = Evidence(

@@ -1,4 +1,4 @@
-"""Gathers for the straggler detector."""
+"""Inputs of the straggler detector."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.clock import NANOSECONDS
 
-from . import detector
 from .arrival_skew import with_arrival_skew
+from .cause import RankFacts
+from .detector import detect
+from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Ranks whose own work takes longer than that of their peers."""
+    """Ranks whose self time is longer than that of their peers."""
     attempt = context.attempt
-    facts, past = rank_facts(attempt), attempt.baseline.work_of(attempt.ring.world)
-    found = detector.detect(context.window, facts, detector.LIMITS, past)
+    facts, baseline = rank_facts(attempt), attempt.baseline.work_of(attempt.ring.world)
+    found = detect(context.window, facts, LIMITS, baseline)
     if not found:
         return []
     collectives = waits_of(attempt, newest_window(attempt))
     return [with_arrival_skew(context.dated(finding), collectives) for finding in found]
 
 
-def rank_facts(attempt: Attempt) -> detector.RankFacts:
+def rank_facts(attempt: Attempt) -> RankFacts:
     """CPU and run-queue shares of each rank over the newest readings."""
     cpu, queue = np.full(attempt.world, np.nan), np.full(attempt.world, np.nan)
     for rank, readings in attempt.ranks.usage.items():
@@ -34,4 +36,4 @@ def rank_facts(attempt: Attempt) -> detector.RankFacts:
         if seconds > 0:
             cpu[rank] = (last.cpu_seconds - first.cpu_seconds) / seconds
             queue[rank] = (last.run_queue_seconds - first.run_queue_seconds) / seconds
-    return detector.RankFacts(cpu, queue)
+    return RankFacts(cpu, queue)
