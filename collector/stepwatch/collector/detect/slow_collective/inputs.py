@@ -8,12 +8,11 @@ from stepwatch.collector.analysis.collective_timing import waits
 from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.slow_collective import LIMITS, Steps
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.job import Attempt
 from stepwatch.collector.state.step_window import Window
 
-from . import detector
+from .detector import LIMITS, Steps, detect
 
 RECENT_STEPS = 12
 """Steps that are looked at each time; only a finding is worth looking back further."""
@@ -50,7 +49,7 @@ def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
         slowdown = np.fmax(1.0, np.median(own / before, axis=1))
     rows = attempt.collective_records.of_steps(int(part.steps[0]), int(part.steps[-1]))
     groups = attempt.collective_records.groups
-    return detector.detect(
+    return detect(
         waits(rows, groups),
         groups,
         attempt.baseline.calls,

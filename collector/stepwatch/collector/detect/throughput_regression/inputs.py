@@ -8,11 +8,10 @@ from stepwatch.collector.analysis.class_throughput import beginning_of, course_o
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import usable_steps
-from stepwatch.collector.detect.throughput_regression import Shift
 from stepwatch.collector.state.step_history import WARMUP_STEPS
 from stepwatch.collector.state.step_window import COLUMNS
 
-from . import detector
+from .detector import LIMITS, Shift, detect
 
 HISTORY_STEPS = 4096
 """Newest steps looked back over for the first slow one."""
@@ -23,12 +22,12 @@ def find(context: DetectionContext) -> list[Finding]:
     """A job that is slower than it was, or than others of its class."""
     step_history = context.attempt.step_history
     course = course_of(context.attempt, slice(max(0, len(step_history) - HISTORY_STEPS), None))
-    return detector.detect(
+    return detect(
         course,
         beginning_of(context.job),
         context.class_throughput.peers(context.job.name),
         _shift(context),
-        detector.LIMITS,
+        LIMITS,
     )
 
 
