@@ -63,7 +63,7 @@ class Watching:
         self.agent.flush()
         waiting = self.agent.spool.oldest(100)
         self.service.receive(b"".join(payload for _, payload in waiting))
-        self.agent.spool.acknowledge(waiting)
+        self.agent.spool.acknowledge([sequence for sequence, _ in waiting])
         self.service.evaluate()
         return self.store.incidents("contended", "open")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect import hang as detector
-from stepwatch.collector.detect import rank_failed as detector_of_failures
+from stepwatch.collector.detect import hang, non_finite, rank_failed
+from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
-from stepwatch.collector.findings import DetectionContext, hang, non_finite, rank_failed
 from stepwatch.collector.state.diagnoses import Diagnoses
 from stepwatch.collector.state.job import Attempt, LiveJob, Received
 from stepwatch.collector.state.memory_history import MemoryHistory
@@ -38,7 +37,7 @@ def test_the_last_rank_may_tidy_up_but_not_wait_for_those_that_finished() -> Non
     assert hang.find(standing(60.0)) == []
     assert len(hang.find(standing(60.0, finished=0))) == 1
     assert len(hang.find(standing(60.0, waits=True))) == 1
-    assert len(hang.find(standing(detector.LIMITS.pause_seconds + 1))) == 1
+    assert len(hang.find(standing(hang.LIMITS.pause_seconds + 1))) == 1
 
 
 def bad_rows(step: int) -> Rows:
@@ -130,7 +129,7 @@ def failed_after(notice_at: float) -> list[tuple[str, int]]:
 
 
 def test_a_preemption_that_was_called_off_silences_nothing() -> None:
-    limit = detector_of_failures.LIMITS.preempted_seconds
+    limit = rank_failed.LIMITS.preempted_seconds
     assert failed_after(999.0) == failed_after(1001.0 - limit) == []
     assert failed_after(999.0 - limit) == [("rank-failed", 0)]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.incidents.attribution import RULES, explain
 from stepwatch.collector.state.node_facts import (
     DEVICE_FACTS,
@@ -53,7 +53,18 @@ def finding(
     cause: Cause = Cause.SLOW_COMPUTE,
 ) -> Finding:
     rows = (Evidence("own time", 1.0, "seconds", "peers 0.5 s"),)
-    return Finding(kind, rank, phase, cause, "rank 5 is slow", 812, 4.0, 1.0, 2.0, 0.3, rows)
+    return build_finding(
+        kind=kind,
+        rank=rank,
+        phase=phase,
+        cause=cause,
+        summary="rank 5 is slow",
+        began_step=812,
+        began_ago_seconds=4.0,
+        ratio=2.0,
+        lost_ratio=0.3,
+        evidence=rows,
+    )
 
 
 def test_stolen_cpu_is_named_with_its_row() -> None:

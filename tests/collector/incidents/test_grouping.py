@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding
 from stepwatch.collector.incidents.grouping import RULES, SLACK_STEPS, Group, identity, join
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -28,8 +28,17 @@ def finding(
     subject: str = "",
 ) -> Finding:
     summary = f"{kind.value} {rank}"
-    return Finding(
-        kind, rank, phase, cause, summary, step, 1.0, 1.0, 2.0, lost, (), subject=subject
+    return build_finding(
+        kind=kind,
+        rank=rank,
+        phase=phase,
+        cause=cause,
+        summary=summary,
+        began_step=step,
+        began_ago_seconds=1.0,
+        ratio=2.0,
+        lost_ratio=lost,
+        subject=subject,
     )
 
 

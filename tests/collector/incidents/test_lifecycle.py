@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.incidents.lifecycle import (
     ENDED,
     MAX_SYMPTOMS,
@@ -39,10 +39,18 @@ def finding(
     lost: float = 0.5,
 ) -> Finding:
     evidence = (Evidence("own time", math.inf, "seconds", "peers"),)
-    return Finding(
-        kind, rank, "forward", Cause.SLOW_COMPUTE, "rank 2 is slow", step, ago, 1.0, math.inf, lost,
-        evidence,
-    )  # fmt: skip
+    return build_finding(
+        kind=kind,
+        rank=rank,
+        phase="forward",
+        cause=Cause.SLOW_COMPUTE,
+        summary="rank 2 is slow",
+        began_step=step,
+        began_ago_seconds=ago,
+        ratio=math.inf,
+        lost_ratio=lost,
+        evidence=evidence,
+    )
 
 
 class Story:

@@ -13,12 +13,11 @@ from stepwatch.collector.slo.slices import (
     SLICE_SECONDS,
     SLOW_STEP_FACTOR,
     Slice,
-    StepFacts,
     changed,
     goodput_slices,
     step_time_slices,
 )
-from stepwatch.collector.state.step_history import StepHistory
+from stepwatch.collector.state.step_history import StepFacts, StepHistory
 from tests.collector.made import EPOCH, step_rows
 
 OFFSET = EPOCH * 10**9

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.analysis.pipeline_stages import WORK, Schedule
-from stepwatch.collector.findings import DetectionContext, find
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.registry import discover, find
 from stepwatch.collector.state.baseline import GRACE_STEPS, Baseline
 from stepwatch.collector.state.collective_records import CollectiveRecords
 from stepwatch.collector.state.job import Received
@@ -77,5 +78,5 @@ def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:
         state.apply([item], Received(0.0, float(at)))
         (job,) = state.jobs.values()
         newest = 5 * at + 4
-        named = [finding.rank for finding in find(DetectionContext(job, float(at)))]
+        named = [finding.rank for finding in find(DetectionContext(job, float(at)), discover())]
         assert named == ([2] if newest >= 64 else []), newest

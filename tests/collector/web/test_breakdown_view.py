@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepwatch.collector.analysis import newest_steps
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
 from stepwatch.collector.state.job import Attempt, LiveJob, Received
@@ -131,12 +132,12 @@ def test_before_the_first_step_all_is_unknown(service: Service) -> None:
 
 
 def test_a_large_job_is_judged_over_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(breakdown_view, "MAX_CELLS", 40)
+    monkeypatch.setattr(newest_steps, "MAX_CELLS", 40)
     attempt = Attempt(0)
     states = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: step_rows(range(30), [1])}
     attempt.apply(segment(1, states), Received(0.0, 0.0))
     assert breakdown_view.collectives(attempt)["steps"] == (20, 29)
-    monkeypatch.setattr(breakdown_view, "MAX_CELLS", 1)
+    monkeypatch.setattr(newest_steps, "MAX_CELLS", 1)
     assert breakdown_view.collectives(attempt)["steps"] == (22, 29)
 
 

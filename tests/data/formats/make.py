@@ -1,6 +1,6 @@
 """Writes a segment and a ring with the code that is installed, and what they hold as JSON.
 
-`python make.py FOLDER FORMAT` adds `segment-FORMAT.seg` and `ring-FORMAT.gz`, each with its `.json`.
+`python make.py FOLDER FORMAT` adds `segment-FORMAT.seg` and `ring-FORMAT.gz`, each with a `.json`.
 It runs on the code of the release that the files stand for: fixtures are made once and never again.
 Every kind has four rows: lowest values, highest values, and two of random bits.
 """

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.throughput_regression import Course
 from stepwatch.collector.state.job import Attempt, LiveJob
 from stepwatch.collector.state.step_history import (
     BASELINE_STEPS,
@@ -17,7 +16,39 @@ from stepwatch.collector.state.step_history import (
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag
 
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
 _PAUSED = StepFlag.FIRST | StepFlag.AFTER_PAUSE | StepFlag.UNFINISHED
+
+
+class Course(NamedTuple):
+    """Steps without pauses in rising order: number, end (Unix seconds), seconds of the slowest rank
+    without checkpoint and evaluation, and tokens of all ranks (0 where unknown); arrays (steps,).
+    """
+
+    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    end_s: Vector
+    seconds: Vector
+    tokens: Vector
+
+    def slowdown(self, past: Course) -> Vector:
+        """How many times longer each step is than the usual one of `past`, per token if known."""
+        longer = self.seconds / np.median(past.seconds)
+        if not len(past.tokens) or not (past.tokens > 0).all():
+            return np.asarray(longer)
+        per_token = self.seconds / np.maximum(self.tokens, 1.0)
+        usual = float(np.median(past.seconds / past.tokens))
+        return np.asarray(np.where(self.tokens > 0, np.minimum(longer, per_token / usual), longer))
+
+    def tokens_per_second(self) -> float:
+        """Median over the steps; NaN where tokens are not known."""
+        known = (self.tokens > 0) & (self.seconds > 0)
+        speeds = self.tokens[known] / self.seconds[known]
+        return float(np.median(speeds)) if len(speeds) else math.nan
+
+    def part(self, steps: slice) -> Course:
+        """Some of the steps."""
+        return Course(self.steps[steps], self.end_s[steps], self.seconds[steps], self.tokens[steps])
 
 
 class Shape(NamedTuple):

@@ -1,4 +1,4 @@
-"""Detectors: pure functions from a window of arrays to findings, one per file."""
+"""Detectors: each is a folder with what it evaluates, where its inputs are, and its thresholds."""
 
 from stepwatch.collector.detect.finding import Evidence, Finding
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from stepwatch.signals.names import Cause, FindingKind
@@ -12,9 +13,9 @@ NO_RANK = -1
 
 
 class Evidence(NamedTuple):
-    """One row of evidence: a fact, its value and unit, and what it is held against.
+    """One row of evidence: a fact, its value and unit, and what it is compared with (`against`).
 
-    A fact in words, a line of Python say, stands in `text`; its value is NaN.
+    A fact in words, a line of Python for example, is in `text`; its value is NaN.
     """
 
     name: str
@@ -24,7 +25,7 @@ class Evidence(NamedTuple):
     text: str = ""
 
 
-def told(name: str, text: str, against: str) -> Evidence:
+def text_evidence(name: str, text: str, against: str) -> Evidence:
     """Evidence in words."""
     return Evidence(name, math.nan, "", against, text)
 
@@ -52,3 +53,37 @@ class Finding(NamedTuple):
     evidence: tuple[Evidence, ...]
     node: str = ""
     subject: str = ""
+
+
+def build_finding(
+    *,
+    kind: FindingKind,
+    cause: Cause,
+    summary: str,
+    began_step: int,
+    rank: int = NO_RANK,
+    phase: str = "other",
+    began_ago_seconds: float = math.nan,
+    severity: float = 1.0,
+    ratio: float = math.nan,
+    lost_ratio: float = math.nan,
+    evidence: Iterable[Evidence] = (),
+    node: str = "",
+    subject: str = "",
+) -> Finding:
+    """The only way to make a finding; what is left out is unknown, or names nothing."""
+    return Finding(
+        kind=kind,
+        rank=rank,
+        phase=phase,
+        cause=cause,
+        summary=summary,
+        began_step=began_step,
+        began_ago_seconds=began_ago_seconds,
+        severity=severity,
+        ratio=ratio,
+        lost_ratio=lost_ratio,
+        evidence=tuple(evidence),
+        node=node,
+        subject=subject,
+    )

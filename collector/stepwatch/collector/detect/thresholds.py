@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def load(name: str, kind: Callable[..., T]) -> T:
-    """The thresholds of detector `name` as a `kind`, whose fields are the keys of `<name>.toml`."""
-    text = resources.files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8")
+def load(package: str, kind: Callable[..., T]) -> T:
+    """The thresholds of the detector in `package`: a `kind` whose fields are the file's keys."""
+    text = resources.files(package).joinpath("thresholds.toml").read_text(encoding="utf-8")
     return kind(**tomllib.loads(text))

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.incidents.grouping import Group, identity, join
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 
@@ -220,20 +220,18 @@ def _finding_of(incident: Incident) -> Finding:
     """What an incident is about, without its evidence; a cause of another version is unknown."""
     cause = Cause(incident.cause) if incident.cause in _CAUSES else Cause.UNKNOWN
     lost, ratio = incident.throughput_lost_ratio, incident.slowdown_ratio
-    return Finding(
-        FindingKind(incident.kind),
-        incident.rank,
-        incident.phase,
-        cause,
-        incident.summary,
-        incident.since_step,
-        math.nan,
-        0.0,
-        math.nan if ratio is None else ratio,
-        math.nan if lost is None else lost,
-        (),
-        incident.node,
-        incident.subject,
+    return build_finding(
+        kind=FindingKind(incident.kind),
+        rank=incident.rank,
+        phase=incident.phase,
+        cause=cause,
+        summary=incident.summary,
+        began_step=incident.since_step,
+        severity=0.0,
+        ratio=math.nan if ratio is None else ratio,
+        lost_ratio=math.nan if lost is None else lost,
+        node=incident.node,
+        subject=incident.subject,
     )
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
+from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.findings import ENDED_KINDS, DetectionContext, find, find_ended
-from stepwatch.collector.findings.hang import still_seconds
+from stepwatch.collector.detect.hang import still_seconds
+from stepwatch.collector.detect.registry import (
+    Detector,
+    discover,
+    failure_kinds,
+    find,
+    find_failures,
+)
+from stepwatch.collector.incidents.explanation import explained
 from stepwatch.collector.incidents.lifecycle import Incident, Moment, advance, incident_from
 from stepwatch.collector.slo import slices as sli
 from stepwatch.collector.slo.objectives import Judgement, Slo, judge
@@ -53,8 +61,16 @@ class Verdicts:
 class Evaluator:
     """Judges jobs and remembers what it said; `verdicts` maps a job to its newest verdicts."""
 
-    def __init__(self, store: Store, slos: list[Slo], clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        slos: list[Slo],
+        clock: Clock,
+        detectors: Sequence[Detector] | None = None,
+    ) -> None:
         self.verdicts: dict[str, Verdicts] = {}
+        self._detectors = discover() if detectors is None else detectors
+        self._failure_kinds = failure_kinds(self._detectors)
         self._store = store
         self._slos = slos
         self._clock = clock
@@ -92,14 +108,14 @@ class Evaluator:
             job, self._clock.monotonic_ns() / NANOSECONDS, self._class_throughput, wall_s=now
         )
         _follow_clock(verdicts, now, context.now_s)
-        failed = [] if abandoned else find_ended(context)
-        verdicts.findings = failed or ([] if ended else find(context))
+        failed = [] if abandoned else self._failures(context)
+        verdicts.findings = failed or ([] if ended else self._findings(context))
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
         verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(context)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
         frozen = lost or max(context.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
         moment = _moment(context, frozen=frozen and not failed, ended=ended)
-        before, others = _of_failed_attempt(job, verdicts.incidents.values(), abandoned)
+        before, others = self._of_failed_attempt(job, verdicts.incidents.values(), abandoned)
         moved = advance(others, verdicts.findings, moment)
         if before is not None:
             earlier = DetectionContext(
@@ -107,7 +123,7 @@ class Evaluator:
             )
             known = [each for each in verdicts.incidents.values() if each not in others]
             moment = _moment(earlier, frozen=False, ended=False)
-            moved += advance(known, find_ended(earlier), moment)
+            moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         self._store.save_evaluation(job.name, changed, documents)
         # Only now: what could not be written must look changed again the next time.
@@ -117,6 +133,27 @@ class Evaluator:
         verdicts.judgements = self._judgements(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
+
+    def _findings(self, context: DetectionContext) -> list[Finding]:
+        return explained(context.attempt, find(context, self._detectors))
+
+    def _failures(self, context: DetectionContext) -> list[Finding]:
+        return explained(context.attempt, find_failures(context, self._detectors))
+
+    def _of_failed_attempt(
+        self, job: LiveJob, incidents: Iterable[Incident], abandoned: bool
+    ) -> tuple[Attempt | None, list[Incident]]:
+        """The attempt before the newest while that one makes no progress, None once the job is
+        abandoned; and the incidents that say nothing about why it failed."""
+        before = None if abandoned else job.before
+        others = [
+            incident
+            for incident in incidents
+            if before is None
+            or incident.attempt != before.number
+            or incident.kind not in self._failure_kinds
+        ]
+        return before, others
 
     def _judgements(self, job: LiveJob, verdicts: Verdicts) -> list[Judgement]:
         return [
@@ -175,20 +212,6 @@ def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
         frozen=frozen,
         ended=ended,
     )
-
-
-def _of_failed_attempt(
-    job: LiveJob, incidents: Iterable[Incident], abandoned: bool
-) -> tuple[Attempt | None, list[Incident]]:
-    """The attempt before the newest while that one makes no progress, None once the job is
-    abandoned; and the incidents that say nothing about why it failed."""
-    before = None if abandoned else job.before
-    others = [
-        incident
-        for incident in incidents
-        if before is None or incident.attempt != before.number or incident.kind not in ENDED_KINDS
-    ]
-    return before, others
 
 
 def has_ended(attempt: Attempt, now: float) -> bool:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.step_history import StepFacts
+
 SLICE_SECONDS = 10
 STEP_TIME = "step-time"
 GOODPUT = "goodput"
@@ -34,24 +36,6 @@ class Slice(NamedTuple):
     expected: int
     cumulative_good: float
     cumulative_total: float
-
-
-class StepFacts(NamedTuple):
-    """Per-step facts of one attempt, in step order; times in seconds, arrays of one length.
-
-    `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
-    in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
-    `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
-    steps that a later attempt redoes.
-    """
-
-    world: int
-    began_s: float
-    end_s: Floats
-    busy: Floats
-    longest: Floats
-    observed: Integers
-    lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[Slice]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from stepwatch.collector.detect.silent_corruption import Comparison
 from stepwatch.collector.state.collective_records import Group
 from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
@@ -18,6 +19,25 @@ MAX_PENDING = 1 << 18
 MAX_PARTS = 1 << 16
 """Parts of groups that are remembered; more than that are not compared."""
 _ROW = DTYPES[Kind.NUMERICS]
+
+
+class Comparison(NamedTuple):
+    """Digests of one part of the parameters by all replicas of a group, which do not agree.
+
+    `ranks` and `digests` (replicas,): who sent what in `step`. `first_step` is the first comparison
+    that differed, `agreed_step` the last one before in which all agreed, -1 where none is known.
+    `members` is the group's ranks as text; `previous` the comparison of this part before, if it
+    differed too.
+    """
+
+    members: str
+    part: int
+    step: int
+    first_step: int
+    agreed_step: int
+    ranks: np.ndarray[tuple[int], np.dtype[np.int32]]
+    digests: np.ndarray[tuple[int], np.dtype[np.uint64]]
+    previous: Comparison | None = None
 
 
 class Numerics:

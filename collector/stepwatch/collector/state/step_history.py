@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.slo.slices import StepFacts
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
@@ -16,6 +15,9 @@ WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
 """Steps left out at the start of an attempt, steps of its own median, and the fewest of those."""
 NEWEST_STEPS = 8
 """Steps whose latest end is that of the newest."""
+
+_Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
+_Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 ROW = np.dtype(
     [
@@ -33,6 +35,24 @@ ROW = np.dtype(
 
 `loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did.
 """
+
+
+class StepFacts(NamedTuple):
+    """Per-step facts of one attempt, in step order; times in seconds, arrays of one length.
+
+    `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
+    in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
+    `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
+    steps that a later attempt redoes.
+    """
+
+    world: int
+    began_s: float
+    end_s: _Floats
+    busy: _Floats
+    longest: _Floats
+    observed: _Integers
+    lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class StepHistory:

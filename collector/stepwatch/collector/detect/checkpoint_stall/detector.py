@@ -1,0 +1,195 @@
+"""Checkpoint stall: the loop stands still in a save for longer than is usual, or too often.
+
+A save that lasts is judged while it lasts. Failed saves are told, too: they cost the next restart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.steps import Vector
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.names import Cause, FindingKind
+
+
+class Thresholds(NamedTuple):
+    """When a save holds the job up; see `thresholds.toml`."""
+
+    least_ratio: float
+    least_excess_seconds: float
+    least_excess_steps: float
+    first_seconds: float
+    told_seconds: float
+    most_share: float
+    share_after_seconds: float
+    share_after_saves: int
+    others_share: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class Saving(NamedTuple):
+    """The newest save. `elapsed` is the longest stall so far and `began_ago` the time since it
+    began, in seconds; `ended_ago` the time since the loop went on, NaN while it stands still;
+    `own` what each rank (ranks,) itself took, NaN where unknown; `failed` counts ranks that said
+    so, and why.
+    """
+
+    step: int
+    elapsed: float
+    began_ago: float
+    ended_ago: float
+    own: Vector
+    failed: int
+    reason: str
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether the training loop waits for it now."""
+        return math.isnan(self.ended_ago)
+
+
+class Run(NamedTuple):
+    """What a save is held against: stalls of the attempt's earlier saves, oldest first, all its
+    stalls together, the age of the attempt and its usual step, in seconds, NaN while unknown.
+    """
+
+    earlier: list[float]
+    total: float
+    age: float
+    step_seconds: float
+
+
+def detect(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
+    """Findings on the newest checkpoint, while it is in progress and for a while after."""
+    findings = []
+    if _is_slow(saving, run, limits) and (
+        saving.in_progress or saving.ended_ago < limits.told_seconds
+    ):
+        findings.append(_slow(saving, run, limits))
+    if saving.failed:
+        findings.append(_failed(saving))
+    often = len(run.earlier) >= limits.share_after_saves and run.age >= limits.share_after_seconds
+    if not findings and often and run.total > limits.most_share * run.age:
+        findings.append(_too_much(saving, run, limits))
+    return findings
+
+
+def detect_in_progress(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
+    """At most one finding: the loop waits for the newest checkpoint now, for longer than usual."""
+    slow = saving.in_progress and _is_slow(saving, run, limits)
+    return [_slow(saving, run, limits)] if slow else []
+
+
+def _is_slow(saving: Saving, run: Run, limits: Thresholds) -> bool:
+    return saving.elapsed > allowed_seconds(run, limits)
+
+
+def allowed_seconds(run: Run, limits: Thresholds) -> float:
+    """Longest stall that is still usual."""
+    if not run.earlier:
+        return limits.first_seconds
+    usual = usual_seconds(run)
+    step = 0.0 if math.isnan(run.step_seconds) else run.step_seconds
+    excess = max(limits.least_excess_seconds, limits.least_excess_steps * step)
+    return max(limits.least_ratio * usual, usual + excess)
+
+
+def usual_seconds(run: Run) -> float:
+    """Lower quartile of the earlier stalls, without the first where there are others."""
+    stalls = run.earlier[1:] or run.earlier
+    return float(np.quantile(stalls, 0.25, method="lower")) if stalls else math.nan
+
+
+def slowest(own: Vector, limits: Thresholds) -> int:
+    """The rank that took far longer than all others, `NO_RANK` where none stands out."""
+    known = (~np.isnan(own)).sum()
+    if known < 2 or 2 * known < len(own):
+        return NO_RANK
+    rank = int(np.nanargmax(own))
+    others = np.delete(own, rank)
+    return rank if np.nanmax(others) < limits.others_share * own[rank] else NO_RANK
+
+
+def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
+    rank, usual = slowest(saving.own, limits), usual_seconds(run)
+    against = "no earlier save" if math.isnan(usual) else f"usual {usual:.2f} s"
+    held = "has held" if saving.in_progress else "held"
+    who = f"; rank {rank} is slowest" if rank >= 0 else ""
+    summary = (
+        f"the checkpoint of step {saving.step} {held} the job up for {saving.elapsed:.1f} s "
+        f"({against}){who}"
+    )
+    evidence = [Evidence("stall of the training loop", saving.elapsed, "seconds", against)]
+    if rank >= 0:
+        others = float(np.nanmedian(np.delete(saving.own, rank)))
+        own = float(saving.own[rank])
+        evidence.append(
+            Evidence(f"own time of rank {rank}", own, "seconds", f"the others {others:.2f} s")
+        )
+    ratio = saving.elapsed / usual if usual > 0 else math.nan
+    excess = saving.elapsed - (0.0 if math.isnan(usual) else usual)
+    return build_finding(
+        kind=FindingKind.CHECKPOINT_STALL,
+        phase="checkpoint",
+        cause=Cause.SLOW_STORAGE,
+        summary=summary,
+        began_step=saving.step,
+        began_ago_seconds=saving.began_ago,
+        rank=rank,
+        severity=excess,
+        ratio=ratio,
+        lost_ratio=1.0 if saving.in_progress else 0.0,
+        evidence=evidence,
+    )
+
+
+def _failed(saving: Saving) -> Finding:
+    summary = (
+        f"the checkpoint of step {saving.step} failed on {saving.failed} of {len(saving.own)} "
+        f"ranks: {saving.reason or 'no reason given'}"
+    )
+    evidence = [
+        Evidence("ranks whose save failed", saving.failed, "ranks", f"of {len(saving.own)}")
+    ]
+    return build_finding(
+        kind=FindingKind.CHECKPOINT_STALL,
+        phase="checkpoint",
+        cause=Cause.EXCEPTION,
+        summary=summary,
+        began_step=saving.step,
+        began_ago_seconds=saving.began_ago,
+        severity=0.0,
+        lost_ratio=0.0,
+        subject="failed",
+        evidence=evidence,
+    )
+
+
+def _too_much(saving: Saving, run: Run, limits: Thresholds) -> Finding:
+    share = run.total / run.age
+    summary = (
+        f"saves have held the job up for {share:.1%} of its time: {run.total:.0f} s in "
+        f"{run.age:.0f} s"
+    )
+    evidence = [
+        Evidence("share of run time in saves", share, "ratio", f"at most {limits.most_share:.1%}")
+    ]
+    return build_finding(
+        kind=FindingKind.CHECKPOINT_STALL,
+        phase="checkpoint",
+        cause=Cause.SLOW_STORAGE,
+        summary=summary,
+        began_step=saving.step,
+        began_ago_seconds=saving.began_ago,
+        severity=run.total,
+        lost_ratio=share,
+        subject="share",
+        evidence=evidence,
+    )

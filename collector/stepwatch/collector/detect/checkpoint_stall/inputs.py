@@ -1,0 +1,74 @@
+"""Gathers for the checkpoint stall detector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.checkpoints_in_flight import CheckpointInFlight
+from stepwatch.collector.state.job import Attempt
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Phase
+
+from . import detector
+
+
+def find_in_progress(context: DetectionContext) -> list[Finding]:
+    """A checkpoint that the training loop waits for now, and for too long."""
+    found = _newest(context.attempt)
+    return [] if found is None else detector.detect_in_progress(*found, detector.LIMITS)
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """A checkpoint that was slow, that failed, or that is one of too many."""
+    found = _newest(context.attempt)
+    return [] if found is None else detector.detect(*found, detector.LIMITS)
+
+
+def _newest(attempt: Attempt) -> tuple[detector.Saving, detector.Run] | None:
+    """The newest checkpoint that began, and what it is compared with; None once a rank is gone."""
+    saves = list(attempt.checkpoints_in_flight.newest.values())
+    begun = [save for save in saves if (save.began_ns > 0).any() or not np.isnan(save.stall).all()]
+    if not begun or attempt.gone:
+        return None
+    return _saving(attempt, begun[-1]), _run(attempt, begun[-1])
+
+
+def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
+    elapsed = _elapsed(attempt, save)
+    lasts = elapsed > 0
+    if not lasts and not np.isnan(save.stall).all():
+        elapsed = float(np.nanmax(save.stall))
+    ended_ago = max(0.0, attempt.newest_s - attempt.checkpoints_in_flight.ended_s)
+    return detector.Saving(
+        save.step,
+        elapsed,
+        elapsed if lasts else elapsed + ended_ago,
+        math.nan if lasts else ended_ago,
+        np.where(np.isnan(save.own), save.stall, save.own),
+        int(save.failed.sum()),
+        save.reason[0] if save.reason else "",
+    )
+
+
+def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
+    """Longest time in seconds that a rank has stood in this save when its agent last looked.
+
+    0 where none stands in it.
+    """
+    rows = attempt.ranks.rows[: len(save.stall)]
+    stall, began = save.stall[: len(rows)], save.began_ns[: len(rows)]
+    inside = np.isnan(stall) & (began > 0) & (rows["phase"] == Phase.CHECKPOINT)
+    passed = rows["time_ns"].astype(np.int64)[inside] - began[inside]
+    return int(passed.max(initial=0)) / NANOSECONDS
+
+
+def _run(attempt: Attempt, newest: CheckpointInFlight) -> detector.Run:
+    known = {step: item.stall_seconds for step, item in attempt.checkpoints.items()}
+    stalls = {step: stall for step, stall in known.items() if stall is not None}
+    earlier = [stall for step, stall in stalls.items() if step != newest.step]
+    age = attempt.newest_s - attempt.began_s if attempt.began_s else 0.0
+    return detector.Run(earlier, sum(stalls.values()), age, attempt.step_history.baseline())

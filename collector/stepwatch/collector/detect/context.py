@@ -1,0 +1,75 @@
+"""What all detectors of one evaluation look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+
+from stepwatch.collector.analysis.class_throughput import ClassThroughput
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.early_baseline import Vector
+from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.clock import NANOSECONDS
+
+HISTORY_STEPS = 128
+"""Steps handed to detectors: they judge the newest and look back for the first."""
+
+
+class DetectionContext:
+    """A job at one moment; `now_s` is the collector's monotonic time in seconds, `wall_s` Unix.
+
+    `attempt` is the newest one unless another is given. `silences` maps each node that should send
+    to the seconds since it was heard, `class_throughput` holds how fast the known jobs began.
+    """
+
+    def __init__(
+        self,
+        job: LiveJob,
+        now_s: float,
+        class_throughput: ClassThroughput | None = None,
+        *,
+        wall_s: float = math.nan,
+        attempt: Attempt | None = None,
+    ) -> None:
+        self.job = job
+        self.class_throughput = class_throughput or ClassThroughput()
+        self.now_s = now_s
+        self.wall_s = wall_s
+        self.attempt: Attempt = job.current if attempt is None else attempt
+        self._found: dict[Callable[[DetectionContext], list[Finding]], list[Finding]] = {}
+        self.silences = self.attempt.silences(now_s)
+
+    @cached_property
+    def window(self) -> Window:
+        """The newest `HISTORY_STEPS` steps of the attempt."""
+        return self.attempt.window(HISTORY_STEPS)
+
+    @cached_property
+    def early_baseline(self) -> dict[str, Vector]:
+        """Mean over ranks of each column in the first steps of the oldest attempt of this size.
+
+        Empty while no attempt has enough of them.
+        """
+        for attempt, _ in self.job.ordered():
+            if attempt.world == self.attempt.world:
+                found = attempt.early_baseline.seconds(attempt.world)
+                if found:
+                    return found
+        return {}
+
+    def once(self, find: Callable[[DetectionContext], list[Finding]]) -> list[Finding]:
+        """What `find` finds here; it is asked the first time only."""
+        if find not in self._found:
+            self._found[find] = find(self)
+        return self._found[find]
+
+    def dated(self, finding: Finding) -> Finding:
+        """`finding` with its age: it began when the step before its first one ended."""
+        step_history = self.attempt.step_history
+        index = finding.began_step - step_history.first - 1
+        if not 0 <= index < len(step_history):
+            return finding
+        end = int(step_history.rows["end_wall_ns"][index]) / NANOSECONDS
+        return finding._replace(began_ago_seconds=self.attempt.newest_s - end)

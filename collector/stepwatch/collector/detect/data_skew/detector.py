@@ -1,0 +1,184 @@
+"""Data skew: a rank that trains on persistently more, or fewer, tokens per step than its peers.
+
+Peers are the ranks of its pipeline stage that report tokens; a rank that reports none is no peer.
+Deviations are logarithms, so that twice and half weigh alike.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.steps import Mask, Vector, first_of_run
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.names import Cause, FindingKind
+
+WORK_PHASES = ("forward", "backward")
+"""Phases that grow with the tokens."""
+
+_MEDIAN_OF_SQUARE = 0.455
+"""Median of the square of a standard normal value (chi-squared of one degree of freedom)."""
+
+Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+class Thresholds(NamedTuple):
+    """When a rank's share of the data is uneven; see `thresholds.toml`."""
+
+    least_ratio: float
+    window_steps: list[int]
+    least_errors: float
+    least_noise: float
+    parts: int
+    block_steps: list[int]
+    least_block_errors: float
+    most_findings: int
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class Skew(NamedTuple):
+    """A rank whose tokens deviate: by what logarithm, and the index of the first such step."""
+
+    rank: int
+    deviation: float
+    since: int
+
+
+def detect(window: Window, limits: Thresholds) -> list[Finding]:
+    """Findings on the newest steps of `window`, the worst of each stage first.
+
+    Nothing is said with more stages than a pipeline has.
+    """
+    tokens = window.planes["tokens"].astype(np.float64)
+    findings: list[Finding] = []
+    stages = np.unique(window.stage)
+    for stage in stages.tolist() if len(stages) <= MAX_STAGES else ():
+        members = _members(tokens, np.flatnonzero(window.stage == stage), limits)
+        steps = np.flatnonzero((tokens[:, members] > 0).all(axis=1))
+        logs = np.log(tokens[np.ix_(steps, members)])
+        while len(members) >= 2 and len(findings) < limits.most_findings:
+            skew = _worst(logs, limits)
+            if skew is None:
+                break
+            findings.append(_finding(window, members, steps, skew))
+            logs = np.delete(logs, skew.rank, axis=1)
+            members = np.delete(members, skew.rank)
+    return findings
+
+
+def _members(tokens: Floats, ranks: Ranks, limits: Thresholds) -> Ranks:
+    """Ranks that reported tokens in every one of the newest steps that all ranks reported."""
+    complete = np.flatnonzero(~np.isnan(tokens[:, ranks]).any(axis=1))
+    if len(complete) < min(limits.window_steps):
+        return ranks[:0]
+    newest = complete[-min(limits.window_steps) :]
+    return np.asarray(ranks[(tokens[np.ix_(newest, ranks)] > 0).all(axis=0)])
+
+
+def _worst(logs: Floats, limits: Thresholds) -> Skew | None:
+    """The column that deviates most beyond doubt; of two that mirror each other, the larger."""
+    newest = logs[-min(limits.window_steps) :]
+    drift = np.abs((newest - _peers(newest)).mean(axis=0))
+    if not len(logs) or drift.max() < math.log(limits.least_ratio) / 2:
+        return None
+    away = logs - _peers(logs)
+    worst: Skew | None = None
+    for count in limits.window_steps:
+        if count > len(away):
+            break
+        named, mean = _named(away, count, limits)
+        for rank in np.flatnonzero(named).tolist():
+            weight = (round(abs(mean[rank]), 6), mean[rank] > 0)
+            if worst is None or weight > (round(abs(worst.deviation), 6), worst.deviation > 0):
+                belongs = away[:, rank] * np.sign(mean[rank]) >= abs(mean[rank]) / 2
+                worst = Skew(rank, float(mean[rank]), first_of_run(belongs))
+    return worst
+
+
+def _peers(logs: Floats) -> Floats:
+    """For each (step, rank) the median of the other ranks."""
+    if logs.shape[1] > 8:
+        return np.asarray(np.median(logs, axis=1, keepdims=True))
+    others = [np.delete(logs, rank, axis=1) for rank in range(logs.shape[1])]
+    return np.stack([np.median(each, axis=1) for each in others], axis=1)
+
+
+def _chance(away: Floats, count: int, limits: Thresholds) -> float:
+    """The largest mean over `count` steps that may be chance.
+
+    It allows for what single steps scatter by (their differences: a lasting shift adds none) and
+    for what whole blocks of steps do on the usual rank, as lengths may come in runs. Among fewer
+    than four ranks there is no usual one.
+    """
+    scatter = np.mean(np.diff(away, axis=0) ** 2) / 2
+    chance = limits.least_errors * math.sqrt(max(float(scatter), limits.least_noise**2) / count)
+    for length in limits.block_steps if away.shape[1] >= 4 else ():
+        blocks = len(away) // length
+        if blocks and length <= count:
+            means = away[-blocks * length :].reshape(blocks, length, -1).mean(axis=1)
+            usual = float(np.median((means**2).mean(axis=0))) / _MEDIAN_OF_SQUARE
+            chance = max(chance, limits.least_block_errors * math.sqrt(usual * length / count))
+    return chance
+
+
+def _named(away: Floats, count: int, limits: Thresholds) -> tuple[Mask, Vector]:
+    """Columns that deviate in the newest `count` steps, and by what mean."""
+    least = math.log(limits.least_ratio)
+    recent = away[-count:]
+    mean: Vector = recent.mean(axis=0)
+    sense = np.sign(mean)
+    parts = recent.reshape(limits.parts, -1, recent.shape[1]).mean(axis=1)
+    named = np.abs(mean) >= max(least, _chance(away, count, limits))
+    named &= (parts * sense >= least / 2).all(axis=0)
+    columns = np.flatnonzero(named)
+    named[columns] = np.median(recent[:, columns], axis=0) * sense[columns] >= least
+    return np.asarray(named), mean
+
+
+def _finding(window: Window, members: Ranks, steps: Ranks, skew: Skew) -> Finding:
+    rank = int(members[skew.rank])
+    me = members[[skew.rank]]
+    others = np.delete(members, skew.rank)
+    judged = steps[skew.since :]
+    tokens = window.planes["tokens"]
+    mine, theirs = _median(tokens, judged, me), _median(tokens, judged, others)
+    work = np.sum([window.planes[phase] for phase in WORK_PHASES], axis=0)
+    own_work, peer_work = _median(work, judged, me), _median(work, judged, others)
+    ratio = mine / theirs
+    first = int(window.steps[judged[0]])
+    summary = (
+        f"rank {rank} trains on {ratio:.2f}x the tokens of its peers since step {first}: "
+        f"{mine:.0f} a step, they {theirs:.0f}"
+    )
+    evidence = (
+        Evidence("tokens per step", mine, "tokens", f"peers {theirs:.0f}"),
+        Evidence("forward and backward", own_work, "seconds", f"peers {in_words(peer_work)}"),
+    )
+    return build_finding(
+        kind=FindingKind.DATA_SKEW,
+        rank=rank,
+        phase="data",
+        cause=Cause.UNEVEN_SHARDS,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(np.nansum(np.nanmax(window.planes["duration"][judged], axis=1))),
+        severity=abs(skew.deviation),
+        ratio=ratio,
+        evidence=evidence,
+    )
+
+
+def _median(
+    plane: np.ndarray[tuple[int, int], np.dtype[np.float32]], rows: Ranks, ranks: Ranks
+) -> float:
+    return float(np.nanmedian(plane[np.ix_(rows, ranks)]))

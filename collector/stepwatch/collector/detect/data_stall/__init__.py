@@ -1,0 +1,18 @@
+"""Data stall: the whole job waits for its data, far longer than its baseline."""
+
+from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.signals.names import FindingKind
+
+from .detector import LIMITS, Baseline, detect, past_of
+from .inputs import find
+
+__all__ = ["DETECTORS", "LIMITS", "Baseline", "detect", "find", "past_of"]
+
+DETECTORS = (
+    Detector(
+        kinds=frozenset({FindingKind.DATA_STALL}),
+        when=When.PROGRESSING,
+        order=20,
+        find=find,
+    ),
+)

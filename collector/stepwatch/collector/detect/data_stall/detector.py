@@ -1,0 +1,150 @@
+"""Data stall: the whole job waits for its data, far longer than in its first steps.
+
+One rank that waits alone is a straggler in phase data. An epoch boundary is one long wait, or a few
+in a row, and raises nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.steps import Mask, Vector, first_of_run, usable_steps
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.names import Cause, FindingKind
+
+Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+
+
+class Thresholds(NamedTuple):
+    """When a job is starved of data; see `thresholds.toml`."""
+
+    warmup_steps: int
+    least_share: float
+    least_ratio: float
+    window_steps: int
+    least_steps: int
+    long_window_steps: int
+    long_least_steps: int
+    loader_share: float
+    least_ranks_share: float
+    least_ranks: int
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class Waits(NamedTuple):
+    """Per usable step: its number, seconds without pauses and seconds in data (steps, ranks), and
+    where the wait is long."""
+
+    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    seconds: Floats
+    data: Floats
+    long: Flags
+
+
+class Baseline(NamedTuple):
+    """Data time per second of the rest of the step in the run's first steps.
+
+    `most` is what most of them exceeded, `mean` what they came to together.
+    """
+
+    most: float
+    mean: float
+
+
+def past_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
+    """The past as one ratio per first step tells it; None where there is none.
+
+    As many of the first steps stay below `most` as newest steps may be short in a stall.
+    """
+    if not len(ratios):
+        return None
+    below = 1 - limits.least_steps / limits.window_steps
+    return Baseline(float(np.quantile(ratios, below)), float(np.mean(ratios)))
+
+
+def detect(window: Window, past: Baseline | None, limits: Thresholds) -> list[Finding]:
+    """At most one finding on the newest steps of `window`; without a past nothing can be said."""
+    usable = usable_steps(window, limits.warmup_steps)
+    if usable.sum() < limits.window_steps or past is None:
+        return []
+    waits = _waits(window, usable, past, limits)
+    loaders = _share(waits, limits) >= limits.loader_share
+    for steps, least, usual, gap in (
+        (limits.window_steps, limits.least_steps, past.most, 2),
+        (limits.long_window_steps, limits.long_least_steps, past.mean, limits.window_steps),
+    ):
+        stalled = _is_stalled(waits, steps, least, usual, limits)
+        enough = max(limits.least_ranks, limits.least_ranks_share * loaders.sum())
+        if stalled.sum() >= enough:
+            began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, gap)
+            return [_finding(waits, stalled, began, usual)]
+    return []
+
+
+def _waits(window: Window, usable: Mask, past: Baseline, limits: Thresholds) -> Waits:
+    planes = window.planes
+    pauses = planes["checkpoint"] + planes["eval"]
+    seconds = (planes["duration"] - pauses)[usable].astype(np.float64)
+    data = planes["data"][usable].astype(np.float64)
+    rest = np.maximum(seconds - data, 0.0)
+    long = data >= np.maximum(limits.least_share * seconds, limits.least_ratio * past.most * rest)
+    return Waits(window.steps[usable], seconds, data, long & (data > 0))
+
+
+def _share(waits: Waits, limits: Thresholds) -> Vector:
+    """Share of the newest steps that each rank spends on data."""
+    recent = slice(-limits.long_window_steps, None)
+    total = np.maximum(waits.seconds[recent].sum(axis=0), 1e-9)
+    shares: Vector = waits.data[recent].sum(axis=0) / total
+    return shares
+
+
+def _is_stalled(waits: Waits, steps: int, least: int, usual: float, limits: Thresholds) -> Mask:
+    """Ranks that wait long in `least` of the newest `steps`, lately too, and overall."""
+    often = waits.long[-steps:].sum(axis=0) >= least
+    lately = waits.long[-limits.window_steps // 2 :].any(axis=0)
+    seconds, data = waits.seconds[-steps:].sum(axis=0), waits.data[-steps:].sum(axis=0)
+    floor = np.maximum(
+        limits.least_share * seconds, limits.least_ratio * usual * np.maximum(seconds - data, 0.0)
+    )
+    return np.asarray(often & lately & (data >= floor))
+
+
+def _finding(waits: Waits, stalled: Mask, began: int, past_ratio: float) -> Finding:
+    data = float(waits.data[began:, stalled].mean())
+    seconds = float(waits.seconds[began:, stalled].mean())
+    usual = past_ratio * max(seconds - data, 0.0)
+    share, past_share = data / seconds, past_ratio / (1 + past_ratio)
+    first = int(waits.steps[began])
+    count, ranks = int(stalled.sum()), waits.data.shape[1]
+    summary = (
+        f"the job waits for data since step {first}: {in_words(data)} a step, {share:.0%} of it, "
+        f"on {count} of {ranks} ranks; in its first steps {past_share:.0%}"
+    )
+    evidence = (
+        Evidence("data share of the step", share, "ratio", f"first steps {past_share:.1%}"),
+        Evidence("data time per step", data, "seconds", f"usual {in_words(usual)}"),
+        Evidence("ranks that wait for data", count, "ranks", f"of {ranks}"),
+    )
+    return build_finding(
+        kind=FindingKind.DATA_STALL,
+        phase="data",
+        cause=Cause.SLOW_DATA,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(waits.seconds[began:].max(axis=1).sum()),
+        severity=data - usual,
+        ratio=data / usual if usual > 0 else math.nan,
+        lost_ratio=max(0.0, (data - usual) / seconds),
+        evidence=evidence,
+    )

@@ -1,0 +1,128 @@
+"""Desync: ranks of one group enter different collectives, or the same one with other sizes.
+
+What torch does then depends on the backend: Gloo waits until its timeout for another operation
+and aborts the process whose buffer is too small; NCCL hangs or mixes the numbers up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
+from stepwatch.collector.state.diagnoses import Diagnosis, FlightEntry
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op
+
+_SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+"""Operations to which all members must pass as much; all-to-all and gathers may be uneven."""
+_COMPARABLE = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST)
+
+
+class Entered(NamedTuple):
+    """The newest collective of one rank by its collective line: its number among all of them."""
+
+    rank: int
+    step: int
+    phase: str
+    group: int
+    op: int
+    number: int
+    nbytes: int
+
+
+class Mismatch(NamedTuple):
+    """Where members disagree: `said` maps each rank to what it entered."""
+
+    cause: Cause
+    group: str
+    number: int
+    said: Mapping[int, str]
+
+
+def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
+    """The first collective of a group that its members do not agree on, by their recorders.
+
+    Sibling groups may share their name; sizes are compared only where all ranks are known to be
+    members of the same one.
+    """
+    seen: dict[tuple[str, int], dict[int, FlightEntry]] = {}
+    for rank, diagnosis in diagnoses.items():
+        for entry in diagnosis.flight:
+            seen.setdefault((entry.group, entry.number), {})[rank] = entry
+    for (group, number), entries in sorted(seen.items(), key=lambda item: item[0][1]):
+        if len({entry.op for entry in entries.values()}) > 1:
+            said = {rank: entry.op for rank, entry in entries.items()}
+            return Mismatch(Cause.MISMATCHED_ORDER, group, number, said)
+        same_size = next(iter(entries.values())).op.startswith(_SAME_SIZE)
+        if (
+            same_size
+            and _is_one_group(group)
+            and len({entry.sizes for entry in entries.values()}) > 1
+        ):
+            said = {rank: f"{entry.op} of [{entry.sizes}]" for rank, entry in entries.items()}
+            return Mismatch(Cause.MISMATCHED_SHAPE, group, number, said)
+    return None
+
+
+def _is_one_group(label: str) -> bool:
+    """Whether a recorder's label names one group: it has members, or is that of all ranks."""
+    return label.endswith("]") or label.split(" ")[0] == WORLD_GROUP
+
+
+def from_lines(entered: list[Entered], groups: Mapping[int, str]) -> Mismatch | None:
+    """Ranks whose newest collective is the same in number and group but not in size.
+
+    The line outlives its process, so this tells of ranks that died of it.
+    """
+    by_place: dict[tuple[int, int, int], dict[int, int]] = {}
+    for item in entered:
+        if item.nbytes and item.op in _COMPARABLE:
+            place = (item.group, item.op, item.number)
+            by_place.setdefault(place, {})[item.rank] = item.nbytes
+    for (group, op, number), sizes in sorted(by_place.items()):
+        if len(set(sizes.values())) > 1:
+            said = {rank: f"{OP_NAMES[op]} of {size} bytes" for rank, size in sizes.items()}
+            name = groups.get(group, str(group))
+            return Mismatch(Cause.MISMATCHED_SHAPE, name, number, said)
+    return None
+
+
+def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
+    """What is said of a mismatch: the rank that differs from the majority, or both of two."""
+    counts = Counter(mismatch.said.values()).most_common()
+    odd = sorted(rank for rank, said in mismatch.said.items() if said != counts[0][0])
+    tied = len(counts) > 1 and counts[0][1] == counts[1][1]
+    rank = NO_RANK if tied or len(odd) != 1 else odd[0]
+    at = {item.rank: item for item in entered}
+    step = min((item.step for item in entered), default=0)
+    phase = at[rank].phase if rank in at else "other"
+    texts = [
+        f"{_ranks([each for each, said in mismatch.said.items() if said == text])} {text}"
+        for text, _ in counts[:4]
+    ]
+    summary = (
+        f"ranks of group {mismatch.group} entered different collectives as #{mismatch.number}, "
+        f"in step {step}: {', '.join(texts)}"
+    )
+    evidence = [
+        text_evidence(f"rank {each} entered", said, "all members of a group must enter the same")
+        for each, said in sorted(mismatch.said.items())[:16]
+    ]
+    return build_finding(
+        kind=FindingKind.DESYNC,
+        rank=rank,
+        phase=phase,
+        cause=mismatch.cause,
+        summary=summary,
+        began_step=step,
+        began_ago_seconds=ago,
+        lost_ratio=1.0,
+        evidence=evidence,
+    )
+
+
+def _ranks(ranks: list[int]) -> str:
+    shown = ", ".join(map(str, sorted(ranks)[:8])) + (", ..." if len(ranks) > 8 else "")
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"

@@ -1,0 +1,58 @@
+"""Gathers for the desync detector."""
+
+from __future__ import annotations
+
+from stepwatch.collector.detect import hang, rank_failed
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.job import Attempt
+from stepwatch.signals.records import phase_name
+
+from . import detector
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Ranks that disagree, in a job that makes no progress."""
+    stalled = context.once(hang.find)
+    if not stalled:
+        return []
+    lines, found = entered(context.attempt), hang.asked(context.attempt)
+    mismatch = detector.from_flight(found.diagnoses) or detector.from_lines(lines, found.groups)
+    return _found(mismatch, lines, stalled[0])
+
+
+def find_failure(context: DetectionContext) -> list[Finding]:
+    """Ranks that disagreed before the attempt failed."""
+    failed = context.once(rank_failed.find)
+    if not failed:
+        return []
+    lines = entered(context.attempt)
+    mismatch = detector.from_lines(lines, hang.asked(context.attempt).groups)
+    return _found(mismatch, lines, failed[0])
+
+
+def _found(
+    mismatch: detector.Mismatch | None, lines: list[detector.Entered], seen_as: Finding
+) -> list[Finding]:
+    """It began when what it is first seen as began."""
+    if mismatch is None:
+        return []
+    return [detector.finding(mismatch, lines, seen_as.began_ago_seconds)]
+
+
+def entered(attempt: Attempt) -> list[detector.Entered]:
+    """The newest collective of each rank; its line stays when the collective or the rank ends."""
+    lines = []
+    for rank, view in attempt.states.items():
+        lines.append(
+            detector.Entered(
+                rank,
+                int(view.row["step"]),
+                phase_name(int(view.row["phase"])),
+                int(view.row["collective_group"]),
+                int(view.row["collective_op"]),
+                int(view.row["collectives_entered"]),
+                int(view.row["collective_bytes"]),
+            )
+        )
+    return lines

@@ -1,0 +1,105 @@
+"""Gathers for the hang detector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.job import Attempt
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import LifecycleEvent, ProcessState
+
+from . import detector
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """A job in which no rank moves, and the rank that did not arrive."""
+    step_history = context.attempt.step_history
+    if not moved_age(context) >= detector.LIMITS.least_seconds:  # no phase allows less
+        return []
+    situations = rank_situations(context.attempt, context.now_s)
+    if _is_finishing(context.attempt, situations):
+        return []
+    found = asked(context.attempt)
+    longest = (
+        float(step_history.rows["longest"].max(initial=0.0)) if len(step_history) else math.nan
+    )
+    return detector.detect(situations, step_history.baseline(), longest, detector.LIMITS, found)
+
+
+def _is_finishing(attempt: Attempt, ranks: list[detector.RankSituation]) -> bool:
+    """Whether ranks have finished and no other waits: a last one may evaluate or upload for long.
+
+    A rank that waits for one that has finished does hang.
+    """
+    if LifecycleEvent.FINISH not in attempt.ended.values():
+        return False
+    if any(item.waiting or item.in_collective for item in ranks):
+        return False
+    dead = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
+    still = min((item.moved_age for item in ranks), default=0.0)
+    return still < detector.LIMITS.pause_seconds and not any(item.process in dead for item in ranks)
+
+
+def asked(attempt: Attempt) -> detector.Asked:
+    """Diagnoses made since their rank last moved, and the members of each group."""
+    fresh = {
+        rank: diagnosis
+        for rank, diagnosis in attempt.diagnoses.of.items()
+        if (view := attempt.states.get(rank)) is not None
+        and diagnosis.at_ns >= max(int(view.row["since_ns"]), int(view.row["collective_since_ns"]))
+    }
+    groups = {
+        number & 0xFFFF: group.ranks for number, group in attempt.collective_records.groups.items()
+    }
+    return detector.Asked(fresh, groups)
+
+
+def still_seconds(context: DetectionContext) -> float:
+    """Seconds since any rank moved, NaN while no rank is known."""
+    silent = min(context.silences.values(), default=0.0)
+    return moved_age(context) + max(silent, 0.0)
+
+
+def moved_age(context: DetectionContext) -> float:
+    """Seconds since any rank that has not finished moved when its agent looked; NaN if none is."""
+    ages = context.attempt.ranks.moved_ages(context.now_s)
+    ages[[rank for rank in context.attempt.ended if rank < len(ages)]] = np.nan
+    return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
+
+
+def rank_situations(attempt: Attempt, now_s: float) -> list[detector.RankSituation]:
+    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`."""
+    situations, ages = [], attempt.ranks.moved_ages(now_s)
+    for rank, view in attempt.states.items():
+        row = view.row
+        if rank in attempt.ended:
+            continue
+        situations.append(
+            detector.RankSituation(
+                rank,
+                int(row["step"]),
+                int(row["phase"]),
+                int(row["microbatch"]),
+                bool(row["waiting"]),
+                bool(row["in_collective"]),
+                int(row["collective_op"]),
+                float(ages[rank]),
+                _age(int(row["time_ns"]), int(row["heartbeat_ns"])),
+                _process_state(int(row["process_state"])),
+                int(row["collective_group"]),
+            )
+        )
+    return situations
+
+
+def _age(now_ns: int, since_ns: int) -> float:
+    """Seconds; NaN where the moment is not known."""
+    return (now_ns - since_ns) / NANOSECONDS if since_ns else math.nan
+
+
+def _process_state(number: int) -> ProcessState:
+    return ProcessState(number) if number in set(ProcessState) else ProcessState.UNKNOWN

@@ -1,0 +1,173 @@
+"""Loss anomaly: the job's loss jumps and stays up, keeps rising, or has long stopped falling.
+
+Noise is measured on the run itself. What is not finite is left out: another detector speaks of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.steps import Vector
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.names import Cause, FindingKind
+
+Steps = np.ndarray[tuple[int], np.dtype[np.int64]]
+_SIGMA_OF_MAD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
+_ERROR_OF_MEDIAN = 1.2533
+"""Standard error of a median over that of a mean, for normal noise."""
+
+
+class Thresholds(NamedTuple):
+    """When a loss is not healthy; see `thresholds.toml`."""
+
+    history_steps: int
+    spike_steps: int
+    spike_errors: float
+    spike_ratio: float
+    huge_steps: int
+    huge_errors: float
+    huge_ratio: float
+    diverged_steps: int
+    block_steps: int
+    rising_blocks: int
+    least_blocks: int
+    rise_ratio: float
+    rise_errors: float
+    plateau_steps: int
+    plateau_ratio: float
+    descent_ratio: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class Rise(NamedTuple):
+    """Where the loss left its usual level: index of the first step, level before, level now, and
+    the noise of one step."""
+
+    began: int
+    before: float
+    now: float
+    noise: float
+
+
+def detect(steps: Steps, losses: Vector, limits: Thresholds) -> list[Finding]:
+    """At most one finding; `losses` holds the job's loss of each of `steps`, NaN where unknown."""
+    known = np.isfinite(losses)
+    steps, losses = steps[known], losses[known]
+    jump = _jump(losses, limits)
+    if jump is not None and len(losses) - jump.began < limits.diverged_steps:
+        return [_risen(Cause.LOSS_SPIKE, "jumped", steps, jump)]
+    rise = jump or _slow_rise(losses, limits)
+    if rise is not None:
+        return [_risen(Cause.LOSS_DIVERGENCE, "has diverged", steps, rise)]
+    return _plateau(steps, losses, limits)
+
+
+def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
+    """The longest run of newest steps that lie above the steps before it."""
+    length = limits.history_steps
+    longest = min(length, len(losses) - length)
+    if longest < limits.huge_steps:
+        return None
+    recent = losses[len(losses) - longest - length : -1].astype(np.float64)
+    # Row k - 1 is what came before the newest k steps.
+    before = np.lib.stride_tricks.sliding_window_view(recent, length)[::-1]
+    level, noise = np.median(before, axis=1), _noise(before)
+    for count in range(longest, limits.huge_steps - 1, -1):
+        usual, scatter = float(level[count - 1]), float(noise[count - 1])
+        tail = losses[-count:]
+        if _is_up(tail, before[count - 1], usual, scatter, limits):
+            return Rise(len(losses) - count, usual, float(np.median(tail)), scatter)
+    return None
+
+
+def _is_up(tail: Vector, before: Vector, usual: float, noise: float, limits: Thresholds) -> bool:
+    """Whether the newest steps lie above the usual, and above what was reached there lately."""
+    few = len(tail) < limits.spike_steps
+    errors = limits.huge_errors if few else limits.spike_errors
+    ratio = limits.huge_ratio if few else limits.spike_ratio
+    over = tail > usual + max(errors * noise, ratio * abs(usual))
+    enough = over.all() if few else over.mean() >= 0.8 and over[-3:].all()
+    width = 1 if few else limits.spike_steps
+    reached = np.convolve(before, np.full(width, 1.0 / width), mode="valid").max()
+    return bool(over[0] and enough and np.median(tail) > reached)
+
+
+def _noise(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Vector:
+    """Spread of single steps in each row: around its median or between neighbours."""
+    around = np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True)), axis=1)
+    changes = np.median(np.abs(np.diff(rows, axis=1)), axis=1) / math.sqrt(2)
+    noise: Vector = _SIGMA_OF_MAD * np.maximum(around, changes)
+    return noise
+
+
+def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
+    """Blocks that rise without exception to far above the best one."""
+    length = limits.block_steps
+    count = len(losses) // length
+    if count < limits.least_blocks:
+        return None
+    blocks = losses[-count * length :].reshape(count, length)
+    levels = np.median(blocks, axis=1)
+    best = int(np.argmin(levels))
+    noise = float(np.median(_noise(blocks[-limits.least_blocks :])))
+    error = _ERROR_OF_MEDIAN * noise / math.sqrt(length)
+    rising = (np.diff(levels[-limits.rising_blocks :]) > 0).all()
+    far = levels[-1] - levels[best] > max(
+        limits.rise_errors * error, limits.rise_ratio * abs(levels[best])
+    )
+    if not (rising and far):
+        return None
+    began = len(losses) - (count - best - 1) * length
+    return Rise(began, float(levels[best]), float(levels[-1]), noise)
+
+
+def _risen(cause: Cause, verb: str, steps: Steps, rise: Rise) -> Finding:
+    first = int(steps[rise.began])
+    errors = (rise.now - rise.before) / rise.noise if rise.noise > 0 else math.inf
+    summary = f"the loss {verb} since step {first}: {rise.now:.4g}, before {rise.before:.4g}"
+    evidence = (
+        Evidence("loss of the job", rise.now, "loss", f"before step {first} {rise.before:.4g}"),
+        Evidence("rise over the noise of a step", errors, "ratio", f"noise {rise.noise:.3g}"),
+    )
+    return _finding(cause, summary, first, rise.now - rise.before, evidence)
+
+
+def _plateau(steps: Steps, losses: Vector, limits: Thresholds) -> list[Finding]:
+    """A loss that fell and falls no more."""
+    length = limits.plateau_steps
+    if len(losses) < 2 * length:
+        return []
+    quarters = np.median(losses[-2 * length :].reshape(4, -1), axis=1)
+    descent, lately = (quarters[[0, 2]] - quarters[[1, 3]]) / np.abs(quarters[[0, 2]])
+    if not (descent >= limits.descent_ratio and abs(lately) < limits.plateau_ratio):
+        return []
+    first = int(steps[-length])
+    summary = (
+        f"the loss has not fallen since step {first}: {quarters[3]:.4g}, "
+        f"in the steps before it fell by {descent:.1%}"
+    )
+    against = f"{100 * descent:.3g} percent in as many steps before"
+    fall = 100 * float(lately)
+    evidence = (Evidence(f"fall over {length} steps", fall, "percent", against),)
+    return [_finding(Cause.LOSS_PLATEAU, summary, first, 0.0, evidence)]
+
+
+def _finding(
+    cause: Cause, summary: str, first: int, severity: float, evidence: tuple[Evidence, ...]
+) -> Finding:
+    return build_finding(
+        kind=FindingKind.LOSS_ANOMALY,
+        cause=cause,
+        summary=summary,
+        began_step=first,
+        severity=severity,
+        evidence=evidence,
+    )

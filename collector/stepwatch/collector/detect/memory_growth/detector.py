@@ -1,0 +1,157 @@
+"""Memory growth: a rank, or all of them, on the way out of memory.
+
+The trend is that of the lower envelope of a history: it must rise in every piece, and evenly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds, size
+from stepwatch.signals.names import Cause, FindingKind
+
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Column = np.ndarray[tuple[int], np.dtype[np.float64]]
+Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+class History(NamedTuple):
+    """Readings of one kind of memory.
+
+    `seconds`, `bytes` and `steps` are planes (ranks, readings) in rising time, NaN where a rank has
+    fewer; `room` (ranks,) bytes left until the limit, NaN where unknown; `share` (ranks,) numbers
+    the memory that ranks with the same number share, such as a node's. `cause` tells host and
+    device apart.
+    """
+
+    seconds: Matrix
+    bytes: Matrix
+    steps: Matrix
+    room: Column
+    share: np.ndarray[tuple[int], np.dtype[np.int64]]
+    cause: Cause
+
+
+class Growth(NamedTuple):
+    """Of each rank: bytes a second, bytes gained, and whether it grew all the time and evenly."""
+
+    rate: Column
+    gained: Column
+    steady: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+
+class Thresholds(NamedTuple):
+    """When growth is one; see `thresholds.toml`."""
+
+    pieces: int
+    steady_ratio: float
+    least_bytes: int
+    least_ratio: float
+    horizon_histories: float
+    peer_ratio: float
+    job_ratio: float
+    warmup_steps: int
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+def detect(history: History, first_step: int, limits: Thresholds) -> list[Finding]:
+    """A finding for each rank that will run out, or one for the job where most ranks grow.
+
+    `first_step` is the attempt's first. A rank without a full history is unknown and says nothing.
+    Where the limit is unknown, only a rank that grows unlike its peers is told.
+    """
+    if not history.bytes.size:
+        return []
+    growth = grown(history, first_step, limits)
+    if not growth.steady.any():
+        return []
+    left = seconds_left(history, growth)
+    width = history.seconds[:, -1] - history.seconds[:, 0]
+    soon = left <= limits.horizon_histories * width
+    known = ~np.isnan(growth.rate)
+    apart = _stands_out(growth, known, limits)
+    chosen = growth.steady & (soon | (np.isnan(left) & apart))
+    ranks = np.flatnonzero(chosen)
+    if not len(ranks):
+        return []
+    if len(ranks) > 1 and len(ranks) > limits.job_ratio * known.sum():
+        return [_finding(history, growth, left, ranks, NO_RANK)]
+    alone = [np.array([rank]) for rank in ranks]
+    return [_finding(history, growth, left, one, int(one[0])) for one in alone]
+
+
+def grown(history: History, first_step: int, limits: Thresholds) -> Growth:
+    """How each rank's lower envelope rises; NaN where its history is short or in the warm-up."""
+    ranks, readings = history.bytes.shape
+    width = readings // limits.pieces
+    shape = (ranks, limits.pieces, width)
+    full = ~np.isnan(history.bytes).any(axis=1)
+    full &= np.nan_to_num(history.steps[:, 0], nan=-1.0) >= first_step + limits.warmup_steps
+    least = history.bytes[:, -limits.pieces * width :].reshape(shape).min(axis=2)
+    least[~full] = np.nan
+    gains = np.diff(least, axis=1)
+    gained = least[:, -1] - least[:, 0]
+    seconds = history.seconds[:, -1] - history.seconds[:, 0]
+    seconds = seconds * (limits.pieces - 1) / limits.pieces
+    enough = gained >= np.maximum(limits.least_bytes, limits.least_ratio * least[:, 0])
+    even = gains.min(axis=1) >= limits.steady_ratio * gained / (limits.pieces - 1)
+    rate = np.divide(gained, seconds, out=np.full(ranks, np.nan), where=seconds > 0)
+    return Growth(rate, gained, enough & even & ~np.isnan(rate))
+
+
+def seconds_left(history: History, growth: Growth) -> Column:
+    """Seconds until the memory that each rank shares is full at the rate of all who grow in it."""
+    total = np.bincount(history.share, weights=np.where(growth.steady, growth.rate, 0.0))
+    rate = total[history.share]
+    left = np.full(len(rate), np.nan)
+    np.divide(history.room, rate, out=left, where=rate > 0)
+    return left
+
+
+def _stands_out(
+    growth: Growth, known: np.ndarray[tuple[int], np.dtype[np.bool_]], limits: Thresholds
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Ranks that grow unlike the median rank; none where there are no peers."""
+    if known.sum() < 2:
+        return np.zeros(len(known), dtype=bool)
+    usual = max(float(np.median(growth.rate[known])), 0.0)
+    apart: np.ndarray[tuple[int], np.dtype[np.bool_]] = growth.rate > limits.peer_ratio * usual
+    return apart & known
+
+
+def _finding(history: History, growth: Growth, left: Column, ranks: Ranks, rank: int) -> Finding:
+    worst = int(ranks[np.argmax(growth.rate[ranks])])
+    rate, remaining = float(growth.rate[worst]), float(left[worst])
+    kind = "device" if history.cause is Cause.DEVICE_MEMORY else "host"
+    who = f"rank {rank}" if rank != NO_RANK else f"{len(ranks)} of {len(growth.rate)} ranks"
+    grows = "grows" if rank != NO_RANK else "grow"
+    end = "" if math.isnan(remaining) else f"; at this rate it is full in {seconds(remaining)}"
+    summary = f"{kind} memory: {who} {grows} by {size(rate)} per second all the time{end}"
+    others = np.delete(growth.rate, ranks)
+    usual = float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan
+    against = "peers unknown" if math.isnan(usual) else f"peers {size(usual)} per second"
+    evidence = (
+        Evidence(f"growth of {kind} memory, rank {worst}", rate, "bytes per second", against),
+        Evidence(f"gained by rank {worst}", float(growth.gained[worst]), "bytes", "none expected"),
+        Evidence("until full", remaining, "seconds", f"{kind} memory left"),
+    )
+    return build_finding(
+        kind=FindingKind.MEMORY_GROWTH,
+        rank=rank,
+        cause=history.cause,
+        summary=summary,
+        began_step=int(history.steps[worst, 0]),
+        began_ago_seconds=float(history.seconds[worst, -1] - history.seconds[worst, 0]),
+        severity=rate,
+        lost_ratio=0.0,
+        evidence=evidence,
+        subject=kind,
+    )

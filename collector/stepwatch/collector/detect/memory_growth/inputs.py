@@ -1,0 +1,56 @@
+"""Gathers for the memory-growth detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.memory_history import Readings
+from stepwatch.signals.names import Cause
+
+from . import detector
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Ranks on the way out of host or device memory, in seconds or in hours."""
+    memory, first = context.attempt.memory, context.attempt.step_history.first
+    if not len(context.attempt.step_history):
+        return []
+    found: dict[str, Finding] = {}
+    for cause, readings in (
+        (Cause.HOST_MEMORY, memory.host),
+        (Cause.DEVICE_MEMORY, memory.device),
+    ):
+        for history in readings:
+            if not history.full:
+                continue
+            told = _history(context.attempt, history, cause)
+            for finding in detector.detect(told, first, detector.LIMITS):
+                found.setdefault(f"{finding.subject}/{finding.rank}", finding)
+    return list(found.values())
+
+
+def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.History:
+    trend = readings.trend()
+    ranks = len(trend.bytes)
+    if cause is Cause.DEVICE_MEMORY:
+        room = attempt.memory.device_limit - trend.bytes[:, -1]
+        share = np.arange(ranks)
+    else:
+        room, share = _host_room(attempt, ranks)
+    return detector.History(trend.seconds, trend.bytes, trend.steps, room, share, cause)
+
+
+def _host_room(
+    attempt: Attempt, ranks: int
+) -> tuple[detector.Column, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Memory that each rank's node has left, and a number for the node."""
+    available = [
+        float(attempt.hosts[node]["memory_available_bytes"]) if node in attempt.hosts else 0.0
+        for node in attempt.ranks.nodes
+    ]
+    room = np.array([*available, 0.0])[attempt.ranks.node_at[:ranks]]
+    room[room <= 0] = np.nan
+    return room, attempt.ranks.node_at[:ranks] % (len(available) + 1)

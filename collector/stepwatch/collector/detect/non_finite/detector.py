@@ -1,0 +1,120 @@
+"""Non-finite: the rank that first held NaN or infinity, before a reduction gave it to all.
+
+A detector of the first step only: from the next one on every rank holds it. Gradients of a scaled
+loss overflow now and then, and the scaler leaves such a step out: only one that goes on is told.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.records import LOSS_SCALED, NumericsSource
+from stepwatch.signals.wire import Rows
+
+RANKS_NAMED = 8
+_SOURCES = {
+    NumericsSource.COLLECTIVE_INPUT: (
+        "what it put into a reduction",
+        "what they put into a reduction",
+    ),
+    NumericsSource.GRAD_NORM_SHARE: (
+        "its share of the gradient norm",
+        "their shares of the gradient norm",
+    ),
+    NumericsSource.LOSS: ("its loss", "their losses"),
+    NumericsSource.GRAD_NORM: ("its gradient norm", "their gradient norm"),
+}
+"""Words for one rank and for several; sources that tell ranks apart best come first."""
+
+
+class Thresholds(NamedTuple):
+    """When the first step is known; see `thresholds.toml`."""
+
+    settle_steps: int
+    recovered_steps: int
+    scaler_steps: int
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+def detect(
+    rows: Rows, complete_step: int, newest_step: int, limits: Thresholds, *, over: bool = False
+) -> list[Finding]:
+    """One finding about the first step in which a rank held values that are not finite.
+
+    `rows` are NUMERICS rows of any step, some marked `LOSS_SCALED`; `complete_step` is the newest
+    step that every rank reported, `newest_step` that of any rank. Nothing is said before the first
+    step is complete, unless the job went on for a while or is `over`.
+    """
+    rows = _unhealthy(rows[rows["nonfinite"] > 0], limits)
+    if not len(rows):
+        return []
+    first = int(rows["step"].min())
+    if not over and complete_step < first and newest_step < first + limits.settle_steps:
+        return []
+    rows = rows[rows["step"] == first]
+    by_source = {
+        source: rows[rows["source"] == source]
+        for source in _SOURCES
+        if (rows["source"] == source).any()
+    }
+    if not by_source:
+        return []
+    source, telling = min(by_source.items(), key=lambda item: len(np.unique(item[1]["rank"])))
+    ranks = np.unique(telling["rank"]).tolist()
+    losses = by_source.get(NumericsSource.LOSS)
+    from_loss = losses is not None and bool(np.isin(ranks, losses["rank"]).any())
+    return [_finding(first, source, ranks, _name(telling), from_loss)]
+
+
+def _unhealthy(rows: Rows, limits: Thresholds) -> Rows:
+    """Rows without `LOSS_SCALED`, and those with it of a run of steps that no scaler explains."""
+    scaled = rows["source"] & LOSS_SCALED > 0
+    steps = np.unique(rows["step"][scaled])
+    run = np.cumsum(np.diff(steps, prepend=steps[:1]) > 1)
+    lasting = steps[np.bincount(run)[run] > limits.scaler_steps] if len(steps) else steps
+    rows = rows[~scaled | np.isin(rows["step"], lasting)]
+    rows["source"] &= ~np.uint16(LOSS_SCALED)
+    return rows
+
+
+def _finding(
+    step: int, source: NumericsSource, ranks: list[int], name: str, from_loss: bool
+) -> Finding:
+    place = f" ({name})" if name else ""
+    if len(ranks) == 1:
+        who = f"rank {ranks[0]} was the first to hold"
+    else:
+        named = ", ".join(map(str, ranks[:RANKS_NAMED])) + ", ..." * (len(ranks) > RANKS_NAMED)
+        who = f"{len(ranks)} ranks at once ({named}) were the first to hold"
+    where = _SOURCES[source][len(ranks) > 1]
+    summary = (
+        f"{who} a value that is not finite, in {where}{place} of step {step}. What the "
+        "others hold since then came from there"
+    )
+    evidence = tuple(
+        Evidence(f"first step of rank {rank} with a value that is not finite", step, "step",
+                 "none in earlier steps")
+        for rank in ranks[:RANKS_NAMED]
+    )  # fmt: skip
+    return build_finding(
+        kind=FindingKind.NON_FINITE,
+        rank=ranks[0] if len(ranks) == 1 else NO_RANK,
+        phase="forward" if from_loss else "backward",
+        cause=Cause.NON_FINITE_LOSS if from_loss else Cause.NON_FINITE_GRADIENT,
+        summary=summary,
+        began_step=step,
+        evidence=evidence,
+    )
+
+
+def _name(rows: Rows) -> str:
+    names = [bytes(text).decode("utf-8", "replace") for text in rows["text"] if text]
+    return names[0] if names else ""

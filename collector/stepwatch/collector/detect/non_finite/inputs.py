@@ -1,0 +1,48 @@
+"""Gathers for the non-finite detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.job import Attempt
+
+from . import detector
+
+LOOKED_BACK_STEPS = 4096
+
+
+def _got_over(attempt: Attempt) -> int:
+    """Newest step whose successors, enough of them, were all finite on every rank.
+
+    A trainer that leaves the step out goes on unharmed: parameters that hold NaN do not give a
+    finite loss again. -1 where the loss is not recorded.
+    """
+    step_history, needed = attempt.step_history, detector.LIMITS.recovered_steps
+    healthy = step_history.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= max(attempt.world, 1)
+    numerics = attempt.numerics
+    bad = np.concatenate([numerics.bad["step"], numerics.scaled["step"]])
+    healthy &= ~np.isin(step_history.steps[-LOOKED_BACK_STEPS:], bad)
+    if len(healthy) < needed:
+        return -1
+    runs = np.lib.stride_tricks.sliding_window_view(healthy, needed).all(axis=1)
+    ends = np.flatnonzero(runs) + len(step_history) - len(healthy)
+    return step_history.first + int(ends[-1]) - 1 if len(ends) else -1
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """The rank that first held NaN or infinity; told until the attempt ends or has got over it."""
+    attempt = context.attempt
+    numerics = attempt.numerics
+    if len(numerics.bad) or len(numerics.scaled):
+        numerics.get_over(_got_over(attempt))
+    rows = np.concatenate([numerics.bad, numerics.scaled])
+    if not len(rows):
+        return []
+    step_history = attempt.step_history
+    newest = step_history.first + len(step_history) - 1
+    over = bool(attempt.ended) or bool(attempt.gone)
+    complete = step_history.complete_until(attempt.world)
+    found = detector.detect(rows, complete, newest, detector.LIMITS, over=over)
+    return [context.dated(finding) for finding in found]

@@ -1,0 +1,18 @@
+"""Pipeline bubble: ranks idle because of one slow stage, or of too few microbatches."""
+
+from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.signals.names import FindingKind
+
+from .detector import LIMITS, detect
+from .inputs import find
+
+__all__ = ["DETECTORS", "LIMITS", "detect", "find"]
+
+DETECTORS = (
+    Detector(
+        kinds=frozenset({FindingKind.PIPELINE_BUBBLE}),
+        when=When.PROGRESSING,
+        order=70,
+        find=find,
+    ),
+)

@@ -1,0 +1,173 @@
+"""Rank failed: the first rank that died or raised in an attempt that did not finish.
+
+A failure spreads: the others lose their connections and raise, and torchrun ends what is left with
+SIGTERM. Only what came first, and is no such symptom, is the cause. An attempt that was asked to
+stop (a preemption, SIGTERM to all, Ctrl-C) has not failed.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from typing import NamedTuple
+
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding, text_evidence
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.names import Cause, FindingKind
+
+
+class Thresholds(NamedTuple):
+    """When ends have an order; see `thresholds.toml`."""
+
+    together_seconds: float
+    settle_seconds: float
+    preempted_seconds: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+UNKNOWN_EXIT = -1
+_SIGNALLED = 128
+_TERMINATED = _SIGNALLED + signal.SIGTERM
+_ASKED_TO_STOP = (_TERMINATED, _SIGNALLED + signal.SIGINT)
+_INTERRUPT = "KeyboardInterrupt"
+_ORDERLY = (_INTERRUPT, "SystemExit: 0", "SystemExit: 75")
+_SYMPTOMS = (
+    "connection closed",
+    "connection reset",
+    "connection refused",
+    "broken pipe",
+    "socket closed",
+    "third_party/gloo",
+    "gloo/transport",
+    "timed out waiting",
+    "distnetworkerror",
+    "remote process",
+    "nccl watchdog",
+)
+"""Parts of what a rank says that lost another one, in lower case."""
+
+
+class RankEnd(NamedTuple):
+    """How one rank ended. Moments are Unix seconds, NaN where it did not happen or is not known.
+
+    `exit_code` is -1 where unknown; `failure` the exception it told, empty if none.
+    """
+
+    rank: int
+    step: int
+    phase: str
+    gone_at: float
+    exit_code: int
+    failed_at: float
+    failure: str
+    finished: bool
+
+    @property
+    def at(self) -> float:
+        """When it was first seen to end; infinite if never."""
+        known = [moment for moment in (self.gone_at, self.failed_at) if not math.isnan(moment)]
+        return min(known, default=math.inf)
+
+
+def detect(
+    ends: list[RankEnd], world: int, preempted: bool, now: float, limits: Thresholds
+) -> list[Finding]:
+    """At most one finding: the first failure; `now` in Unix seconds dates it."""
+    if preempted:
+        return []
+    failed = [end for end in ends if _has_failed(end)]
+    causes = [end for end in failed if not _is_symptom(end)]
+    if not causes and not _interrupted_before(failed, ends):
+        causes = failed
+    causes = _asked_alone(ends, failed, limits) or causes
+    if not causes:
+        return []
+    first = min(causes, key=lambda end: end.at)
+    if first.exit_code == UNKNOWN_EXIT and not first.failure:
+        others = [end.at for end in ends if end is not first]
+        if len(others) == world - 1 and max(others, default=math.inf) - first.at < (
+            limits.together_seconds
+        ):
+            return []  # all at once, and nobody said why: somebody asked them to stop
+    return [_finding(first, ends, now)]
+
+
+def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
+    """The one rank that SIGTERM ended while the others lived on, only to fail later; none else."""
+    began = min((end.at for end in failed), default=-math.inf)
+    stopped = [end for end in ends if end.exit_code == _TERMINATED and not end.finished]
+    first = min((end.at for end in stopped), default=math.inf)
+    if first >= began:
+        return []
+    early = max(began, first + limits.together_seconds)
+    alone = [end for end in stopped if end.at < early]
+    return alone if len(alone) == 1 else []
+
+
+def _has_failed(end: RankEnd) -> bool:
+    if any(word in end.failure for word in _ORDERLY) or end.exit_code in _ASKED_TO_STOP:
+        return False
+    if end.failure:
+        return True
+    if math.isnan(end.gone_at):
+        return False
+    if end.finished:
+        return end.exit_code > 0
+    return end.exit_code != 0
+
+
+def _interrupted_before(failed: list[RankEnd], ends: list[RankEnd]) -> bool:
+    """Whether a Ctrl-C had ended a rank before the first of `failed` lost its connections to it.
+
+    One rank alone may get SIGTERM, so that this says nothing of it.
+    """
+    first = min((end.at for end in failed), default=math.inf)
+    return any(end.at < first for end in ends if _is_interrupted(end))
+
+
+def _is_interrupted(end: RankEnd) -> bool:
+    return _INTERRUPT in end.failure or end.exit_code == _SIGNALLED + signal.SIGINT
+
+
+def _is_symptom(end: RankEnd) -> bool:
+    lowered = end.failure.lower()
+    return any(part in lowered for part in _SYMPTOMS)
+
+
+def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
+    words = f"raised {first.failure}" if first.failure else _how(first.exit_code)
+    cause = Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE
+    later = [end.at - first.at for end in ends if first.at < end.at < math.inf]
+    after = f"; {len(later)} others ended after it" if later else ""
+    evidence = [text_evidence(f"rank {first.rank}", words, "the first of the attempt to end")]
+    if later:
+        evidence.append(
+            Evidence("the next rank ended", min(later), "seconds", "after the first: a symptom")
+        )
+    if first.exit_code != UNKNOWN_EXIT:
+        evidence.append(Evidence("its exit code", first.exit_code, "", "128 + n: by signal n"))
+    where = f"in step {first.step} ({first.phase})"
+    summary = f"rank {first.rank} failed first, {where}: it {words}{after}"
+    return build_finding(
+        kind=FindingKind.RANK_FAILED,
+        rank=first.rank,
+        phase=first.phase,
+        cause=cause,
+        summary=summary,
+        began_step=first.step,
+        began_ago_seconds=max(0.0, now - first.at),
+        lost_ratio=1.0,
+        evidence=evidence,
+    )
+
+
+def _how(exit_code: int) -> str:
+    if exit_code == UNKNOWN_EXIT:
+        return "vanished without a word"
+    number = exit_code - _SIGNALLED
+    if number not in signal.valid_signals():
+        return f"ended with exit code {exit_code}"
+    names = {each.value: each.name for each in signal.Signals}
+    return f"was killed by {names.get(number, f'signal {number}')}"

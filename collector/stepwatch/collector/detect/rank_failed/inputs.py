@@ -1,0 +1,68 @@
+"""Gathers for the rank-failed detector."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.ranks import RankView
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import LifecycleEvent, phase_name
+
+from . import detector
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """The first rank that failed, once no earlier one can turn up."""
+    attempt = context.attempt
+    ends = rank_ends(attempt)
+    heard = [
+        attempt.states[end.rank].received_monotonic_s for end in ends if end.rank in attempt.states
+    ]
+    waited = context.now_s - min(heard, default=context.now_s)
+    if len(ends) < attempt.world and waited < detector.LIMITS.settle_seconds:
+        return []
+    preempted = _is_preempted(attempt)
+    return detector.detect(ends, attempt.world, preempted, context.wall_s, detector.LIMITS)
+
+
+def _is_preempted(attempt: Attempt) -> bool:
+    """Whether a notice of preemption still held when the newest step ended."""
+    oldest = attempt.newest_s - detector.LIMITS.preempted_seconds
+    stops = (fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.PREEMPTION)
+    return any(fact.at >= oldest for fact in stops)
+
+
+def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
+    """Ranks of `attempt` that ended in any way."""
+    told = {fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE}
+    seen = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
+    ends = []
+    for rank in sorted({*told, *seen} & attempt.states.keys()):
+        failure, view = told.get(rank), attempt.states[rank]
+        gone_at = _gone_at(attempt, view)
+        if failure is None and math.isnan(gone_at):
+            continue
+        ends.append(
+            detector.RankEnd(
+                rank,
+                int(view.row["step"]),
+                phase_name(int(view.row["phase"])),
+                gone_at,
+                int(view.row["exit_code"]),
+                failure.at if failure is not None else math.nan,
+                failure.text or "an exception" if failure is not None else "",
+                attempt.ended.get(rank) is LifecycleEvent.FINISH,
+            )
+        )
+    return ends
+
+
+def _gone_at(attempt: Attempt, view: RankView) -> float:
+    gone_ns = int(view.row["gone_ns"])
+    offset = attempt.offsets.get(view.node)
+    return (gone_ns + offset) / NANOSECONDS if gone_ns and offset is not None else math.nan

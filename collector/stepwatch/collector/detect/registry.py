@@ -1,0 +1,94 @@
+"""Which detectors there are, when each applies, and what they find in one job now.
+
+A detector is a folder beside this file: its `__init__` names `DETECTORS`. Nothing else lists it.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from importlib import import_module
+from typing import NamedTuple
+
+from stepwatch.collector import detect
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.signals.names import FindingKind
+
+
+class When(Enum):
+    """When a detector is asked."""
+
+    TELEMETRY_MISSING = "telemetry missing"
+    """First. While it finds something no other detector is asked: their inputs are stale."""
+    STALLED = "stalled"
+    """It says why a job makes no progress."""
+    PROGRESSING = "progressing"
+    """It evaluates steps, so it is asked only while no detector finds the job stalled."""
+    ALWAYS = "always"
+    """Its findings hold whether or not the job makes progress."""
+    FAILED = "failed"
+    """It says why an attempt failed. Its findings hold until a later attempt makes progress."""
+
+
+class Detector(NamedTuple):
+    """One detector: the kinds of its findings, when it applies, and how it finds them.
+
+    Detectors of one `when` are asked in rising `order`. A finding of a kind in `gives_way_to`
+    explains all that this detector could say: then it is not asked.
+    """
+
+    kinds: frozenset[FindingKind]
+    when: When
+    order: int
+    find: Callable[[DetectionContext], list[Finding]]
+    gives_way_to: frozenset[FindingKind] = frozenset()
+
+
+def discover() -> tuple[Detector, ...]:
+    """All detectors of the folders in this package, by `order`, then by folder name.
+
+    Raises:
+        LookupError: a folder names no detector.
+    """
+    found: list[Detector] = []
+    for module in sorted(pkgutil.iter_modules(detect.__path__), key=lambda each: each.name):
+        if not module.ispkg:
+            continue
+        named = getattr(import_module(f"{detect.__name__}.{module.name}"), "DETECTORS", ())
+        if not named:
+            raise LookupError(f"detect/{module.name}/__init__.py names no DETECTORS")
+        found += named
+    return tuple(sorted(found, key=lambda each: each.order))
+
+
+def find(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
+    """What is wrong now in an attempt that runs."""
+    missing = _ask(context, detectors, When.TELEMETRY_MISSING)
+    if missing:
+        return missing
+    stalled = _ask(context, detectors, When.STALLED)
+    lasting = _ask(context, detectors, When.ALWAYS)
+    return (stalled or _ask(context, detectors, When.PROGRESSING)) + lasting
+
+
+def find_failures(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
+    """Why the attempt of `context` failed; empty while it has not."""
+    return _ask(context, detectors, When.FAILED)
+
+
+def failure_kinds(detectors: Iterable[Detector]) -> frozenset[str]:
+    """Values of the kinds that say why an attempt failed."""
+    failed = (each.kinds for each in detectors if each.when is When.FAILED)
+    return frozenset(kind.value for kinds in failed for kind in kinds)
+
+
+def _ask(context: DetectionContext, detectors: Sequence[Detector], when: When) -> list[Finding]:
+    findings: list[Finding] = []
+    for detector in detectors:
+        if detector.when is not when:
+            continue
+        if detector.gives_way_to.isdisjoint(finding.kind for finding in findings):
+            findings += detector.find(context)
+    return findings

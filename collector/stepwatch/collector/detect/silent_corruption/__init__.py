@@ -1,0 +1,18 @@
+"""Silent corruption: a replica whose parameters differ from those of its peers."""
+
+from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.signals.names import FindingKind
+
+from .detector import LIMITS, detect
+from .inputs import find
+
+__all__ = ["DETECTORS", "LIMITS", "detect", "find"]
+
+DETECTORS = (
+    Detector(
+        kinds=frozenset({FindingKind.SILENT_CORRUPTION}),
+        when=When.ALWAYS,
+        order=20,
+        find=find,
+    ),
+)

@@ -1,0 +1,97 @@
+"""Silent corruption: a replica whose parameters are no longer those of the others.
+
+Replicas under data parallelism hold the same bits, and a flipped one stays flipped: what differs in
+two comparisons of a part is proof. Where more than two replicas have no majority they are none that
+should agree (local SGD, ranks that number steps differently).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.state.numerics import Comparison
+from stepwatch.signals.names import Cause, FindingKind
+
+RANKS_NAMED = 8
+
+
+class Thresholds(NamedTuple):
+    """Who is right; see `thresholds.toml`."""
+
+    majority_ratio: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+def detect(disputes: Iterable[Comparison], limits: Thresholds) -> list[Finding]:
+    """One finding per wrong rank, from the first of its parts that differs twice.
+
+    Of two replicas nobody knows which is right: the finding names no rank.
+    """
+    found: dict[tuple[int, str], Finding] = {}
+    for dispute in sorted(disputes, key=lambda item: (item.first_step, item.part)):
+        for rank in _wrong(dispute, limits):
+            key = (rank, dispute.members if rank == NO_RANK else "")
+            found.setdefault(key, _finding(dispute, rank))
+    return list(found.values())
+
+
+def _wrong(dispute: Comparison, limits: Thresholds) -> list[int]:
+    if dispute.previous is None:
+        return []
+    if len(dispute.ranks) == 2:
+        return [NO_RANK]
+    before = minority(dispute.previous, limits)
+    return [rank for rank in minority(dispute, limits) if rank in before]
+
+
+def minority(dispute: Comparison, limits: Thresholds) -> list[int]:
+    """Ranks that hold other bits than the majority; none where there is no majority."""
+    values, counts = np.unique(dispute.digests, return_counts=True)
+    most = int(np.argmax(counts))
+    if counts[most] <= limits.majority_ratio * len(dispute.digests):
+        return []
+    wrong: list[int] = dispute.ranks[dispute.digests != values[most]].tolist()
+    return wrong
+
+
+def _finding(dispute: Comparison, rank: int) -> Finding:
+    since = (
+        f"since step {dispute.first_step}"
+        if dispute.agreed_step < 0
+        else f"between steps {dispute.agreed_step} and {dispute.first_step}"
+    )
+    if rank == NO_RANK:
+        named = " or ".join(str(one) for one in dispute.ranks[:RANKS_NAMED].tolist())
+        who = f"rank {named} holds"
+        doubt = "; with no majority among them, which one is wrong cannot be told"
+    else:
+        who, doubt = f"rank {rank} holds", ""
+    summary = (
+        f"{who} parameters that differ from its replicas' (ranks {dispute.members}), "
+        f"{since}{doubt}. Nothing reported an error"
+    )
+    evidence = tuple(
+        text_evidence(f"digest of part {dispute.part} on rank {one}", f"{digest:016x}",
+             f"the other replicas of ranks {dispute.members} in step {dispute.step}")
+        for one, digest in list(zip(dispute.ranks.tolist(), dispute.digests.tolist(), strict=True))[
+            :RANKS_NAMED
+        ]
+    )  # fmt: skip
+    return build_finding(
+        kind=FindingKind.SILENT_CORRUPTION,
+        rank=rank,
+        phase="optimizer",
+        cause=Cause.REPLICA_MISMATCH,
+        summary=summary,
+        began_step=dispute.first_step,
+        evidence=evidence,
+        subject=f"ranks {dispute.members}" if rank == NO_RANK else "",
+    )

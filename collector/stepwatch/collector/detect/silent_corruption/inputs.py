@@ -1,0 +1,23 @@
+"""Gathers for the silent-corruption detector."""
+
+from __future__ import annotations
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+
+from . import detector
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Replicas that hold other bits than their peers; told until they agree again.
+
+    From the first step with values that are not finite on, NaN explains what differs.
+    """
+    attempt = context.attempt
+    disputes = attempt.numerics.compare(attempt.collective_records.groups)
+    bad = attempt.numerics.bad
+    if len(bad) and disputes:
+        first = int(bad["step"].min())
+        disputes = [dispute for dispute in disputes if dispute.first_step < first]
+    found = detector.detect(disputes, detector.LIMITS)
+    return [context.dated(finding) for finding in found]

@@ -1,0 +1,256 @@
+"""Slow collective: an operation in a group whose transfer takes clearly longer than it used to.
+
+Transfer is what the last arriver is blocked for, so waiting for a straggler is none of it. Where
+members are late in turns it is too high (see `collectives`): all of them then work longer, too, and
+that much is taken off. Messages may grow: a transfer may take as much longer as there are more
+bytes or more calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.collective_timing import Waits, bus_bytes_per_second
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.steps import first_of_run
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.quantities import size as size_words
+from stepwatch.collector.quantities import times
+from stepwatch.collector.state.baseline import BaselineCollective
+from stepwatch.collector.state.collective_records import Group
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.records import OP_NAMES, Op
+
+Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
+Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+Key = tuple[int, int]
+
+
+class Thresholds(NamedTuple):
+    """When a transfer is slow; see `thresholds.toml`."""
+
+    window_steps: int
+    least_steps: int
+    least_ratio: float
+    least_excess_ratio: float
+    certain_ratio: float
+    certain_excess_ratio: float
+    related_steps: int
+    clearing_bytes_ratio: float
+    warmup_steps: int
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class Steps(NamedTuple):
+    """The steps that are judged, in rising order, and how much longer each rank works than before.
+
+    `seconds` (steps,) is the length of each; `more_work` (steps, ranks) own seconds beyond those of
+    the run's first steps, NaN where unknown; `slowdown` (steps,) what most ranks work longer by, at
+    least 1: on a busy host transfers take longer, too.
+    """
+
+    numbers: Integers
+    seconds: Vector
+    slowdown: Vector
+    more_work: Matrix
+
+
+class Transfers(NamedTuple):
+    """Operations by step: planes (keys, steps) of seconds and bytes, NaN where unknown.
+
+    `expected` is what the first steps give, for these bytes and calls; `keys` names (group, op).
+    """
+
+    keys: list[Key]
+    seconds: Matrix
+    expected: Matrix
+    more_work: Matrix
+    bytes: Matrix
+
+
+def detect(
+    found: Waits,
+    groups: Mapping[int, Group],
+    past: Mapping[Key, BaselineCollective],
+    steps: Steps,
+    limits: Thresholds,
+) -> list[Finding]:
+    """At most one finding, about the operation that passed most bytes of those that are slow now.
+
+    It names a rank where the slow groups have one in common that no healthy group has.
+    """
+    if len(steps.numbers) < limits.window_steps or not len(found.rows):
+        return []
+    moved = _transfers(found, past, steps)
+    slow = _is_slow(moved, steps, limits)
+    recent = slow[:, -limits.window_steps :]
+    counts = recent.sum(axis=1)
+    if not ((counts >= limits.least_steps) & recent[:, -1]).any():
+        return []
+    troubled = [moved.keys[at] for at in np.flatnonzero(counts >= limits.related_steps)]
+    # Told by a fact that does not change from step to step, so that the finding keeps its subject.
+    proved = [key for key in troubled if counts[moved.keys.index(key)] >= limits.least_steps]
+    worst = max(proved, key=lambda key: (past[key].bytes, key))
+    rank = _common_rank(found, moved, troubled, past, limits)
+    at = moved.keys.index(worst)
+    return [_finding(moved, slow[at], at, steps, groups, past, len(troubled), rank)]
+
+
+def _transfers(found: Waits, past: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
+    heads, seconds = found.rows[found.first], found.transfer[found.first]
+    numbers = heads["group"].astype(np.int64) << 16 | heads["op"]
+    names, key = np.unique(numbers, return_inverse=True)
+    keys = [(name >> 16, name & 0xFFFF) for name in names.tolist()]
+    before = np.array([past.get(each, _NOTHING) for each in keys], dtype=np.float64)[key]
+    step = np.searchsorted(steps.numbers, heads["step"])
+    inside = step < len(steps.numbers)
+    inside[inside] &= steps.numbers[step[inside]] == heads["step"][inside]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.maximum(heads["bytes"] / before[:, 1], heads["count"] / before[:, 2])
+    expected = before[:, 0] * np.fmax(1.0, grown)
+
+    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Matrix:
+        filled = np.full((len(keys), len(steps.numbers)), np.nan)
+        filled[key[inside], step[inside]] = values[inside]
+        return filled
+
+    work = _more_work(found, steps, step, inside)
+    return Transfers(keys, plane(seconds), plane(expected), plane(work), plane(heads["bytes"]))
+
+
+_NOTHING = BaselineCollective(float("nan"), float("nan"), float("nan"))
+
+
+def _more_work(
+    found: Waits, steps: Steps, step: Integers, inside: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> Vector:
+    """Per (group, op, step) the most that lateness in turns adds: all but one call or member."""
+    if not len(found.first):
+        return np.zeros(0)
+    rows = found.rows
+    of_row = np.where(inside, step, 0)[found.cell]
+    more = np.where(inside[found.cell], steps.more_work[of_row, rows["rank"]], np.nan)
+    members = np.diff(np.append(found.first, len(rows)))
+    mean = np.add.reduceat(more, found.first) / members
+    turns = np.minimum(members, rows["count"][found.first]) - 1
+    most: Vector = np.maximum(mean, 0.0) * turns
+    return most
+
+
+def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> Flags:
+    """Where (key, step) a transfer takes longer by enough to matter; unknown is not slow."""
+    expected = moved.expected * steps.slowdown
+    excess = moved.seconds - expected
+    with np.errstate(invalid="ignore"):
+        clear = (moved.seconds >= limits.least_ratio * expected) & (
+            excess >= limits.least_excess_ratio * steps.seconds
+        )
+        certain = (moved.seconds >= limits.certain_ratio * expected) & (
+            excess >= limits.certain_excess_ratio * steps.seconds
+        )
+        return np.asarray((clear | certain) & (excess >= moved.more_work))
+
+
+def _common_rank(
+    found: Waits,
+    moved: Transfers,
+    troubled: list[Key],
+    past: Mapping[Key, BaselineCollective],
+    limits: Thresholds,
+) -> int:
+    """The only rank that all slow groups have and no healthy one of the same operation; -1: none.
+
+    One group alone, with nothing to compare it with, tells of no rank.
+    """
+    members = _members(found)
+    suspects = set.intersection(*(members[group] for group, _ in troubled))
+    slow_groups = {group for group, _ in troubled}
+    for key in moved.keys:
+        group, op = key
+        alike = [past[other].bytes for other in troubled if other[1] == op]
+        judged = key in past and not np.isnan(moved.seconds[moved.keys.index(key)]).all()
+        if group in slow_groups or not alike or not judged:
+            continue
+        if past[key].bytes >= limits.clearing_bytes_ratio * max(alike):
+            suspects -= members[group]
+    return suspects.pop() if len(suspects) == 1 else NO_RANK
+
+
+def _members(found: Waits) -> dict[int, set[int]]:
+    pairs = np.unique(
+        np.stack([found.rows["group"].astype(np.int64), found.rows["rank"].astype(np.int64)]),
+        axis=1,
+    )
+    numbers, starts = np.unique(pairs[0], return_index=True)
+    parts = np.split(pairs[1], starts[1:])
+    return {
+        number: set(part.tolist()) for number, part in zip(numbers.tolist(), parts, strict=True)
+    }
+
+
+def _finding(
+    moved: Transfers,
+    slow: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    at: int,
+    steps: Steps,
+    groups: Mapping[int, Group],
+    past: Mapping[Key, BaselineCollective],
+    related: int,
+    rank: int,
+) -> Finding:
+    number, op = moved.keys[at]
+    group, before = groups[number], past[moved.keys[at]]
+    since = first_of_run(slow)
+    now, expected, size = (
+        float(np.nanmedian(plane[at, since:]))
+        for plane in (moved.seconds, moved.expected, moved.bytes)
+    )
+    seconds = float(np.median(steps.seconds[since:]))
+    first, lost = int(steps.numbers[since]), min(1.0, (now - expected) / seconds)
+    subject = f"{OP_NAMES[op]} in ranks {group.ranks}"
+    speeds = [
+        bus_bytes_per_second(Op(op), group.size, *each)
+        for each in ((size, now), (before.bytes, before.transfer))
+    ]
+    who = f"; of its members only rank {rank} is in every slow group" if rank >= 0 else ""
+    summary = (
+        f"{subject} transfers slowly since step {first}: {in_words(now)} a step, at the run's "
+        f"start {in_words(expected)} ({times(now / max(expected, 1e-9))}) for as many bytes{who}; "
+        f"it takes {lost:.0%} of the step more"
+    )
+    evidence = (
+        Evidence("transfer per step", now, "seconds", f"first steps {in_words(before.transfer)}"),
+        Evidence(
+            "bytes per step and rank", size, "bytes", f"first steps {size_words(before.bytes)}"
+        ),
+        Evidence(
+            "bus bandwidth",
+            float("nan") if speeds[0] is None else speeds[0],
+            "bytes per second",
+            "unknown" if speeds[1] is None else f"first steps {size_words(speeds[1])} per second",
+        ),
+        Evidence("operations that are slow", related, "count", f"of {len(moved.keys)} seen"),
+    )
+    return build_finding(
+        kind=FindingKind.SLOW_COLLECTIVE,
+        rank=rank,
+        phase="",
+        cause=Cause.SLOW_TRANSFER,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(steps.seconds[since:].sum()),
+        severity=now - expected,
+        ratio=now / max(expected, 1e-9),
+        lost_ratio=lost,
+        evidence=evidence,
+        subject=subject,
+    )

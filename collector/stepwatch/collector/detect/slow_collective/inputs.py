@@ -1,0 +1,58 @@
+"""Gathers for the slow-collective detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.analysis.collective_timing import waits
+from stepwatch.collector.analysis.pipeline_stages import WORK
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.steps import step_seconds, usable_steps
+from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.step_window import Window
+
+from .detector import LIMITS, Steps, detect
+
+RECENT_STEPS = 12
+"""Steps that are looked at each time; only a finding is worth looking back further."""
+ROWS_BACK = 1 << 18
+"""(step, rank) cells looked back over."""
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Operations whose transfer takes longer than in the run's first steps."""
+    attempt = context.attempt
+    if not attempt.baseline.calls:
+        return []
+    found = _over(attempt, context.window, RECENT_STEPS)
+    if found:
+        back = max(RECENT_STEPS, ROWS_BACK // max(1, attempt.world))
+        found = _over(attempt, context.window, back) or found
+    return [context.dated(finding) for finding in found]
+
+
+def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
+    chosen = np.flatnonzero(usable_steps(window, LIMITS.warmup_steps))[-newest:]
+    past = attempt.baseline.work_of(len(window.stage))
+    if not len(chosen) or not past:
+        return []
+    part = Window(
+        window.steps[chosen],
+        {name: plane[chosen] for name, plane in window.planes.items()},
+        window.flags[chosen],
+        window.stage,
+    )
+    own = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
+    before = np.sum([past[name] for name in WORK], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = np.fmax(1.0, np.median(own / before, axis=1))
+    rows = attempt.collective_records.of_steps(int(part.steps[0]), int(part.steps[-1]))
+    groups = attempt.collective_records.groups
+    return detect(
+        waits(rows, groups),
+        groups,
+        attempt.baseline.calls,
+        Steps(part.steps, step_seconds(part), slowdown, own - before),
+        LIMITS,
+    )

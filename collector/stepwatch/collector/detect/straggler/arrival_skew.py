@@ -1,0 +1,33 @@
+"""Evidence from collectives: how long a slow rank made the other members wait for its arrival."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.analysis.collective_timing import Waits, caused
+from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.signals.records import OP_NAMES
+
+
+def with_arrival_skew(finding: Finding, found: Waits) -> Finding:
+    """Add to `finding` how long its rank made others wait in a collective since it began.
+
+    The finding stays as it is where its rank did not, or where that cannot be told.
+    """
+    heads, (ranks, seconds) = found.rows[found.first], caused(found)
+    known = (ranks >= 0) & (heads["step"] >= finding.began_step)
+    mine = known & (ranks == finding.rank) & (seconds > 0)
+    if not mine.any():
+        return finding
+    by_op = np.bincount(heads["op"][mine], weights=seconds[mine])
+    op = int(np.argmax(by_op))
+    same = known & (heads["op"] == op) & np.isin(heads["group"], heads["group"][mine])
+    steps = len(np.unique(heads["step"][same]))
+    ratio = by_op[op] / seconds[same].sum()
+    row = Evidence(
+        f"made others wait in {OP_NAMES[op]} per step",
+        float(by_op[op]) / steps,
+        "seconds",
+        f"{ratio:.0%} of all wait for others in its groups; summed over the ranks that waited",
+    )
+    return finding._replace(evidence=(*finding.evidence, row))

@@ -1,0 +1,39 @@
+"""Inputs of the straggler detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.analysis.newest_steps import newest_window, waits_of
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.job import Attempt
+from stepwatch.signals.clock import NANOSECONDS
+
+from .arrival_skew import with_arrival_skew
+from .cause import RankFacts
+from .detector import detect
+from .thresholds import LIMITS
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Ranks whose self time is longer than that of their peers."""
+    attempt = context.attempt
+    facts, baseline = rank_facts(attempt), attempt.baseline.work_of(attempt.ring.world)
+    found = detect(context.window, facts, LIMITS, baseline)
+    if not found:
+        return []
+    collectives = waits_of(attempt, newest_window(attempt))
+    return [with_arrival_skew(context.dated(finding), collectives) for finding in found]
+
+
+def rank_facts(attempt: Attempt) -> RankFacts:
+    """CPU and run-queue shares of each rank over the newest readings."""
+    cpu, queue = np.full(attempt.world, np.nan), np.full(attempt.world, np.nan)
+    for rank, readings in attempt.ranks.usage.items():
+        first, last = readings[0], readings[-1]
+        seconds = (last.time_ns - first.time_ns) / NANOSECONDS
+        if seconds > 0:
+            cpu[rank] = (last.cpu_seconds - first.cpu_seconds) / seconds
+            queue[rank] = (last.run_queue_seconds - first.run_queue_seconds) / seconds
+    return RankFacts(cpu, queue)

@@ -1,0 +1,100 @@
+"""Ranks that are slow in some steps only, again and again, and far more often than by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.analysis.pipeline_stages import WORK
+from stepwatch.collector.detect.chance import at_least
+from stepwatch.collector.detect.peers import Floats
+from stepwatch.collector.detect.straggler.steps import (
+    EvaluatedSteps,
+    Flags,
+    Mask,
+    Ranks,
+    SlowRank,
+    exceeds,
+)
+from stepwatch.collector.detect.straggler.thresholds import Thresholds
+
+
+def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> list[SlowRank]:
+    """Ranks that are far slower than their peers and than themselves, in some steps, repeatedly.
+
+    All work counts, whatever the phase: a rank that loses its processor loses it anywhere. Ranks
+    that are `named` already are left out.
+    """
+    longest = max(limits.intermittent_spans)
+    if len(steps.rows) < min(limits.intermittent_spans):
+        return []
+    own = np.sum([steps.own(phase, longest) for phase in WORK], axis=0)
+    far = own >= limits.intermittent_ratio * _usual(own, limits)
+    if set(np.flatnonzero(far.sum(axis=0) >= limits.intermittent_episodes).tolist()) <= named:
+        return []
+    slow = _stands_out(steps, longest, limits)
+    for span in limits.intermittent_spans:
+        part = slow[-span:]
+        ranks = np.flatnonzero(_too_often(part, limits)) if len(part) == span else _NOBODY
+        ranks = np.setdiff1d(ranks, list(named))
+        if len(ranks):
+            return _repeated(steps, ranks, span, limits)
+    return []
+
+
+_NOBODY = np.zeros(0, dtype=np.int64)
+
+
+def _usual(own: Floats, limits: Thresholds) -> Floats:
+    """What each rank's own work usually takes, (1, ranks): a low quantile of its steps."""
+    at = int(limits.intermittent_usual_quantile * (len(own) - 1))
+    return np.partition(own, at, axis=0)[at : at + 1]
+
+
+def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> Flags:
+    """Where (step, rank) works far longer than its peers, and than itself in its other steps."""
+    own = np.sum([steps.own(phase, newest) for phase in WORK], axis=0)
+    peers = steps.peers(own, *WORK)
+    longest = steps.step_seconds[-newest:]
+    excess = np.maximum(own - peers, 0.0).max(axis=1)
+    seconds = np.maximum(np.median(longest), longest - excess)
+    ratio, excess_ratio = limits.intermittent_ratio, limits.intermittent_excess_ratio
+    return exceeds(own, np.maximum(peers, _usual(own, limits)), seconds, ratio, excess_ratio)
+
+
+def _too_often(slow: Flags, limits: Thresholds) -> Mask:
+    """Ranks with more slow steps than chance gives at the other ranks' rate, spread and recent."""
+    span, ranks = slow.shape
+    counts = slow.sum(axis=0)
+    began = slow.copy()
+    began[1:] &= ~slow[:-1]
+    since = np.argmax(slow[::-1], axis=0)
+    gap = limits.intermittent_gap * span / np.maximum(counts, 1)
+    named = (began.sum(axis=0) >= limits.intermittent_episodes) & (since <= gap) & (ranks > 1)
+    for count in np.unique(counts[named]).tolist():
+        others, cells = int(counts.sum()) - count, span * (ranks - 1)
+        rate = max(limits.intermittent_usual_rate, (others + 1) / (cells + 1))
+        if at_least(count, span, rate) * ranks > limits.intermittent_chance:
+            named &= counts != count
+    return np.asarray(named)
+
+
+def _repeated(steps: EvaluatedSteps, ranks: Ranks, span: int, limits: Thresholds) -> list[SlowRank]:
+    """Each rank told by the phase that its slow steps lose most in."""
+    part = steps.around(ranks)
+    slow = _stands_out(part, 0, limits)
+    owns = [part.own(phase) for phase in WORK]
+    held = [part.peers(own, phase) for own, phase in zip(owns, WORK, strict=True)]
+    found = []
+    for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
+        shows = np.flatnonzero(slow[:, at])
+        inside = shows[shows >= len(slow) - span]
+        lost = [
+            float((own - peers)[inside, at].sum()) for own, peers in zip(owns, held, strict=True)
+        ]
+        worst = int(np.argmax(lost))
+        most = limits.intermittent_gap * span / max(1, len(inside))
+        gaps = np.flatnonzero(np.diff(shows) > most)
+        since = int(shows[gaps[-1] + 1 if len(gaps) else 0])
+        own, peers = owns[worst][:, at], held[worst][:, at]
+        found.append(SlowRank(rank, WORK[worst], own, peers, since, inside, span))
+    return found

@@ -1,0 +1,66 @@
+"""Ranks that are slow in one phase of nearly every step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect.peers import Floats, Vector
+from stepwatch.collector.detect.steps import first_of_run
+from stepwatch.collector.detect.straggler.steps import (
+    EvaluatedSteps,
+    Flags,
+    Mask,
+    SlowRank,
+    exceeds,
+)
+from stepwatch.collector.detect.straggler.thresholds import Thresholds
+
+
+def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
+    """Ranks that exceed their peers in `phase` in most of the newest steps, or certainly in few."""
+    newest = max(limits.window_steps, limits.certain_steps)
+    own = steps.own(phase, newest)
+    peers = steps.peers(own, phase)
+    seconds = steps.step_seconds[-newest:]
+    slow = _is_slow(own, peers, seconds, limits)
+    named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
+    if not named.any():
+        return []
+    ranks = np.flatnonzero(named)
+    part = steps.around(ranks)
+    own = part.own(phase)
+    peers = part.peers(own, phase)
+    slow = _is_slow(own, peers, steps.step_seconds, limits)
+    found = []
+    for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
+        since = _since(slow[:, at], (own - peers)[:, at], limits)
+        shows = np.arange(since, len(own))
+        found.append(SlowRank(rank, phase, own[:, at], peers[:, at], since, shows))
+    return found
+
+
+def _is_slow(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Flags:
+    """Where (step, rank) exceeds its peers by enough to matter."""
+    return exceeds(own, peers, step_seconds, limits.least_ratio, limits.least_excess_ratio)
+
+
+def _is_persistent(slow: Flags, limits: Thresholds) -> Mask:
+    """Ranks that are slow in the newest step and in most of the window."""
+    recent = slow[-limits.window_steps :]
+    return np.asarray((recent.sum(axis=0) >= limits.least_steps) & recent[-1])
+
+
+def _is_certain(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Mask:
+    """Ranks that are very slow in each of the newest few steps."""
+    very = exceeds(own, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio)
+    return np.asarray(very[-limits.certain_steps :].all(axis=0))
+
+
+def _since(slow: Mask, excess: Vector, limits: Thresholds) -> int:
+    """Index of the first slow step: going back until two steps in a row are not.
+
+    A step counts if it is slow by at least half of what the newest steps are slow by, so
+    that a noisy step just before does not move the beginning.
+    """
+    level = float(np.median(excess[-limits.window_steps :]))
+    return first_of_run(slow & (excess >= level / 2))

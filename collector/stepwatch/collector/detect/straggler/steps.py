@@ -1,0 +1,116 @@
+"""The evaluated steps: self time of each phase, and that of the peers it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.pipeline_stages import WORK
+from stepwatch.collector.detect.peers import Floats, Peers, Vector, peer_seconds, peers_of
+from stepwatch.collector.detect.steps import step_seconds
+from stepwatch.collector.state.step_window import Window
+
+Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
+Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
+Seconds = np.ndarray[tuple[int], np.dtype[np.floating]]
+Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+class SlowRank(NamedTuple):
+    """A slow rank: its self time and its peers' per evaluated step, where it began, when it shows.
+
+    `shows` are the evaluated steps (indices) that it is slow in; `of` how many were looked at for
+    a rank that is slow intermittently, 0 for one that is slow persistently.
+    """
+
+    rank: int
+    phase: str
+    own: Seconds
+    peers: Seconds
+    since: int
+    shows: Indices
+    of: int = 0
+
+
+@dataclass(frozen=True)
+class EvaluatedSteps:
+    """The evaluated steps of `ranks`: numbers and seconds (steps,), and their rows of `window`.
+
+    `stages` says who is compared with whom; `baseline` maps a phase to seconds per step (ranks,).
+    """
+
+    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    step_seconds: Vector
+    rows: Indices
+    window: Window
+    ranks: Ranks
+    stages: Peers
+    baseline: Mapping[str, Vector]
+
+    def collective(self, since: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+        """Collective wait (steps, ranks) from evaluated step `since` on."""
+        return self.window.planes["collective"][self.rows[since:]]
+
+    def own(self, phase: str, newest: int = 0) -> Floats:
+        """Self time in seconds (steps, ranks) of the `newest` evaluated steps; 0 means all."""
+        return self.window.planes[phase][self.rows[-newest:]]
+
+    def peers(self, own: Floats, *phases: str) -> Floats:
+        """What `own`, the seconds in all of these phases, is compared with."""
+        usual: Vector = np.sum([self._usual(phase) for phase in phases], axis=0)
+        return peer_seconds(own, self.stages, usual)
+
+    def around(self, ranks: Ranks) -> EvaluatedSteps:
+        """The same over the ranks that `ranks` are compared with: those of their stages."""
+        stage = self.window.stage
+        if np.isin(ranks, self.stages.alone).any():
+            return self  # they are compared with all others
+        chosen = np.flatnonzero(np.isin(stage, stage[ranks]))
+        planes = {name: self.window.planes[name][:, chosen] for name in WORK}
+        return replace(
+            self,
+            ranks=self.ranks[chosen],
+            window=self.window._replace(planes=planes, stage=stage[chosen]),
+            stages=peers_of(stage[chosen]) or self.stages,
+            baseline={name: seconds[chosen] for name, seconds in self.baseline.items()},
+        )
+
+    def _usual(self, phase: str) -> Vector:
+        """The baseline (ranks,), or where it is unknown the median of the older evaluated steps."""
+        plane, alone = self.window.planes[phase], self.stages.alone
+        usual = self.baseline.get(phase, np.full(plane.shape[1], np.nan))
+        if np.isnan(usual[alone]).any():
+            older = np.median(plane[self.rows[: max(1, len(self.rows) // 2)]], axis=0)
+            usual = np.where(np.isnan(usual), older, usual)
+        return usual
+
+
+def evaluated_steps(
+    window: Window, usable: Mask, stages: Peers, baseline: Mapping[str, Vector]
+) -> EvaluatedSteps:
+    """The `usable` steps (steps,) of all ranks of `window`."""
+    return EvaluatedSteps(
+        steps=window.steps[usable],
+        step_seconds=step_seconds(window)[usable],
+        rows=np.flatnonzero(usable),
+        window=window,
+        ranks=np.arange(len(window.stage)),
+        stages=stages,
+        baseline=baseline,
+    )
+
+
+def exceeds(
+    own: Floats, peers: Floats, step_seconds: Vector, ratio: float, excess_ratio: float
+) -> Flags:
+    """Where `own` (steps, ranks) is `ratio` times its peers' and costs `excess_ratio` of a step."""
+    excess = own - peers
+    return np.asarray(
+        (own >= ratio * peers)
+        & (excess >= excess_ratio * step_seconds[:, None])
+        & (step_seconds[:, None] > 0)
+    )

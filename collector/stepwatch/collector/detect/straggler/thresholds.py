@@ -1,0 +1,33 @@
+"""Thresholds of the straggler detector, as `thresholds.toml` holds them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwatch.collector.detect.thresholds import load
+
+
+class Thresholds(NamedTuple):
+    """When a rank is slow; see `thresholds.toml`."""
+
+    window_steps: int
+    least_steps: int
+    certain_steps: int
+    certain_ratio: float
+    certain_excess_ratio: float
+    least_ratio: float
+    least_excess_ratio: float
+    warmup_steps: int
+    run_queue_share: float
+    intermittent_spans: tuple[int, ...]
+    intermittent_usual_quantile: float
+    intermittent_ratio: float
+    intermittent_excess_ratio: float
+    intermittent_episodes: int
+    intermittent_gap: float
+    intermittent_chance: float
+    intermittent_usual_rate: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""

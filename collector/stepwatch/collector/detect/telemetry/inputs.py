@@ -1,0 +1,14 @@
+"""Gathers for the telemetry detector."""
+
+from __future__ import annotations
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+
+from . import detector
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Nodes that should send and are silent."""
+    step = context.attempt.step_history.complete_until(context.attempt.world)
+    return detector.detect(context.silences, step, detector.LIMITS)

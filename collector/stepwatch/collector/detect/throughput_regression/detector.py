@@ -1,0 +1,160 @@
+"""Throughput regression: the whole job makes clearly less of its time than in its first steps.
+
+Where steps grew because they hold more tokens, only tokens per second count. No rank is named: a
+straggler, starving loader or slow collective explains it, where one is found. A job is also held
+against others of its class, size and tokens per step, if those agree among themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.class_throughput import Course
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.steps import Mask, first_of_run
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds
+from stepwatch.signals.names import Cause, FindingKind
+
+
+class Thresholds(NamedTuple):
+    """When a job is slow; see `thresholds.toml`."""
+
+    least_ratio: float
+    past_quantile: float
+    least_seconds: float
+    least_steps: int
+    slow_share: float
+    newest_steps: int
+    class_jobs: int
+    class_spread: float
+    class_ratio: float
+
+
+_MORE_TOKENS = 1.05
+"""Steps that grew by this much more than they slowed down per token hold more tokens."""
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
+
+
+class Shift(NamedTuple):
+    """The part of a step that grew most: phase, seconds per step and rank now and in the past."""
+
+    phase: str
+    now: float
+    past: float
+
+
+def detect(
+    course: Course, past: Course, peers: list[float], shift: Shift | None, limits: Thresholds
+) -> list[Finding]:
+    """At most one finding on the newest steps of `course`.
+
+    `past` holds the run's first steps, `peers` tokens per second of the other jobs of its class.
+    """
+    recent = _recent(course, limits)
+    if recent is None or len(past.seconds) < limits.newest_steps:
+        return []
+    slowdown = course.slowdown(past)
+    scattered = past.slowdown(past)
+    least = max(limits.least_ratio, float(np.quantile(scattered, limits.past_quantile)))
+    slow = slowdown >= least
+    behind = _class_ratio(course, recent, peers, limits)
+    if _lasts(slow[recent], limits):
+        return [_own_past(course, past, slow, behind, shift)]
+    if behind < limits.class_ratio and _lasts(_slower_than(course, peers, limits)[recent], limits):
+        return [_class(course, recent, behind, len(peers))]
+    return []
+
+
+def _recent(course: Course, limits: Thresholds) -> slice | None:
+    """The newest steps over which it must last; None where the run is too young."""
+    count = len(course.steps)
+    if count < limits.least_steps:
+        return None
+    start = int(np.searchsorted(course.end_s, course.end_s[-1] - limits.least_seconds))
+    start = min(start, count - limits.least_steps)
+    span = course.end_s[-1] - course.end_s[start] + course.seconds[start]
+    # The step that straddles the start of the time asked for is not among them.
+    return slice(start, count) if start > 0 and span >= 0.8 * limits.least_seconds else None
+
+
+def _lasts(slow: Mask, limits: Thresholds) -> bool:
+    newest = slow[-limits.newest_steps :]
+    return bool(min(slow.mean(), newest.mean()) >= limits.slow_share)
+
+
+def _class_ratio(course: Course, recent: slice, peers: list[float], limits: Thresholds) -> float:
+    """Tokens per second over the median of the class; NaN where there is no such class."""
+    if len(peers) < limits.class_jobs:
+        return math.nan
+    low, usual, high = np.quantile(peers, (0.25, 0.5, 0.75))
+    if not usual > 0 or (high - low) / usual > limits.class_spread:
+        return math.nan
+    return course.part(recent).tokens_per_second() / float(usual)
+
+
+def _slower_than(course: Course, peers: list[float], limits: Thresholds) -> Mask:
+    speed = course.tokens / np.maximum(course.seconds, 1e-9)
+    return np.asarray(speed < limits.class_ratio * np.median(peers))
+
+
+def _own_past(
+    course: Course, past: Course, slow: Mask, behind: float, shift: Shift | None
+) -> Finding:
+    # One step in five may be fast all the same.
+    since = first_of_run(slow, gap=5)
+    part = course.part(slice(since, None))
+    first, times = int(course.steps[since]), float(np.median(part.slowdown(past)))
+    now, usual = float(np.median(part.seconds)), float(np.median(past.seconds))
+    # Steps that hold more tokens grew by more than they slowed down.
+    per_token = " per token" if now / usual > _MORE_TOKENS * times else ""
+    summary = (
+        f"all ranks are slower since step {first}: {seconds(now)} a step, {times:.2f}x the "
+        f"baseline{per_token}"
+    )
+    evidence = [Evidence("step time", now, "seconds", f"baseline {seconds(usual)}")]
+    speed, usual_speed = part.tokens_per_second(), past.tokens_per_second()
+    if not math.isnan(speed):
+        against = "baseline unknown" if math.isnan(usual_speed) else f"baseline {usual_speed:.0f}"
+        evidence.append(Evidence("tokens per second", speed, "tokens/s", against))
+    if shift is not None:
+        phase = shift.phase.replace("_", " ")
+        summary += f", most of it in {phase}"
+        against = f"baseline {seconds(shift.past)}"
+        evidence.append(Evidence(f"{phase} per step", shift.now, "seconds", against))
+    if not math.isnan(behind):
+        summary += f"; at {behind:.0%} of its class"
+        evidence.append(Evidence("speed over that of its class", behind, "ratio", "100%"))
+    return _finding(course, since, summary, shift.phase if shift else "other", times, evidence)
+
+
+def _class(course: Course, recent: slice, behind: float, jobs: int) -> Finding:
+    since = recent.start
+    summary = (
+        f"the job runs at {behind:.0%} of its class: {jobs} jobs of the same size and tokens per "
+        "step agree on their speed"
+    )
+    evidence = [Evidence("speed over that of its class", behind, "ratio", f"{jobs} jobs")]
+    return _finding(course, since, summary, "other", 1 / max(behind, 1e-9), evidence)
+
+
+def _finding(
+    course: Course, since: int, summary: str, phase: str, times: float, evidence: list[Evidence]
+) -> Finding:
+    return build_finding(
+        kind=FindingKind.THROUGHPUT_REGRESSION,
+        phase=phase,
+        cause=Cause.ALL_RANKS_SLOWER,
+        summary=summary,
+        began_step=int(course.steps[since]),
+        began_ago_seconds=float(course.end_s[-1] - course.end_s[since] + course.seconds[since]),
+        severity=times,
+        ratio=times,
+        lost_ratio=1 - 1 / times,
+        evidence=evidence,
+    )

@@ -1,0 +1,47 @@
+"""Gathers for the throughput regression detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.analysis.class_throughput import beginning_of, course_of, held_against
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.steps import usable_steps
+from stepwatch.collector.state.step_history import WARMUP_STEPS
+from stepwatch.collector.state.step_window import COLUMNS
+
+from .detector import LIMITS, Shift, detect
+
+HISTORY_STEPS = 4096
+"""Newest steps looked back over for the first slow one."""
+PAUSES = ("checkpoint", "eval")
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """A job that is slower than it was, or than others of its class."""
+    step_history = context.attempt.step_history
+    course = course_of(context.attempt, slice(max(0, len(step_history) - HISTORY_STEPS), None))
+    return detect(
+        course,
+        beginning_of(context.job),
+        context.class_throughput.peers(context.job.name),
+        _shift(context),
+        LIMITS,
+    )
+
+
+def _shift(context: DetectionContext) -> Shift | None:
+    """What part of a step grew most since the first steps; None while that is unknown."""
+    attempt, window = held_against(context.job), context.window
+    past = attempt.early_baseline.seconds(attempt.world)
+    usable = usable_steps(window, WARMUP_STEPS)
+    if not past or not usable.any():
+        return None
+    shifts = [
+        Shift(name, float(np.median(window.planes[name][usable].mean(axis=1))), usual)
+        for name, usual in ((name, float(np.median(past[name]))) for name in COLUMNS[1:])
+        if name not in PAUSES
+    ]
+    most = max(shifts, key=lambda shift: shift.now - shift.past)
+    return most if most.now > most.past else None

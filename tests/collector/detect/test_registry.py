@@ -1,0 +1,135 @@
+"""A detector is there because its folder is; which are asked depends on what the job does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from stepwatch.collector import detect
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding, build_finding
+from stepwatch.collector.detect.registry import Detector, When, discover, failure_kinds, find
+from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.store import Store
+from stepwatch.signals.names import Cause, FindingKind
+from tests.collector.made import JOB, HandClock, run_segments
+
+SCRATCH = '''
+"""A detector that a test adds: rank 1, whatever the job does."""
+
+from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.names import FindingKind
+from tests.collector.detect.test_registry import ScratchThresholds, made
+
+LIMITS = load(__package__, ScratchThresholds)
+DETECTORS = (
+    Detector(
+        kinds=frozenset({FindingKind.DATA_SKEW}),
+        when=When.PROGRESSING,
+        order=35,
+        find=lambda context: [made(FindingKind.DATA_SKEW, LIMITS.rank)],
+    ),
+)
+'''
+
+
+class ScratchThresholds(NamedTuple):
+    """What the scratch detector reads from its `thresholds.toml`."""
+
+    rank: int
+
+
+def made(kind: FindingKind, rank: int = 1) -> Finding:
+    return build_finding(
+        kind=kind,
+        rank=rank,
+        phase="data",
+        cause=Cause.UNEVEN_SHARDS,
+        summary=f"rank {rank} is found",
+        began_step=3,
+        began_ago_seconds=1.0,
+        ratio=2.0,
+        lost_ratio=0.5,
+    )
+
+
+def detector(kind: FindingKind, when: When, gives_way_to: FindingKind | None = None) -> Detector:
+    """One that always finds its kind."""
+    return Detector(
+        kinds=frozenset({kind}),
+        when=when,
+        order=1,
+        find=lambda context: [made(kind)],
+        gives_way_to=frozenset() if gives_way_to is None else frozenset({gives_way_to}),
+    )
+
+
+def context(wall_s: float = 0.0) -> DetectionContext:
+    job = LiveJob(JOB)
+    for item in run_segments(30):
+        job.apply(item, Received(wall_s, 100.0))
+    return DetectionContext(job, 100.0)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "scratch_detector"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(SCRATCH)
+    (folder / "thresholds.toml").write_text("# A rank like any other.\nrank = 1\n")
+    monkeypatch.setattr(detect, "__path__", [*detect.__path__, str(tmp_path)])
+    yield folder
+    sys.modules.pop(f"{detect.__name__}.scratch_detector", None)
+
+
+def test_a_folder_is_all_that_a_new_detector_needs(scratch: Path, tmp_path: Path) -> None:
+    clock = HandClock(100.0)
+    job = context(clock.wall_ns() / 1e9).job
+    evaluator = Evaluator(Store.sqlite(tmp_path / "store.db"), [], clock)
+    evaluator.evaluate(job)
+    (incident,) = evaluator.verdicts[JOB].open_incidents()
+    assert (incident.kind, incident.rank, incident.cause) == ("data-skew", 1, "uneven-shards")
+
+
+def test_a_folder_without_a_detector_is_refused(scratch: Path) -> None:
+    (scratch / "__init__.py").write_text("")
+    with pytest.raises(LookupError, match=r"scratch_detector/.* names no DETECTORS"):
+        discover()
+
+
+def test_every_kind_has_a_detector_and_the_order_is_always_the_same() -> None:
+    found = discover()
+    assert frozenset().union(*(each.kinds for each in found)) == frozenset(FindingKind)
+    assert found == discover()
+    places = [(each.when, each.order) for each in found]
+    assert len(places) == len(set(places)), "two detectors of one order depend on a folder's name"
+    assert failure_kinds(found) == {"rank-failed", "desync"}
+
+
+def test_missing_telemetry_hides_the_rest_and_a_stall_hides_what_is_slow() -> None:
+    kinds = FindingKind
+    slow = detector(kinds.DATA_SKEW, When.PROGRESSING)
+    lasting = detector(kinds.NON_FINITE, When.ALWAYS)
+    stalled = detector(kinds.HANG, When.STALLED)
+    missing = detector(kinds.TELEMETRY_LOST, When.TELEMETRY_MISSING)
+    failed = detector(kinds.RANK_FAILED, When.FAILED)
+    now = context()
+    for asked, expected in (
+        ([lasting, slow, failed], [kinds.DATA_SKEW, kinds.NON_FINITE]),
+        ([lasting, slow, stalled], [kinds.HANG, kinds.NON_FINITE]),
+        ([lasting, slow, stalled, missing], [kinds.TELEMETRY_LOST]),
+    ):
+        assert [finding.kind for finding in find(now, asked)] == expected
+
+
+def test_a_detector_gives_way_to_one_that_explains_what_it_would_find() -> None:
+    desync = detector(FindingKind.DESYNC, When.STALLED)
+    hang = detector(FindingKind.HANG, When.STALLED, gives_way_to=FindingKind.DESYNC)
+    assert find(context(), [desync, hang]) == [made(FindingKind.DESYNC)]
+    assert find(context(), [hang]) == [made(FindingKind.HANG)]
