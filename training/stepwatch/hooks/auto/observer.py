@@ -28,7 +28,7 @@ _CHECKPOINT, _EVAL = int(Phase.CHECKPOINT), int(Phase.EVAL)
 class LoopObserver:
     """Follows the loop of one training thread: the one that makes it.
 
-    `boundaries` says whether an optimizer's step ends the step; an adapter that knows the steps of
+    `boundaries`: an optimizer's step ends the step. Without it, an adapter that knows the steps of
     its framework ends them itself with `end_step`.
     """
 

@@ -71,7 +71,7 @@ class Recorder:
         return self.timeline
 
     def adopt_thread(self) -> None:
-        """Take the thread that calls as the one that trains."""
+        """From now on the training thread is the caller's."""
         self.thread.ident = threading.get_ident()
 
     @guarded()
