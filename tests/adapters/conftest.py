@@ -61,7 +61,7 @@ def launch(rings: Path) -> Launch:
 
 
 def verdicts(seen: Tables) -> list[Finding]:
-    """What the straggler detector says of these ranks, knowing nothing of their node."""
+    """What the straggler detector finds in these ranks, knowing nothing of their node."""
     ring = StepRing(len(seen))
     for rank in seen:
         ring.add(seen[rank][Kind.STEP])

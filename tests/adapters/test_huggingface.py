@@ -46,8 +46,8 @@ def test_an_unmodified_script_names_its_slow_rank(
         (finding,) = verdicts(seen)
         assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
         assert any(steps["eval_ns"] > 0), job
-    told = tables_in(rings / "adapted")[0][Kind.STEP]
+    recorded = tables_in(rings / "adapted")[0][Kind.STEP]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
-    assert told["loss"].tolist() == pytest.approx(logged, rel=1e-6)
-    assert (told["grad_norm"] > 0).all()
-    assert told["tokens"].tolist() == [32] * STEPS
+    assert recorded["loss"].tolist() == pytest.approx(logged, rel=1e-6)
+    assert (recorded["grad_norm"] > 0).all()
+    assert recorded["tokens"].tolist() == [32] * STEPS

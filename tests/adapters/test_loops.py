@@ -50,9 +50,9 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
             assert set(reduced["step"].tolist()) == set(range(BATCHES // per_step))
         (finding,) = verdicts(seen)
         assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
-    told = tables_in(rings / "adapted")[0][Kind.STEP]["loss"]
+    recorded = tables_in(rings / "adapted")[0][Kind.STEP]["loss"]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
-    assert told.tolist() == pytest.approx(logged[per_step - 1 :: per_step], rel=1e-6)
+    assert recorded.tolist() == pytest.approx(logged[per_step - 1 :: per_step], rel=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torchtitan trains on a CUDA device only")

@@ -1,4 +1,4 @@
-"""A DistributedDataParallel script that has never heard of stepwatch, under `stepwatch run`."""
+"""A DistributedDataParallel script that knows nothing of stepwatch, under `stepwatch run`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
         assert steps["microbatches"].tolist() == [1] * STEPS
         check_evaluation(steps)
         check_collectives(seen[rank])
-    saves = [int(seen[rank][Kind.STEP]["checkpoint_ns"].sum()) for rank in seen]
-    assert saves[0] > 0 and saves[1] == 0, "rank 0 saves"
+    checkpoint_times = [int(seen[rank][Kind.STEP]["checkpoint_ns"].sum()) for rank in seen]
+    assert checkpoint_times[0] > 0 and checkpoint_times[1] == 0, "rank 0 writes it"
 
     (finding,) = verdicts(seen)
     assert (finding.rank, finding.phase) == (SLOW_RANK, "forward")

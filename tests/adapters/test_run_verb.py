@@ -1,4 +1,4 @@
-"""`stepwatch run` as a process: what it passes on, what it leaves alone, and what it says."""
+"""`stepwatch run` as a process: what it passes on, what it leaves alone, and what it prints."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_signal_reaches_the_command(launch: Launch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         ([], "no command; for example: stepwatch run"),
         (["--"], "no command"),
@@ -50,11 +50,11 @@ def test_a_signal_reaches_the_command(launch: Launch) -> None:
     ],
 )
 def test_wrong_use_is_one_line(
-    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", *words]) == 2
-    told = capsys.readouterr().err
-    assert says in told and told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert message in printed and printed.count("\n") == 1
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

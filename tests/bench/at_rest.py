@@ -74,7 +74,7 @@ def _write_microbatches(samples: MicrobatchSamples, step: int, noise: np.random.
     """One forward and one backward after the other, as in the middle of 1F1B."""
     if step >= samples.due:
         samples.call_begins(step, training=True)
-    if not samples.taking:
+    if not samples.active:
         return
     began = at = step * SECOND + int(noise.integers(SECOND // 100))
     for number in range(2 * MICROBATCHES):

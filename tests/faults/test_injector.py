@@ -1,4 +1,4 @@
-"""Faults strike exactly where they say, once or always."""
+"""Faults trigger exactly where they are addressed, once or always."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def injector(*texts: str, rank: int = 1, attempt: int = 0, **more: Any) -> Injec
     return Injector(faults, rank=rank, attempt=attempt, **more)
 
 
-def struck(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, float]]:
+def triggered(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, float]]:
     """(point, step, seconds) of every sleep in six steps."""
     found: list[tuple[str, int, float]] = []
     where: tuple[str, int] = ("", 0)
@@ -43,36 +43,36 @@ def struck(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str,
     return found
 
 
-def test_slowness_strikes_at_its_point_in_each_of_its_steps(
+def test_slowness_triggers_at_its_point_in_each_of_its_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     faults = injector("slow-compute:rank=1,step=2,until=4,seconds=0.5", "slow-data:rank=1,step=5")
-    assert struck(faults, monkeypatch) == [
+    assert triggered(faults, monkeypatch) == [
         ("forward", 2, 0.5),
         ("forward", 3, 0.5),
         ("data", 5, 0.5),
     ]
 
 
-def test_intermittent_slowness_strikes_in_each_nth_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intermittent_slowness_triggers_in_each_nth_step(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = injector("slow-compute:rank=1,step=1,every=3,seconds=0.5")
-    assert struck(faults, monkeypatch) == [("forward", 1, 0.5), ("forward", 4, 0.5)]
+    assert triggered(faults, monkeypatch) == [("forward", 1, 0.5), ("forward", 4, 0.5)]
 
 
-def test_a_slow_collective_strikes_inside_it_and_a_stalled_checkpoint_where_it_begins(
+def test_a_slow_collective_triggers_inside_it_and_a_stalled_checkpoint_where_it_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     faults = injector("slow-collective:rank=1,step=5", "checkpoint-stall:rank=1,step=5,seconds=2")
-    assert struck(faults, monkeypatch) == [("transfer", 5, 0.3), ("checkpoint:begin", 5, 2.0)]
+    assert triggered(faults, monkeypatch) == [("transfer", 5, 0.3), ("checkpoint:begin", 5, 2.0)]
 
 
 @pytest.mark.parametrize(("rank", "hit"), [(2, True), (3, True), (0, False)])
-def test_an_imbalance_strikes_every_rank_of_the_stage(
+def test_an_imbalance_triggers_every_rank_of_the_stage(
     monkeypatch: pytest.MonkeyPatch, rank: int, hit: bool
 ) -> None:
     stage = range(2, 4) if rank >= 2 else range(2)
     faults = injector("stage-imbalance:rank=3,step=5,seconds=1", rank=rank, stage_ranks=stage)
-    assert struck(faults, monkeypatch) == ([("forward", 5, 1.0)] if hit else [])
+    assert triggered(faults, monkeypatch) == ([("forward", 5, 1.0)] if hit else [])
 
 
 def test_memory_grows_with_every_step_and_stays() -> None:
@@ -99,7 +99,7 @@ def test_a_skewed_shard_stays_skewed() -> None:
     assert injector("skewed-shard:rank=0,step=0").skew(1) == 1.0
 
 
-def test_the_log_says_when_a_fault_struck_first(tmp_path: Path) -> None:
+def test_the_log_has_when_a_fault_first_triggered(tmp_path: Path) -> None:
     log = tmp_path / "log"
     environ = {places.ENV_FAULTS: "slow-data:rank=1,step=2,seconds=0"}
     faults = Injector.from_env(rank=1, environ={**environ, places.ENV_FAULT_LOG: str(log)})
@@ -111,15 +111,15 @@ def test_the_log_says_when_a_fault_struck_first(tmp_path: Path) -> None:
     assert began <= fact["at"] <= time.time()
 
 
-def test_a_hang_strikes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hang_triggers_once(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = injector("hang:rank=1,step=2,seconds=9")
-    assert struck(faults, monkeypatch) == [("forward", 2, 9.0)]
+    assert triggered(faults, monkeypatch) == [("forward", 2, 9.0)]
 
 
 @pytest.mark.parametrize(("rank", "attempt"), [(0, 0), (1, 1)])
 def test_others_are_left_alone(monkeypatch: pytest.MonkeyPatch, rank: int, attempt: int) -> None:
     faults = injector("hang:rank=1,step=0", "kill:rank=1,step=0", rank=rank, attempt=attempt)
-    assert struck(faults, monkeypatch) == []
+    assert triggered(faults, monkeypatch) == []
 
 
 def test_faults_come_from_the_environment() -> None:
@@ -158,7 +158,7 @@ def victim(fault: str) -> subprocess.Popen[str]:
         ("kill:rank=0,step=1", "checkpoint:write 3"),
     ],
 )
-def test_a_kill_strikes_a_real_process_at_its_point(fault: str, last: str) -> None:
+def test_a_kill_triggers_a_real_process_at_its_point(fault: str, last: str) -> None:
     process = victim(fault)
     out, _ = process.communicate(timeout=30)
     assert out.splitlines()[-1] == last
@@ -231,7 +231,7 @@ def test_the_nan_is_there_before_ranks_reduce_their_gradients(how: str, tmp_path
 
 
 def turns_meanwhile(fault: str) -> int:
-    """Turns of another thread while the fault strikes."""
+    """Turns of another thread while the fault lasts."""
     turns, over = [0], threading.Event()
 
     def turn() -> None:

@@ -76,21 +76,14 @@ def test_a_wrong_fault_is_refused_in_one_line_with_a_hint(text: str, hint: str) 
 @given(
     fault=st.builds(
         SlowCompute,
-        rank=st.integers(0, 3),
         step=st.integers(0, 9),
         until=st.integers(0, 12),
-        attempt=st.integers(0, 2),
     ),
-    rank=st.integers(0, 3),
-    attempt=st.integers(0, 2),
     step=st.integers(0, 15),
 )
-def test_a_fault_strikes_its_rank_attempt_and_steps_only(
-    fault: Fault, rank: int, attempt: int, step: int
-) -> None:
+def test_a_fault_is_active_in_its_steps_only(fault: Fault, step: int) -> None:
     steps = range(fault.step, fault.until or 10**9)
-    expected = (rank, attempt) == (fault.rank, fault.attempt) and step in steps
-    assert fault.strikes(rank, attempt, step) is expected
+    assert fault.active(step) is (step in steps)
 
 
 def test_faults_cannot_be_changed_once_read() -> None:

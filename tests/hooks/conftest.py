@@ -72,7 +72,7 @@ def tables_in(root: Path) -> Tables:
     return found
 
 
-def told_by_ranks(program: Path, world: int, out: Path, **environ: str) -> list[Any]:
+def results_of_ranks(program: Path, world: int, out: Path, **environ: str) -> list[Any]:
     """Run a program on `world` ranks; returns what each wrote as JSON to `RANK.json` in `OUT`."""
     out.mkdir(exist_ok=True)
     outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}

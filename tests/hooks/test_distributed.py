@@ -12,7 +12,7 @@ from stepwatch.hooks.pipeline.microbatches import EARLY
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind, LifecycleEvent, Op, Phase
 
-from .conftest import tables_in, told_by_ranks
+from .conftest import results_of_ranks, tables_in
 
 torch = pytest.importorskip("torch", reason="FSDP2 and the pipeline are torch's")
 
@@ -80,16 +80,16 @@ last, walls = train(watch)
 errors = watch.guard.errors
 watch.finish()
 watch.close()
-told = {{"plain": plain, "losses": last, "errors": errors, "walls": walls}}
+results = {{"plain": plain, "losses": last, "errors": errors, "walls": walls}}
 path = os.path.join(os.environ["OUT"], f"{{rank}}.json")
 with open(path, "w") as file:
-    json.dump(told, file)
+    json.dump(results, file)
 dist.destroy_process_group()
 """
 
 
 def check_rings(rings: Path) -> None:
-    """Every ring was closed, and tells its rank's stage."""
+    """Every ring was closed, and holds its rank's stage."""
     for path in find_rings(rings):
         reader = RingReader(path)
         assert reader.closed
@@ -102,13 +102,13 @@ def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
 ) -> None:
     program = tmp_path / "tiny.py"
     program.write_text(PROGRAM)
-    told = told_by_ranks(program, WORLD, tmp_path / "out")
-    assert [rank["errors"] for rank in told] == [0] * WORLD
+    results = results_of_ranks(program, WORLD, tmp_path / "out")
+    assert [rank["errors"] for rank in results] == [0] * WORLD
     check_rings(rings)
     tables = tables_in(rings)
     assert sorted(tables) == list(range(WORLD))
     for rank, seen in tables.items():
-        check_steps(seen[Kind.STEP], told[rank]["walls"])
+        check_steps(seen[Kind.STEP], results[rank]["walls"])
         check_collectives(seen)
         check_schedule(seen[Kind.LIFECYCLE])
         check_microbatches(seen, stage=rank // 2)
@@ -116,13 +116,13 @@ def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
     others = [slow[rank] for rank in range(WORLD) if rank != SLOW_RANK]
     assert slow[SLOW_RANK] >= (STEPS - 1) * MICROBATCHES * SLOW_SECONDS * 1e9
     assert slow[SLOW_RANK] > 2 * max(others), "waiting for the slow rank is not the others' work"
-    assert [rank["plain"] for rank in told] == [rank["losses"] for rank in told]
+    assert [rank["plain"] for rank in results] == [rank["losses"] for rank in results]
 
 
 def check_schedule(events: np.ndarray[Any, np.dtype[np.void]]) -> None:
     """Two stages and four microbatches cannot do without a bubble of a fifth."""
-    [told] = events[events["event"] == LifecycleEvent.SCHEDULE]
-    assert (told["value"], told["text"]) == (200_000, b"Schedule1F1B, 2 stages, 4 microbatches")
+    [event] = events[events["event"] == LifecycleEvent.SCHEDULE]
+    assert (event["value"], event["text"]) == (200_000, b"Schedule1F1B, 2 stages, 4 microbatches")
 
 
 def check_microbatches(seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]], stage: int) -> None:
@@ -154,7 +154,7 @@ def check_microbatches(seen: dict[Kind, np.ndarray[Any, np.dtype[np.void]]], sta
 
 
 def check_steps(steps: np.ndarray[Any, np.dtype[np.void]], walls: list[int]) -> None:
-    """Self times add up to the step, and the step to what the trainer's own clock says."""
+    """Self times add up to the step, and the step to what the trainer's own clock shows."""
     assert steps["step"].tolist() == list(range(STEPS))
     assert steps["microbatches"].tolist() == [MICROBATCHES] * STEPS
     names = [name for name in steps.dtype.names or () if name.endswith("_ns")]

@@ -117,7 +117,7 @@ from stepwatch.hooks import Watch
 
 watch = Watch.from_env(job="job")
 
-class Told(Dataset):
+class Seen(Dataset):
     def __len__(self):
         return 4
     def __getitem__(self, index):
@@ -130,7 +130,7 @@ class Told(Dataset):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    loader = DataLoader(Told(), batch_size=None, num_workers=2, multiprocessing_context=sys.argv[1])
+    loader = DataLoader(Seen(), batch_size=None, num_workers=2, multiprocessing_context=sys.argv[1])
     seen = []
     for item in watch.batches(loader):
         with watch.step():
@@ -155,7 +155,7 @@ def test_workers_of_a_data_loader_are_no_ranks(
     assert errors == 0, ended.stderr
     assert len(seen) == 4
     assert rank not in {pid for pid, *_ in seen}
-    assert [told for _, *told in seen] == [[False, False, 0, False]] * 4
+    assert [facts for _, *facts in seen] == [[False, False, 0, False]] * 4
     assert len(list(find_rings(rings))) == 1
     assert only_ring(rings).identity.pid == rank
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 1, 2, 3]

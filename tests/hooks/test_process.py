@@ -27,11 +27,15 @@ with watch.step():
         ("raise RuntimeError('é' * 99)", LifecycleEvent.FAILURE, b"RuntimeError: "),
         ("1 / 0", LifecycleEvent.FAILURE, b"ZeroDivisionError: division by zero"),
         ("raise KeyboardInterrupt", LifecycleEvent.FAILURE, b"KeyboardInterrupt"),
-        ("class Odd(Exception):\n    __str__ = None\nraise Odd", LifecycleEvent.FAILURE, b"Odd"),
+        (
+            "class Bad(Exception):\n    __str__ = None\nraise Bad",
+            LifecycleEvent.FAILURE,
+            b"Bad",
+        ),
         ("watch.finish()\nraise SystemExit(0)", LifecycleEvent.FINISH, b""),
     ],
 )
-def test_the_end_is_told_with_its_reason(
+def test_the_end_is_reported_with_its_reason(
     run: Run, rings: Path, ending: str, event: LifecycleEvent, text: bytes
 ) -> None:
     ended = run(BEGIN + ending)

@@ -90,12 +90,12 @@ def misuse_phase_twice(watch: Watch) -> None:
 
 
 def misuse_types(watch: Watch) -> None:
-    odd: Any = ["forward"]
-    with watch.step(tokens=odd) as step, step.phase(odd):
+    wrong: Any = ["forward"]
+    with watch.step(tokens=wrong) as step, step.phase(wrong):
         step.record(loss="a lot", grad_norm=object())
-    watch.start_at(odd)
-    watch.attach(model=odd, schedule=odd)
-    with watch.collective(odd, group="nonsense", nbytes=3):
+    watch.start_at(wrong)
+    watch.attach(model=wrong, schedule=wrong)
+    with watch.collective(wrong, group="nonsense", nbytes=3):
         pass
 
 
@@ -110,13 +110,13 @@ def misuse_numbers(watch: Watch) -> None:
 
 
 def misuse_checkpoints(watch: Watch) -> None:
-    odd: Any = ValueError("disk")
+    wrong: Any = ValueError("disk")
     for step in (-1, 1 << 40, 3):
         with watch.checkpoint(step) as handle:
             pass
         handle.written(nbytes=-3, durable_seconds=float("nan"))
-        handle.written(nbytes=odd, durable_seconds=float("inf"))
-        handle.failed(odd)
+        handle.written(nbytes=wrong, durable_seconds=float("inf"))
+        handle.failed(wrong)
         handle.rejected("x\0y\ud800" * 99)
     with watch.step():
         pass
@@ -141,9 +141,9 @@ def test_misuse_is_counted_logged_once_and_never_raised(
     misuse(watch)
     counted = watch.guard.errors
     assert counted > 0
-    told = [record.getMessage() for record in caplog.records]
-    assert told and all(text.startswith("stepwatch: ") for text in told)
-    assert len(told) == len(set(told))
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages and all(text.startswith("stepwatch: ") for text in messages)
+    assert len(messages) == len(set(messages))
     if watch.enabled:
         assert only_ring(rings).hook_errors == counted
         with watch.step():
@@ -152,8 +152,8 @@ def test_misuse_is_counted_logged_once_and_never_raised(
 
 
 def test_the_step_number_moves_on_whatever_a_step_holds(watch: Watch, rings: Path) -> None:
-    odd: Any = "many"
-    for tokens in (1, odd, 3):
+    wrong: Any = "many"
+    for tokens in (1, wrong, 3):
         with watch.step(tokens=tokens):
             pass
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 2]
@@ -349,7 +349,7 @@ def test_the_heart_beats_and_stops_with_the_watch(watch: Watch, rings: Path) -> 
     assert reader.closed
 
 
-def test_the_life_of_a_rank_is_told(watch: Watch, rings: Path) -> None:
+def test_the_life_of_a_rank_is_recorded(watch: Watch, rings: Path) -> None:
     watch.start_at(40)
     watch.resumed(from_step=40, steps_lost=2)
     with watch.step():
@@ -358,8 +358,8 @@ def test_the_life_of_a_rank_is_told(watch: Watch, rings: Path) -> None:
     watch.finish()
     watch.close()
     rows = rows_in(rings, Kind.LIFECYCLE)
-    told = [(LifecycleEvent(int(row["event"])).name, int(row["value"])) for row in rows]
-    assert told == [
+    events = [(LifecycleEvent(int(row["event"])).name, int(row["value"])) for row in rows]
+    assert events == [
         ("START", 1),
         ("RESUME", 40),
         ("FIRST_STEP", 40),

@@ -1,4 +1,4 @@
-"""An unmodified DistributedDataParallel script: it has never heard of stepwatch."""
+"""An unmodified DistributedDataParallel script: it knows nothing of stepwatch."""
 
 from __future__ import annotations
 

@@ -225,6 +225,6 @@ if __name__ == "__main__":
         "megatron": megatron,
     }
     train = known[sys.argv[1]]
-    told = train(out, watched=sys.argv[3:] == ["adapter"])
-    (out / f"{RANK}.json").write_text(json.dumps(told))
+    losses = train(out, watched=sys.argv[3:] == ["adapter"])
+    (out / f"{RANK}.json").write_text(json.dumps(losses))
     time.sleep(0.3)  # see hf.py

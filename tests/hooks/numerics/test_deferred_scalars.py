@@ -18,7 +18,7 @@ F32 = float(np.finfo(np.float32).max)
 
 
 class Placement:
-    """What a DTensor says of one mesh axis."""
+    """What a DTensor reports of one mesh axis."""
 
     def __init__(self, replicate: bool) -> None:
         self._replicate = replicate
@@ -28,7 +28,7 @@ class Placement:
 
 
 class Distributed:
-    """The face of a DTensor that the hooks look at."""
+    """The face of a DTensor that the hooks read."""
 
     def __init__(self, replicate: bool) -> None:
         self.placements = (Placement(True), Placement(replicate))

@@ -9,7 +9,7 @@ import pytest
 from stepwatch.hooks.guard import Guard
 from stepwatch.hooks.numerics.loss_scalers import LossScalers
 
-torch = pytest.importorskip("torch", reason="its scalers are looked for")
+torch = pytest.importorskip("torch", reason="its scalers are searched for")
 
 
 def test_only_a_scaler_that_scaled_a_loss_counts_and_only_while_it_lives() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from stepwatch.collector.detect import non_finite
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, Op
-from tests.hooks.conftest import Tables, tables_in, told_by_ranks
+from tests.hooks.conftest import Tables, results_of_ranks, tables_in
 
 torch = pytest.importorskip("torch", reason="gradients are torch's")
 
-WORLD, STEPS, EVERY, LOOKS = 4, 26, 8, 2
+WORLD, STEPS, EVERY, REPEATS = 4, 26, 8, 2
 BAD_RANK, BAD_STEP, FLIPPED_RANK, FLIPPED_STEP = 2, 12, 1, 9
 PROGRAM = Path(__file__).parents[1] / "programs" / "replicas.py"
 
@@ -29,8 +29,8 @@ def launch(
 ) -> tuple[Tables, list[list[str]]]:
     """Run the program on `world` ranks; returns their records and the losses each rank saw."""
     given = {"STEPS": str(STEPS), **environ}
-    told = told_by_ranks(PROGRAM, world, folder / "out", **given)
-    return tables_in(rings), told
+    results = results_of_ranks(PROGRAM, world, folder / "out", **given)
+    return tables_in(rings), results
 
 
 def rows_of(tables: Tables, rank: int, source: NumericsSource) -> Any:
@@ -60,7 +60,7 @@ def test_the_rank_whose_gradient_is_not_finite_says_so_first(
         "own": b"all_reduce",
     }.get(way, b"last.bias")
     losses = rows_of(tables, 0, NumericsSource.LOSS)
-    assert losses["step"].min() == BAD_STEP + 1, "a NaN that was recorded is told apart"
+    assert losses["step"].min() == BAD_STEP + 1, "a NaN that was recorded has a record of its own"
 
 
 @pytest.mark.parametrize("way", ["ddp", in_matrix("hsdp")])
@@ -94,21 +94,21 @@ def test_a_healthy_run_has_equal_digests_and_its_losses_are_those_without_hooks(
     for rank in range(WORLD):
         rows = tables[rank][Kind.NUMERICS]
         assert set(rows["source"].tolist()) == {NumericsSource.PARAMETERS}
-        assert len(rows) == LOOKS * (STEPS // EVERY)
+        assert len(rows) == REPEATS * (STEPS // EVERY)
     digests = {
         (int(row["step"]), int(row["digest_group"]), int(row["digest"]))
         for rank in range(WORLD)
         for row in tables[rank][Kind.NUMERICS]
     }
     groups = 1 if way == "ddp" else 2
-    assert len(digests) == groups * LOOKS * (STEPS // EVERY)
+    assert len(digests) == groups * REPEATS * (STEPS // EVERY)
     calls = tables[0][Kind.COLLECTIVE]
     op = Op.ALL_REDUCE if way == "ddp" else Op.REDUCE_SCATTER
     assert calls[calls["op"] == op]["step"].tolist() == list(range(STEPS))
 
 
 def found(tables: Tables) -> list[int]:
-    """First steps of what the detector says of these records, as a collector holds them."""
+    """First steps of what the detector finds in these records, as a collector holds them."""
     rows = np.concatenate([table[Kind.NUMERICS] for table in tables.values()])
     rows = rows[rows["source"] != NumericsSource.PARAMETERS]
     return [each.began_step for each in non_finite.detect(rows, 99, 99, non_finite.LIMITS)]

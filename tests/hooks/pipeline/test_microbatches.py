@@ -52,16 +52,16 @@ def made_schedule(watch: Watch) -> Any:
 
 def play(samples: MicrobatchSamples, steps: range, chunks: int) -> list[int]:
     """The steps of `steps` that are sampled when each has one call of `chunks` chunks."""
-    taken = []
+    sampled = []
     for step in steps:
         if step >= samples.due:
             samples.call_begins(step, training=True)
-        if samples.taking:
-            taken.append(step)
+        if samples.active:
+            sampled.append(step)
             for number in range(chunks):
                 samples.chunk_ends(FORWARD, number, number, number + 1, 0)
             samples.call_ends(0, chunks)
-    return taken
+    return sampled
 
 
 @pytest.mark.usefixtures("alone")

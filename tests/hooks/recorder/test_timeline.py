@@ -20,7 +20,7 @@ Tree = tuple[int, int, Any]
 
 
 class Hands:
-    """A clock that moves only when told."""
+    """A clock that moves only when the test moves it."""
 
     def __init__(self) -> None:
         self.now = 1_000

@@ -35,12 +35,12 @@ class Connection(http.client.HTTPConnection):
 
 connection = Connection("rank")
 connection.request("POST", "/handler/fr_trace_json")
-told = json.loads(connection.getresponse().read())
+answer = json.loads(connection.getresponse().read())
 status = os.stat(path)
 watch.close()
 print(json.dumps({
     "path": path, "mode": stat.S_IMODE(status.st_mode), "socket": stat.S_ISSOCK(status.st_mode),
-    "entries": len(told["entries"]), "child": ended, "left": os.path.exists(path),
+    "entries": len(answer["entries"]), "child": ended, "left": os.path.exists(path),
     "errors": watch.guard.errors,
 }))
 sys.stdout.flush()
@@ -51,24 +51,24 @@ os._exit(0)
 def served(run: Run, **environ: str) -> dict[str, Any]:
     ended = run(SERVED, **environ)
     assert ended.returncode == 0, ended.stderr[-2000:]
-    told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return told
+    answer: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return answer
 
 
 def test_a_rank_answers_on_a_private_socket_and_a_fork_of_it_ends_as_it_would(
     run: Run, rings: Path
 ) -> None:
-    told = served(run)
-    assert told["path"] == str(rings / "job" / "0" / "0.sock")
-    assert told["socket"] and told["mode"] == 0o600
-    assert told["entries"] == 3, "the flight recorder is on"
-    assert told["child"] == 3, "a forked child must not join its parent's server"
-    assert not told["left"] and told["errors"] == 0
+    answer = served(run)
+    assert answer["path"] == str(rings / "job" / "0" / "0.sock")
+    assert answer["socket"] and answer["mode"] == 0o600
+    assert answer["entries"] == 3, "the flight recorder is on"
+    assert answer["child"] == 3, "a forked child must not join its parent's server"
+    assert not answer["left"] and answer["errors"] == 0
 
 
 def test_a_path_too_long_for_a_unix_socket_still_serves(run: Run, tmp_path: Path) -> None:
-    told = served(run, STEPWATCH_RING_DIR=str(tmp_path / ("long" * 20)))
-    assert len(told["path"]) > 107 and told["entries"] == 3
+    answer = served(run, STEPWATCH_RING_DIR=str(tmp_path / ("long" * 20)))
+    assert len(answer["path"]) > 107 and answer["entries"] == 3
 
 
 def test_a_path_too_long_for_the_ring_is_no_server_and_no_error(run: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Strikes the faults of one rank at the points its trainer announces."""
+"""Triggers the faults of one rank at the points that its trainer announces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
 from .specs import Fault, Kill, NanGradients, SkewedShard, StageImbalance, parse_fault
-from .strikes import corrupt, first_with_elements, strike
+from .triggers import corrupt, first_with_elements, trigger
 
 SEPARATOR = ";"
 """Between faults in STEPWATCH_FAULTS."""
@@ -26,8 +26,8 @@ class Injector:
     Args:
         faults: of all ranks and attempts.
         rank, attempt: who this is.
-        stage_ranks: ranks of the same pipeline stage, for faults that strike a whole stage.
-        log: file that gets one JSON line when a fault strikes first: fault, rank, step and `at`,
+        stage_ranks: ranks of the same pipeline stage, for faults of a whole stage.
+        log: file that gets one JSON line when a fault first triggers: fault, rank, step and `at`,
             Unix seconds.
     """
 
@@ -76,7 +76,7 @@ class Injector:
         )
 
     def at(self, point: str, step: int) -> None:
-        """Strike what is due at this point of this step.
+        """Trigger what is due at this point of this step.
 
         Points: step, data, forward, backward, optimizer, collective (before it is entered),
         transfer (inside one), `checkpoint:<stage>`.
@@ -84,7 +84,7 @@ class Injector:
         for fault in self._faults:
             if fault.active(step) and _point(fault) == point and fault not in self._spent:
                 self._note(fault, step)
-                if not strike(fault, self._kept):
+                if not trigger(fault, self._kept):
                     self._spent.add(fault)
 
     def due(self, kind: type[F], step: int) -> F | None:
@@ -105,7 +105,7 @@ class Injector:
         return 1.0
 
     def transform(self, point: str, step: int, tensors: Iterable[Any]) -> None:
-        """Corrupt the first of `tensors` that has elements, in place and once, if a fault says so.
+        """Corrupt the first of `tensors` that has elements, in place and once, if a fault is due.
 
         Points: parameters.
         """
@@ -118,9 +118,9 @@ class Injector:
                     corrupt(fault, first)
 
     def poison(self, module: Any, step: Callable[[], int]) -> None:
-        """Let gradient faults strike in `module`, as its backward computes them.
+        """Trigger gradient faults in `module`, as its backward computes them.
 
-        `step` tells the step under way. The gradient is this rank's own: DDP and FSDP2 have not
+        `step` returns the step under way. The gradient is this rank's own: DDP and FSDP2 have not
         reduced it yet.
         """
         if not any(isinstance(fault, NanGradients) for fault in self._faults):

@@ -15,7 +15,7 @@ from stepwatch.signals.errors import UsageError
 class Fault:
     """Something that goes wrong on one rank of one attempt, from `step` until before `until`.
 
-    `until` 0 means to the end. `point` is where in the step it strikes.
+    `until` 0 means to the end. `point` is where in the step it triggers.
     """
 
     name: ClassVar[str]
@@ -26,12 +26,8 @@ class Fault:
     until: int = 0
     attempt: int = 0
 
-    def strikes(self, rank: int, attempt: int, step: int) -> bool:
-        """Whether the fault is active for this rank in this step."""
-        return rank == self.rank and attempt == self.attempt and self.active(step)
-
     def active(self, step: int) -> bool:
-        """Whether this step is one of those in which it strikes."""
+        """Whether this step is one of those in which it triggers."""
         return step >= self.step and (self.until == 0 or step < self.until)
 
     def describe(self) -> str:
@@ -48,7 +44,7 @@ class Slowness(Fault):
     every: int = 1
 
     def active(self, step: int) -> bool:
-        """Whether this step is one of those in which it strikes."""
+        """Whether this step is one of those in which it triggers."""
         return super().active(step) and (step - self.step) % self.every == 0
 
 
@@ -100,7 +96,7 @@ class SkewedShard(Fault):
 
 @dataclass(frozen=True)
 class CheckpointStall(Slowness):
-    """The rank's saves hold the loop up `seconds` longer, as on storage that others use too."""
+    """The rank's checkpoints stall the loop `seconds` longer, as on storage that others use too."""
 
     name: ClassVar[str] = "checkpoint-stall"
     point: ClassVar[str] = "checkpoint:begin"

@@ -46,7 +46,8 @@ class StepContext:
             recorder.guard.misuse("a step began inside a step: leave the first one before")
         self._inside = True
         recorder.thread.ident = threading.get_ident()
-        recorder.begin()
+        if recorder.timeline is None or not recorder.began:
+            recorder.begin()
         if recorder.drain_completions is not None:
             recorder.drain_completions()
         return self
@@ -80,15 +81,15 @@ class StepContext:
         """
         if self._recorder.timeline is None:
             return
-        self._loss = self._scalar(loss, self._loss)
-        self._grad_norm = self._scalar(grad_norm, self._grad_norm)
+        if loss is not None:
+            self._loss = self._scalar(loss)
+        if grad_norm is not None:
+            self._grad_norm = self._scalar(grad_norm)
         if grad_norm_share is not None:
             numerics = self._steps.instruments.numerics
             numerics.check((grad_norm_share,), _share, NumericsSource.GRAD_NORM_SHARE)
 
-    def _scalar(self, value: Any, old: Scalar) -> Scalar:
-        if value is None:
-            return old
+    def _scalar(self, value: Any) -> Scalar:
         if type(value) is float and -_FAST_RANGE < value < _FAST_RANGE:
             return value
         return self._steps.scalar(value)

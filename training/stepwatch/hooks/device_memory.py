@@ -24,7 +24,7 @@ class DeviceMemory:
 
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
-        """Take a reading if one is due."""
+        """Read the allocator if a reading is due."""
         if now_ns < self._due_ns:
             return
         self._due_ns = now_ns + EVERY_NS

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 class Guard:
-    """Counts what the hooks swallowed and logs each kind of it once."""
+    """Counts the errors that the hooks caught and logs each kind of them once."""
 
     def __init__(self) -> None:
         self.errors = 0
@@ -26,7 +26,7 @@ class Guard:
         self.misuse(f"{where}: {type(error).__name__}: {error}; the hook is skipped")
 
     def misuse(self, message: str) -> None:
-        """Count a use that cannot be honoured; `message` says what to do instead."""
+        """Count a use that has no effect; `message` contains what to do instead."""
         self.errors += 1
         if self.publish is not None:
             self.publish(self.errors)

@@ -22,10 +22,10 @@ def is_disabled(environ: Mapping[str, str]) -> bool:
 
 
 def is_helper() -> bool:
-    """Whether this process serves a rank and is none, whatever its inherited RANK says.
+    """Whether this process serves a rank and is none, even with an inherited RANK.
 
     That is a DataLoader worker, or a spawned child that runs the trainer's script again only to
-    import it: a Watch in there would take the rank's ring over.
+    import it: a Watch in there would replace the rank's ring.
     """
     processes = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):

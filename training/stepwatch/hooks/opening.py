@@ -1,4 +1,4 @@
-"""Opens the ring of this rank, or says in one log line why there is none."""
+"""Opens the ring of this rank, or logs one line with the reason why there is none."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def watch_optimizer(recorder: Recorder, optimizer: Any) -> None:
     if hasattr(inner, "stepwatch_wrapped"):
         return
 
-    # A method, with the attributes of what it wraps: LR schedulers replace `step` as well, and take
-    # its function.
+    # A method, with the attributes of what it wraps: LR schedulers replace `step` as well, and
+    # call its function.
     @functools.wraps(getattr(inner, "__func__", inner))
     def step(_self: Any, *args: Any, **kwargs: Any) -> Any:
         timeline = None if compiling() else recorder.timeline

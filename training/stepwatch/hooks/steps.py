@@ -37,6 +37,7 @@ class Steps:
         self.instruments = instruments
         self.recorder = instruments.recorder
         self.phases = Phases(self.recorder)
+        self._append = None if self.recorder.ring is None else self.recorder.ring.append
         self._checkpoints = checkpoints
         self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
 
@@ -62,7 +63,7 @@ class Steps:
             numerics.note(number, NumericsSource.LOSS, loss)
         if grad_norm is not UNKNOWN_FLOAT and type(grad_norm) is float:
             numerics.note(number, NumericsSource.GRAD_NORM, grad_norm)
-        if (number + 1) % EVERY < REPEATS or numerics.pending:
+        if (number + 1) % EVERY < REPEATS or numerics.bad or numerics.checks:
             self._sample(number)
         now, duration, totals = timeline.end_step()
         if timeline.collectives:
@@ -78,12 +79,15 @@ class Steps:
         recorder.step_number = timeline.step = number + 1
         if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
             tokens = min(max(int(tokens), 0), _MAX_TOKENS)
-        record = (number, now, duration, *totals, tokens, microbatches, flags)
         if self._held or not (type(loss) is float and type(grad_norm) is float):
+            record = (number, now, duration, *totals, tokens, microbatches, flags)
             self._held.append((record, loss, grad_norm))
             self._write_held(everything=False)
-        elif recorder.ring is not None:
-            recorder.ring.append(_STEP, (*record, loss, grad_norm))
+        elif self._append is not None:
+            self._append(
+                _STEP,
+                (number, now, duration, *totals, tokens, microbatches, flags, loss, grad_norm),
+            )
         if self._checkpoints.facts:
             self._checkpoints.write()
         if flags & _FIRST:
@@ -99,7 +103,8 @@ class Steps:
         """Read parameters and the device's memory, and write what came from devices."""
         now = self.recorder.clock()
         instruments = self.instruments
-        instruments.numerics.end_step(step, now)
+        if instruments.numerics.bad or instruments.numerics.checks:
+            instruments.numerics.end_step(step, now)
         instruments.digests.end_step(step, now)
         instruments.memory.end_step(step, now)
 

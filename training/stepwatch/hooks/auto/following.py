@@ -31,5 +31,5 @@ def follow(watch: Watch, *, boundaries: bool = True) -> LoopObserver | None:
 
 
 def begin_unasked(owner: str) -> None:
-    """Watch this process once it trains; `owner` names a variable that tells its children."""
+    """Watch this process once it trains; `owner` names a variable for its children to read."""
     router().wait_for_training(owner)

@@ -28,7 +28,7 @@ _CHECKPOINT, _EVAL = int(Phase.CHECKPOINT), int(Phase.EVAL)
 class LoopObserver:
     """Follows the loop of one training thread: the one that makes it.
 
-    `boundaries` says whether an optimizer's step ends the step; an adapter that knows the steps of
+    `boundaries`: an optimizer's step ends the step. Without it, an adapter that knows the steps of
     its framework ends them itself with `end_step`.
     """
 
@@ -38,7 +38,6 @@ class LoopObserver:
         self._steps = steps
         self._recorder = steps.recorder
         self._boundaries = boundaries
-        self._thread = threading.get_ident()
         self._evaluating = False
         self._in_data = False
         self._forward_from = -1  # forward time of the step when it was opened; -1 while closed
@@ -50,11 +49,13 @@ class LoopObserver:
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
         self._tokens = 0
+        self._recorder.adopt_thread()
         self._recorder.begin()
 
     def timeline(self) -> Timeline | None:
         """The timeline if this is the training thread and something is recorded."""
-        return self._recorder.timeline if threading.get_ident() == self._thread else None
+        trains = threading.get_ident() == self._recorder.thread.ident
+        return self._recorder.timeline if trains else None
 
     def phase(self, name: str) -> AbstractContextManager[None]:
         """Context manager around a phase that a framework names."""

@@ -13,9 +13,9 @@ from .router import Router
 
 
 def install(router: Router) -> None:
-    """Watch optimizers, backward, loaders, saves, evaluation and collectives.
+    """Watch optimizers, backward, loaders, `torch.save`, evaluation and collectives.
 
-    A part that this torch lacks is left out, and the guard of `router` says so.
+    A part that this torch lacks is left out and counted by the guard of `router`.
     """
     Patches(router).install()
 

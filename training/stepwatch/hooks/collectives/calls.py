@@ -115,7 +115,7 @@ class Calls:
             try:
                 return function(*args, **kwargs)
             finally:
-                # It differs if a signal handler, say, has closed the Watch meanwhile.
+                # It differs where a signal handler closed the Watch meanwhile.
                 if instruments.recorder.timeline is timeline:
                     timeline.leave_collective(*started, arrived)
 

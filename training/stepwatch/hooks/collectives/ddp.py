@@ -189,7 +189,7 @@ class ReducerWait:
 
 
 def _short(name: str) -> str:
-    """The end of a parameter's name tells it from its neighbours."""
+    """The end of a parameter's name, which distinguishes it from its neighbours."""
     return name[-_NAME_END:]
 
 

@@ -57,7 +57,7 @@ class TimedCommunication:
         try:
             return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
         finally:
-            if recorder.timeline is not None:  # else closed meanwhile, by a signal handler say
+            if recorder.timeline is not None:  # else a signal handler closed it
                 timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
 
     def _name_of(self, _index: int) -> str:

@@ -1,15 +1,15 @@
 """Every collective of every group on torch >= 2.14, through process-group hooks.
 
 The hooks run on the thread that issues the operation: one that another thread than the training
-thread issues, for an asynchronous checkpoint say, is no part of the step. The post hook fires when
-the operation is enqueued. The end comes from the work's future, whose callback runs on another
-thread; it only marks the live line and appends to a queue that the training thread empties. The
-callback may come after the thread that waited for the future went on: at the end of a step, futures
-are asked too, lest a call count in the next step.
+thread issues, such as that of an asynchronous checkpoint, is no part of the step. The post hook
+fires when the operation is enqueued. The end comes from the work's future, whose callback runs on
+another thread; it only marks the live line and appends to a queue that the training thread empties.
+The callback may come after the thread that waited for the future went on: at the end of a step,
+futures are queried too, lest a call count in the next step.
 
-The end of a work without a future is unknown (Gloo's reduce-scatter does not even answer a query):
-such an operation is counted, and its time stays with the phase around it, unless the hooks time the
-call itself, as they do for FSDP2 on the CPU.
+The end of a work without a future is unknown (Gloo's reduce-scatter answers no query either): such
+an operation is counted, and its time stays with the phase around it, unless the hooks time the call
+itself, as they do for FSDP2 on the CPU.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def op_of(name: Any) -> Op:
 
 
 def watch_process_groups(instruments: Instruments) -> None:
-    """Hook every group there is, and look for new ones at each step: they inherit no hooks."""
+    """Hook every group there is, and search for new ones at each step: they inherit no hooks."""
     recorder = instruments.recorder
     if recorder.drain_completions is not None:  # attached: a second pair of hooks would count twice
         recorder.drain_completions()

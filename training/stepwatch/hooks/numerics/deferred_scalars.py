@@ -1,7 +1,7 @@
 """Scalars that a trainer records: read on the spot from host memory, late from a device.
 
 Reading a device tensor on the spot would synchronise. It is copied to pinned memory on the
-trainer's own stream instead, and read once an event says that the copy has happened.
+trainer's own stream instead, and read once an event shows that the copy has happened.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DeviceTensor:
         """Whether the copy has happened; asks the driver, never waits."""
         try:
             return bool(self._event.query())
-        except RuntimeError:  # a device that failed answers no more; the failure is still to tell
+        except RuntimeError:  # a device that failed: the trainer meets the error itself
             return False
 
     def host(self) -> Any:
@@ -57,7 +57,7 @@ Scalar = float | DeviceScalar
 
 
 def scalar(value: Any) -> Scalar:
-    """Take a float, an int, a numpy number or a one-element tensor, wherever it lives.
+    """Accept a float, an int, a numpy number or a one-element tensor, on any device.
 
     Raises:
         ValueError: the tensor has several elements, or is a DTensor whose ranks hold different

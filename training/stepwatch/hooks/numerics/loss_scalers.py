@@ -1,7 +1,7 @@
 """Whether the trainer scales its loss: then gradients overflow now and then, and that is healthy.
 
 A scaler doubles its scale until gradients overflow, leaves that step out and halves the scale.
-Nothing of it is replaced or wrapped: it is looked for among the objects that the interpreter knows,
+Nothing of it is replaced or wrapped: scalers are searched for among the objects of the interpreter,
 and only once a gradient was not finite.
 """
 

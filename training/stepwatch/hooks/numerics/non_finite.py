@@ -53,8 +53,10 @@ class Numerics:
         self.at_source = False
         """Gradients are checked where they are made: own reductions hold mixed ones."""
         self._recorder = recorder
-        self._checks: deque[_Check] = deque(maxlen=HELD_CHECKS)
-        self._bad: dict[tuple[int, int], Bad] = {}
+        self.checks: deque[_Check] = deque(maxlen=HELD_CHECKS)
+        """Answers that a device still owes."""
+        self.bad: dict[tuple[int, int], Bad] = {}
+        """What is found and not written yet, by (step, source)."""
         self._known: set[NumericsSource] = set()
         self.knows_loss = False
         """Whether a finite loss was recorded: only then is one that is not finite news."""
@@ -95,17 +97,12 @@ class Numerics:
         elif source in self._known:
             self._add(step, source, 1, "")
 
-    @property
-    def pending(self) -> bool:
-        """Whether something waits to be read or written."""
-        return bool(self._bad or self._checks)
-
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
         """Read what has come from devices and write what was found in `step` or before it."""
-        while self._checks and self._checks[0].magnitudes.ready():
-            self._read(self._checks.popleft())
-        if self._bad:
+        while self.checks and self.checks[0].magnitudes.ready():
+            self._read(self.checks.popleft())
+        if self.bad:
             self._write(step, now_ns)
 
     def _enqueue(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
@@ -116,7 +113,7 @@ class Numerics:
         norms = torch._foreach_norm(list(wanted.values()), math.inf)
         magnitudes = DeviceTensor(torch.stack(norms).float())
         step = self._recorder.step_number
-        self._checks.append(_Check(step, int(source), magnitudes, tuple(wanted), name_of))
+        self.checks.append(_Check(step, int(source), magnitudes, tuple(wanted), name_of))
 
     def _confirm(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
         """A sum may overflow where every value is finite: check each value."""
@@ -131,8 +128,8 @@ class Numerics:
             self._add(check.step, check.source, len(bad), check.name_of(bad[0]))
 
     def _add(self, step: int, source: int, count: int, name: str) -> None:
-        known = self._bad.get((step, int(source)))
-        self._bad[step, int(source)] = (
+        known = self.bad.get((step, int(source)))
+        self.bad[step, int(source)] = (
             Bad(count, name) if known is None else known._replace(tensors=known.tensors + count)
         )
 
@@ -142,13 +139,13 @@ class Numerics:
         ring = self._recorder.ring
         few = self._bad_steps > WRITTEN_IN_A_ROW and self._bad_steps % THEN_EVERY
         if ring is not None and not few:
-            gradients = any(source != NumericsSource.LOSS for _, source in self._bad)
+            gradients = any(source != NumericsSource.LOSS for _, source in self.bad)
             scaled = LOSS_SCALED if gradients and self._scalers.in_use() else 0
-            for (at, source), bad in self._bad.items():
+            for (at, source), bad in self.bad.items():
                 text = text_bytes(bad.name, _TEXT_BYTES)
                 source |= scaled if source != NumericsSource.LOSS else 0
                 ring.write(Kind.NUMERICS, at, now_ns, source, bad.tensors, 0, 0, 0, text)
-        self._bad.clear()
+        self.bad.clear()
 
 
 def _plain(tensor: Any) -> Any:

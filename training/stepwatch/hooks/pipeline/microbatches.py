@@ -42,9 +42,9 @@ class MicrobatchSamples:
         self.guard = recorder.guard
         self._ring = recorder.ring
         self.due = -1
-        """Step of the next sample, or of the one being taken; below 0 before the first step."""
-        self.taking = False
-        """Whether what runs now is written down."""
+        """Step of the next sample, or of the sample under way; below 0 before the first step."""
+        self.active = False
+        """Whether what runs now is part of a sample."""
         self._rows = 0
         self._rows_before_call = 0
 
@@ -55,7 +55,7 @@ class MicrobatchSamples:
             self.due = self._following(step)
             self._rows = 0
         self._rows_before_call = self._rows
-        self.taking = training and step == self.due
+        self.active = training and step == self.due
 
     def _following(self, step: int) -> int:
         """The first step from `step` on that is to be sampled."""
@@ -75,8 +75,8 @@ class MicrobatchSamples:
 
     @guarded()
     def call_ends(self, began_ns: int, ended_ns: int) -> None:
-        """The call of the schedule that is written down has ended."""
-        self.taking = False
+        """The sampled call of the schedule has ended."""
+        self.active = False
         if self._rows > self._rows_before_call:
             self._write(_CALL, 0, began_ns, ended_ns, 0)
 

@@ -1,4 +1,4 @@
-"""Pipeline stages: the rank's own work per microbatch, and the wait for its neighbours."""
+"""Pipeline stages: the rank's self time per microbatch, and its wait for other stages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STAGE_WORK = {
 def watch_schedule(instruments: Instruments, schedule: Any) -> None:
     """Wrap `schedule.step` and the work of each of its stages.
 
-    Inside `step`, whatever is not a stage's forward or backward is waiting for neighbours.
+    Inside `step`, whatever is not a stage's forward or backward is pipeline wait.
 
     Raises:
         AttributeError: the object is not a torch pipeline schedule.
@@ -52,15 +52,15 @@ def _timed_chunk(
             return method(*args, **kwargs)
         chunk = args[0] if args and isinstance(args[0], int) else timeline.microbatches
         timeline.microbatches += counts
-        taking = samples.taking
-        blocked = timeline.totals[COLLECTIVE] if taking else 0
+        sampled = samples.active
+        blocked = timeline.totals[COLLECTIVE] if sampled else 0
         began = timeline.enter_microbatch(bucket, chunk)
         try:
             return method(*args, **kwargs)
         finally:
-            if recorder.timeline is not None:  # closed meanwhile, by a signal handler say
+            if recorder.timeline is not None:  # else a signal handler closed it
                 ended = timeline.leave()
-                if taking:
+                if sampled:
                     blocked = timeline.totals[COLLECTIVE] - blocked
                     samples.chunk_ends(work, chunk, began, ended, blocked)
 
@@ -87,7 +87,7 @@ def _timed_schedule(instruments: Instruments, schedule: Any) -> Callable[..., An
         finally:
             if recorder.timeline is not None:
                 ended = timeline.leave()
-                if samples.taking:
+                if samples.active:
                     samples.call_ends(began, ended)
 
     call.stepwatch_wrapped = True  # type: ignore[attr-defined]

@@ -45,7 +45,8 @@ class Recorder:
         self.closed = False
         """Whether it recorded once and does so no more."""
         self.server = WorkerServer(ring, guard)
-        self._began = False
+        self.began = False
+        """Whether the clock of the first step runs or ran."""
         if ring is not None:
             guard.publish = ring.set_hook_errors
 
@@ -62,15 +63,15 @@ class Recorder:
             if self.closed and self.ring is not None and not self.is_child():
                 self.guard.misuse("Watch used after close(): build a new one with from_env")
             return None
-        if not self._began:
-            self._began = True
+        if not self.began:
+            self.began = True
             self.server.start()
             self.timeline.step = self.step_number
             self.timeline.begin()
         return self.timeline
 
     def adopt_thread(self) -> None:
-        """Take the thread that calls as the one that trains."""
+        """From now on the training thread is the caller's."""
         self.thread.ident = threading.get_ident()
 
     @guarded()

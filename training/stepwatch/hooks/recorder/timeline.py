@@ -101,7 +101,7 @@ class Bucket:
 class Timeline:
     """Accounts for the time of one rank and keeps its live line up to date.
 
-    `clock` returns monotonic nanoseconds; `misuse` is told what the trainer does wrong. Called from
+    `clock` returns monotonic nanoseconds; `misuse` gets what the trainer does wrong. Called from
     one thread at a time: the training thread, or the autograd thread while the training thread is
     inside `backward`.
     """

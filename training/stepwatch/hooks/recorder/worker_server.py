@@ -33,7 +33,7 @@ def enable_flight_recorder(environ: MutableMapping[str, str]) -> bool:
     """Have torch remember its newest collectives, unless the user set how many.
 
     Torch reads the variable when the first process group is made: later it changes nothing, and
-    what is returned is False. torch 2.13 remembers 2,000 without being told, older releases none.
+    what is returned is False. torch 2.13 remembers 2,000 by default, older releases none.
     """
     torch: Any = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
@@ -75,7 +75,7 @@ class WorkerServer:
 
     @guarded()
     def close(self) -> None:
-        """Take the name away; the thread waits for nobody and ends with the process."""
+        """Remove the socket; the server's thread ends with the process."""
         if self._tried and self._ring is not None:
             Path(self._ring.identity.worker_socket).unlink(missing_ok=True)
 

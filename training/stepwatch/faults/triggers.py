@@ -15,8 +15,8 @@ _PAGE_BYTES = 4096
 _LONGEST_USLEEP = 0xFFFFFFFF
 
 
-def strike(fault: Fault, kept: list[bytearray]) -> bool:
-    """Do what the fault does at its point; returns whether it may strike again.
+def trigger(fault: Fault, kept: list[bytearray]) -> bool:
+    """Do what the fault does at its point; returns whether it may trigger again.
 
     `kept` holds the memory of a rank whose memory grows.
     """
