@@ -40,11 +40,12 @@ def test_overruns_leave_a_gap_and_are_counted_once(tmp_path: Path, make_agent: M
     rank = Rank(tmp_path / "rings", capacity=16)
     agent = make_agent()
     rank.steps(40)
-    agent.spool.folder.joinpath("0000000000000001.seg.tmp").mkdir()  # nothing can be spooled
+    in_the_way = agent.spool.folder / f".0000000000000001.seg.{os.getpid()}"
+    in_the_way.mkdir()  # nothing can be spooled
     for _ in range(3):
         round_of(agent)
     assert (agent.tail.records_read, agent.tail.overruns, len(agent.spool)) == (0, 0, 0)
-    agent.spool.folder.joinpath("0000000000000001.seg.tmp").rmdir()
+    in_the_way.rmdir()
     round_of(agent)
     assert (agent.tail.records_read, agent.tail.overruns) == (16, 24)
     tables = spooled(agent)[0]

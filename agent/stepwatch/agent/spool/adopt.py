@@ -11,7 +11,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
 from stepwatch.signals.records import Kind
 
-from .files import HELD, WAITING, Spooled, quarantine, sequence_of
+from .files import HELD, WAITING, Spooled, quarantine, remove_unfinished, sequence_of
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ def adopt(folder: Path) -> Adopted:
     Raises:
         OSError: the folder cannot be read or written.
     """
+    remove_unfinished(folder)
     found = Adopted()
     for path in sorted([*folder.glob(f"*{WAITING}"), *folder.glob(f"*{HELD}")]):
         sequence = sequence_of(path)

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from stepwatch.agent.keys import Cursors, cursors_of
+from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError
 
-from .files import Spooled, write_durably
+from .files import Spooled
 
 MOST_RINGS = 65_536
 

@@ -1,4 +1,4 @@
-"""Files of a spool: their names, and how they are written."""
+"""Files of a spool: their names, and what becomes of those that no agent can use."""
 
 from __future__ import annotations
 
@@ -45,6 +45,16 @@ def sequences(folder: Path) -> Iterator[int]:
             yield sequence
 
 
+def remove_unfinished(folder: Path) -> None:
+    """Delete what an agent that was killed while it wrote a file left beside it.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    for path in folder.glob(".[0-9]*.*"):
+        path.unlink()
+
+
 def quarantine(path: Path, reason: str) -> None:
     """Move a file aside that can no longer be read.
 
@@ -53,26 +63,3 @@ def quarantine(path: Path, reason: str) -> None:
     """
     logger.warning("%s is damaged (%s); it is quarantined and its facts are lost", path, reason)
     os.replace(path, path.with_suffix(DAMAGED))
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, and see it on the disk before returning.
-
-    Raises:
-        OSError: the disk is full or gone; an earlier file of the name is unchanged.
-    """
-    temporary = path.with_suffix(path.suffix + ".tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

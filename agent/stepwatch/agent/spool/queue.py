@@ -30,6 +30,7 @@ from pathlib import Path
 from stepwatch.agent.keys import AttemptKey, Cursors, Tables, cursors_of
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError, SegmentError
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment, SegmentKey
@@ -37,7 +38,7 @@ from stepwatch.signals.wire import Segment, SegmentKey
 from .adopt import adopt
 from .cursors import CursorFile, superseded
 from .downsample import downsample
-from .files import HELD, WAITING, Spooled, quarantine, sequences, write_durably
+from .files import HELD, WAITING, Spooled, quarantine, sequences
 from .refused import MOST_BYTES, Refused
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,79 @@
+"""An agent takes over what an earlier one left, whatever state it is in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepwatch.agent.keys import AttemptKey, cursors_of
+from stepwatch.agent.spool import Spool
+from stepwatch.agent.spool.adopt import adopt
+from stepwatch.agent.spool.cursors import superseded
+from stepwatch.agent.spool.files import Spooled
+from stepwatch.signals import wire
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows, frame
+
+
+def cursors(**positions: int) -> Rows:
+    rows = np.zeros(len(positions), dtype=DTYPES[Kind.CURSOR])
+    for row, (ring, position) in zip(rows, positions.items(), strict=True):
+        row["ring_id"], row["next_seq"] = ord(ring), position
+    return rows
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    """Three segments, whose cursors read ring 97 up to 5, 9 and 14."""
+    made = Spool(tmp_path, "n1")
+    for position in (5, 9, 14):
+        made.put(AttemptKey("job", 0), ClockPair(1, 1), {Kind.CURSOR: cursors(a=position)})
+    made.close()
+    return tmp_path
+
+
+def test_every_file_is_sorted_by_what_it_is(spool: Path) -> None:
+    first, second, third = sorted(spool.glob("*.seg"))
+    number, header, payload, size = frame.open_frame(first.read_bytes())
+    first.write_bytes(frame.close_frame(number + 1, header, payload, size))
+    second.write_bytes(wire.transcode(second.read_bytes(), 2))
+    third.write_bytes(third.read_bytes()[:-1])
+    (spool / "notes.seg").write_bytes(b"not ours")
+    found = adopt(spool)
+    assert [(each.sequence, each.format) for each in found.held.values()] == [(1, number + 1)]
+    assert [(each.sequence, each.format) for each in found.waiting.values()] == [(2, 2)]
+    assert cursors_of(found.waiting[2].cursors) == {97: 9}
+    assert found.damaged == 2
+    names = sorted(path.name for path in spool.iterdir())
+    assert names == [
+        "0000000000000001.held", "0000000000000002.seg", "0000000000000003.damaged",
+        "notes.damaged",
+    ]  # fmt: skip
+
+
+def test_files_that_were_not_written_to_their_end_are_deleted(spool: Path) -> None:
+    (spool / ".0000000000000004.seg.4711").write_bytes(b"half a segm")
+    assert list(adopt(spool).waiting) == [1, 2, 3]
+    assert len(list(spool.iterdir())) == 3
+
+
+def test_no_sequence_number_is_used_twice_while_its_file_is_there(spool: Path) -> None:
+    first, second, third = sorted(spool.glob("*.seg"))
+    first.rename(first.with_suffix(".held"))
+    second.rename(second.with_suffix(".damaged"))
+    third.rename(third.with_suffix(".refused"))
+    again = Spool(spool, "n1")
+    again.put(AttemptKey("job", 0), ClockPair(1, 1), {})
+    assert [path.name for path in spool.glob("*4.seg")] == ["0000000000000004.seg"]
+    again.close()
+
+
+def test_a_segment_is_superseded_when_a_newer_one_has_read_as_far() -> None:
+    read = {1: cursors(a=5), 2: cursors(a=9), 3: cursors(b=4), 4: None, 5: cursors(a=9)}
+    segments = [
+        Spooled(number, Path(str(number)), 1, 3, cursors) for number, cursors in read.items()
+    ]
+    assert sorted(superseded(segments)) == [1, 2, 4]
