@@ -25,6 +25,10 @@ REFUSED = {
     "--model debag": "did you mean 'debug'?",
     "--steps 0": "--steps must be at least 1",
     "--lr nan": "--lr must be at least 0",
+    "--lr inf": "--lr must be finite",
+    "--final-lr nan": "--final-lr must be at least 0",
+    "--weight-decay -1": "--weight-decay must be at least 0",
+    "--timeout-seconds inf": "--timeout-seconds must be finite",
 }
 
 

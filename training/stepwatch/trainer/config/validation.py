@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 from stepwatch.faults import Fault
@@ -47,10 +48,16 @@ def _range_errors(options: Options) -> list[str]:
         "--grace-seconds": (run.grace_seconds, 0),
         "--timeout-seconds": (run.timeout_seconds, 1),
         "--lr": (options.optimizer.lr, 0),
+        "--final-lr": (options.optimizer.final_lr, 0),
+        "--weight-decay": (options.optimizer.weight_decay, 0),
         "--clip": (options.optimizer.clip, 0),
     }
-    return [
+    # `not value >= low` is also true for NaN.
+    low_values = [
         f"{flag} must be at least {low}" for flag, (value, low) in least.items() if not value >= low
+    ]
+    return low_values + [
+        f"{flag} must be finite" for flag, (value, _) in least.items() if math.isinf(value)
     ]
 
 
