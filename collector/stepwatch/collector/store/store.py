@@ -29,6 +29,14 @@ class StoredSegment(NamedTuple):
     data: bytes
 
 
+class StoredPayload(NamedTuple):
+    """A stored segment as it arrived, when (wall nanoseconds), and its place in the store."""
+
+    payload: bytes
+    received_ns: int
+    id: int
+
+
 class Store:
     """The database behind a collector.
 
@@ -69,10 +77,20 @@ class Store:
 
     def _create_tables(self) -> None:
         try:
-            schema.metadata.create_all(self._engine)
+            self._create_missing()
         except (sa.exc.OperationalError, sa.exc.ProgrammingError):
             # Another process made them after this one had looked: look again.
-            schema.metadata.create_all(self._engine)
+            self._create_missing()
+
+    def _create_missing(self) -> None:
+        """Create tables, and the indexes that a store of an earlier stepwatch lacks.
+
+        Both only add, so an earlier stepwatch still reads the store; its version stays.
+        """
+        schema.metadata.create_all(self._engine)
+        for table in schema.metadata.tables.values():
+            for index in table.indexes:
+                index.create(self._engine, checkfirst=True)
 
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[bool]:
         """Store segments in one transaction; False marks those that were there already."""
@@ -106,14 +124,24 @@ class Store:
             newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()
             connection.execute(sa.delete(table).where(table.c.id <= newest - _QUARANTINE_LIMIT))
 
-    def segments(self, job: str) -> Iterator[tuple[bytes, int]]:
-        """(payload, received_ns) of a job's segments in the order they arrived."""
+    def segments(
+        self, job: str, *, after: int = 0, limit: int | None = None
+    ) -> Iterator[StoredPayload]:
+        """Segments of a job in the order they were stored, at most `limit` behind `after`."""
         table = schema.segment
-        columns = (table.c.payload, table.c.received_ns)
-        query = sa.select(*columns).where(table.c.job == job).order_by(table.c.id)
+        columns = (table.c.payload, table.c.received_ns, table.c.id)
+        query = sa.select(*columns).where(table.c.job == job, table.c.id > after)
+        query = query.order_by(table.c.id).limit(limit)
         with self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=256).execute(query):
-                yield bytes(row.payload), int(row.received_ns)
+                yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.id))
+
+    def has_more_than(self, job: str, count: int) -> bool:
+        """Whether the store holds more than `count` segments of a job."""
+        table = schema.segment
+        query = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id)
+        with self._engine.connect() as connection:
+            return len(connection.execute(query.limit(count + 1)).all()) > count
 
     def jobs(self, limit: int = 1000) -> list[str]:
         """Names of the jobs that wrote last, oldest of them first."""
