@@ -19,7 +19,7 @@ def fill(store: Store) -> list[bytes]:
     """Segments of two jobs, alternating; returns those of `JOB`."""
     pairs = zip(run_segments(30), run_segments(30, job=OTHER), strict=True)
     made = [StoredSegment(item, wire.encode(item)) for pair in pairs for item in pair]
-    assert all(store.add_segments(made, 1))
+    assert all(added.new for added in store.add_segments(made, 1))
     return [stored.data for stored in made if stored.segment.key.job == JOB]
 
 

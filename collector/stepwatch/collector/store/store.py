@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment
 
 SCHEMA_VERSION = "1"
+REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
+"""What a database or its driver raises when it refuses a value, among other things."""
 _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
@@ -27,6 +30,13 @@ class StoredSegment(NamedTuple):
 
     segment: Segment
     data: bytes
+
+
+class Added(NamedTuple):
+    """What became of a segment: new, there already, or refused for good with the reason."""
+
+    new: bool
+    refusal: str = ""
 
 
 class StoredPayload(NamedTuple):
@@ -92,25 +102,49 @@ class Store:
             for index in table.indexes:
                 index.create(self._engine, checkfirst=True)
 
-    def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[bool]:
-        """Store segments in one transaction; False marks those that were there already."""
+    def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[Added]:
+        """Store segments in one transaction, but those that the database refuses for good.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was stored.
+        """
+        rows = [_segment_columns(stored, received_ns) for stored in segments]
+        try:
+            with self._engine.begin() as connection:
+                return [self._add(connection, row) for row in rows]
+        except REFUSALS as error:
+            if refusal(error) is None:
+                raise
         with self._engine.begin() as connection:
-            return [
-                connection.execute(
-                    self._insert(schema.segment)
-                    .values(**_segment_columns(stored, received_ns))
-                    .on_conflict_do_nothing()
-                ).rowcount
-                == 1
-                for stored in segments
-            ]
+            return [self._add_or_refuse(connection, row) for row in rows]
+
+    def _add(self, connection: sa.Connection, row: dict[str, Any]) -> Added:
+        statement = self._insert(schema.segment).values(**row).on_conflict_do_nothing()
+        return Added(new=connection.execute(statement).rowcount == 1)
+
+    def _add_or_refuse(self, connection: sa.Connection, row: dict[str, Any]) -> Added:
+        try:
+            with self._single_statement(connection):
+                return self._add(connection, row)
+        except REFUSALS as error:
+            reason = refusal(error)
+            if reason is None:
+                raise
+            return Added(new=False, refusal=reason)
+
+    def _single_statement(self, connection: sa.Connection) -> AbstractContextManager[Any]:
+        """What lets the transaction go on after one statement of it fails.
+
+        SQLite takes back the statement alone; there the driver would commit at a savepoint.
+        """
+        return nullcontext() if self._engine.dialect.name == "sqlite" else connection.begin_nested()
 
     def quarantine(self, rejected: Iterable[tuple[bytes, str]], received_ns: int) -> None:
         """Keep the head of segments that cannot be read, for whoever looks into it."""
         rows = [
             {
                 "received_ns": received_ns,
-                "reason": reason[:300],
+                "reason": reason[:300].replace("\0", "\ufffd"),  # PostgreSQL has no NUL in a text
                 "size": len(data),
                 "head": data[:_QUARANTINE_HEAD],
             }
@@ -254,6 +288,15 @@ def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
         ),
         "payload": stored.data,
     }
+
+
+def refusal(error: BaseException) -> str | None:
+    """Why the database will never take this value; None where it may when asked again."""
+    refused = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.NotSupportedError)
+    if isinstance(error, sa.exc.DBAPIError) and not isinstance(error, refused):
+        return None
+    reason = str(getattr(error, "orig", None) or error)
+    return f"the database refuses it: {' '.join(reason.split())}"[:300]
 
 
 def _shown(url: str | sa.URL) -> str:
