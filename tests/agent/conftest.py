@@ -114,7 +114,7 @@ def free_port() -> int:
 def tables_in(place: Path, job: str = "job") -> Iterator[dict[Kind, Rows]]:
     """Tables of every segment in a store."""
     store = Store.sqlite(place)
-    for payload, _ in store.segments(job):
+    for payload, *_ in store.segments(job):
         yield dict(wire.decode(payload).tables)
     store.close()
 

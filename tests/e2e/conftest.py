@@ -118,7 +118,7 @@ class Site:
         """(rank, step) of every STEP row at rest, in the order stored."""
         store = Store.sqlite(self.store_path)
         found: list[tuple[int, int]] = []
-        for payload, _ in store.segments(JOB):
+        for payload, *_ in store.segments(JOB):
             rows = wire.decode(payload).tables.get(Kind.STEP, ())
             found.extend((int(row["rank"]), int(row["step"])) for row in rows)
         store.close()

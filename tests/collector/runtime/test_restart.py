@@ -127,6 +127,7 @@ def test_jobs_beyond_the_limit_leave_aloud_and_come_back(
     assert "job-0 is no longer evaluated" in caplog.text
     more = segment(50, {Kind.STEP: step_rows(range(5, 8), range(4))}, "job-0")
     known.receive(body([more, more]))
+    known.evaluate()
     assert view(known, "job-0")["step"] == 7
     assert known.job("job-2") is None
 
@@ -176,7 +177,7 @@ def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
     store = Store.sqlite(tmp_path / "store.db")
     found = [
         (int(row["rank"]), int(row["step"]))
-        for payload, _ in store.segments(JOB)
+        for payload, *_ in store.segments(JOB)
         for row in wire.decode(payload).tables[Kind.STEP]
     ]
     assert sorted(found) == sorted((rank, step) for rank in range(4) for step in range(400))

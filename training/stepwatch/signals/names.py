@@ -169,6 +169,11 @@ COLLECTOR_JOBS_QUARANTINED = Metric(
     _G,
     "Jobs that are stored but not evaluated, as their records or their evaluation raised an error.",
 )
+COLLECTOR_JOBS_RESTORING = Metric(
+    "stepwatch_collector_jobs_restoring",
+    _G,
+    "Jobs that are not evaluated yet, as their history is being read from the store.",
+)
 COLLECTOR_EVALUATION_SECONDS = Metric(
     "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
 )

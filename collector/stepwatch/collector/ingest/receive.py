@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.collector.store import Added, Store, StoredSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import SegmentError
@@ -59,7 +59,7 @@ class Ingest:
         self._lock = lock or threading.RLock()
 
     def receive(self, body: bytes) -> list[Verdict]:
-        """Decode, store and judge every segment of `body`, in order.
+        """Decode and store every segment of `body`, in order, with a verdict on each.
 
         What follows the first `MAX_SEGMENTS` is rejected as one piece.
 
@@ -70,19 +70,20 @@ class Ingest:
         verdicts: list[Verdict] = []
         for group in _grouped(_pieces(body)):
             with self._lock:
-                verdicts.extend(self._take(group))
+                verdicts.extend(self._ingest(group))
         return verdicts
 
-    def _take(self, pieces: list[Piece]) -> list[Verdict]:
+    def _ingest(self, pieces: list[Piece]) -> list[Verdict]:
         now = self._clock.wall_ns()
         good = [StoredSegment(p.segment, p.data) for p in pieces if p.segment is not None]
-        fresh = self._store.add_segments(good, now) if good else []
+        added = self._store.add_segments(good, now) if good else []
         # Before anything else can fail: what is stored and not applied would never be applied.
-        self._apply([stored.segment for stored, new in zip(good, fresh, strict=True) if new], now)
-        verdicts = list(_verdicts(pieces, fresh))
+        self._apply([s.segment for s, one in zip(good, added, strict=True) if one.new], now)
+        verdicts = list(_verdicts(pieces, added))
         for verdict in verdicts:
             self.counts[verdict.verdict] += 1
-        bad = ((piece.data, piece.reason) for piece in pieces if piece.segment is None)
+        decided = zip(pieces, verdicts, strict=True)
+        bad = ((piece.data, each.reason) for piece, each in decided if each.verdict == REJECTED)
         self._store.quarantine(itertools.islice(bad, MAX_QUARANTINED), now)
         return verdicts
 
@@ -116,13 +117,15 @@ def _decoded_bytes(segment: Segment) -> int:
     return sum(len(rows) * DTYPES[kind].itemsize for kind, rows in segment.tables.items())
 
 
-def _verdicts(pieces: list[Piece], fresh: list[bool]) -> Iterator[Verdict]:
-    stored = iter(fresh)
+def _verdicts(pieces: list[Piece], added: list[Added]) -> Iterator[Verdict]:
+    results = iter(added)
     for piece in pieces:
         if piece.segment is None:
             yield Verdict(REJECTED, _sequence(piece.data), piece.reason)
-        else:
-            yield Verdict(ACCEPTED if next(stored) else DUPLICATE, piece.segment.key.sequence, "")
+            continue
+        result = next(results)
+        verdict = REJECTED if result.refusal else ACCEPTED if result.new else DUPLICATE
+        yield Verdict(verdict, piece.segment.key.sequence, result.refusal)
 
 
 def _sequence(data: bytes) -> int | None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import sqlalchemy as sa
 
 from stepwatch.collector.ingest.receive import Ingest, Verdict
+from stepwatch.collector.runtime import restore
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
+from stepwatch.collector.runtime.restore import Restorer
 from stepwatch.collector.slo.objectives import default_slos
 from stepwatch.collector.state.job import LiveJob, Received
 from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.store import Store
-from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
-from stepwatch.signals.errors import SegmentError, StoreError
+from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
@@ -42,12 +45,15 @@ class Service:
         self._state = LiveState()
         self._lock = threading.RLock()
         self._evaluator = Evaluator(store, default_slos(), self.clock)
+        self._restorer = Restorer(
+            store, self._state, self._evaluator, clock=self.clock, lock=self._lock
+        )
         self._ingest = Ingest(store, self.clock, self._apply, self._lock)
         self._stopping = threading.Event()
         try:
             for name in store.jobs(MAX_RESTORED_JOBS):
-                self._restore(name)
-                self._forget()
+                self._restorer.request(name)
+            self._restore(math.inf)
         except sa.exc.SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or type(error).__name__
             raise StoreError(
@@ -104,6 +110,11 @@ class Service:
         While the store does not answer a job is counted and tried again the next time.
         """
         began = time.monotonic()
+        try:
+            self._restore(restore.BUDGET_SECONDS)
+        except sa.exc.SQLAlchemyError:
+            self.evaluation_failures += 1
+            logger.exception("cannot read the history of jobs")
         with self._lock:
             jobs = list(self._state.jobs.values())
         for job in jobs:
@@ -135,16 +146,31 @@ class Service:
         self._stopping.set()
 
     def _apply(self, segments: list[Segment], received_ns: int) -> None:
-        """Take in what was just stored; a job not in live state comes back with all its past."""
+        """Apply what was just stored; a job that is not in live state is read back later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
         known = self._state.jobs.keys() | self._state.withheld.keys()
-        returning = {segment.key.job for segment in segments} - known
-        for name in sorted(returning):
-            self._restore(name)
-        self._state.apply((item for item in segments if item.key.job not in returning), received)
+        counts = Counter(segment.key.job for segment in segments)
+        for name in counts.keys() - known:
+            if self._has_history(name, counts[name]):
+                self._restorer.request(name)
+        self._state.apply(segments, received)
         for name in self._state.withheld.keys() & self._evaluator.verdicts.keys():
             self._evaluator.forget(name)
         self._forget()
+
+    def _has_history(self, name: str, stored_now: int) -> bool:
+        """Whether the store knew the job before; if it does not say, the job is read back."""
+        try:
+            return self.store.has_more_than(name, stored_now)
+        except sa.exc.SQLAlchemyError:
+            logger.exception("cannot ask for the history of %s", name)
+            return True
+
+    def _restore(self, seconds: float) -> None:
+        """Let withheld jobs come back from the store, for so long."""
+        self._restorer.advance(seconds)
+        with self._lock:
+            self._forget()
 
     def _forget(self) -> None:
         dropped = self._state.forget()
@@ -155,22 +181,3 @@ class Service:
 
     def _verdicts(self, job: str) -> Verdicts:
         return self._evaluator.verdicts.setdefault(job, Verdicts())
-
-    def _restore(self, name: str) -> None:
-        """Build a job anew from the store; after an error it is as if it had never been known."""
-        now = self.clock.monotonic_ns() / NANOSECONDS
-        try:
-            for payload, received_ns in self.store.segments(name):
-                try:
-                    segment = wire.decode(payload)
-                except SegmentError as error:
-                    logger.warning("a stored segment of %s is unreadable: %s", name, error)
-                    continue
-                self._state.apply([segment], Received(received_ns / NANOSECONDS, now))
-            if name in self._state.jobs:
-                self._state.returned(name)
-                with self._state.contained(name, self.now()):
-                    self._evaluator.restore(self._state.jobs[name])
-        except sa.exc.SQLAlchemyError:
-            self._state.jobs.pop(name, None)
-            raise

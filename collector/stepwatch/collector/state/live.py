@@ -80,9 +80,13 @@ class LiveState:
         try:
             yield
         except CONTAINED as error:
-            text = " ".join(str(error).split())
-            logger.exception("job %s is quarantined", name)
-            self.withhold(name, Withheld(QUARANTINED, f"{type(error).__name__}: {text}", now_s))
+            self.quarantine(name, error, now_s)
+
+    def quarantine(self, name: str, error: BaseException, now_s: float) -> None:
+        """Withhold a job for good, with the error as the reason."""
+        text = " ".join(str(error).split())
+        logger.error("job %s is quarantined", name, exc_info=error)
+        self.withhold(name, Withheld(QUARANTINED, f"{type(error).__name__}: {text}", now_s))
 
     def withhold(self, name: str, why: Withheld) -> None:
         """Take a job out of live state; its records go on being stored."""
@@ -107,14 +111,21 @@ class LiveState:
         self.forgotten += len(dropped)
         return dropped
 
-    def returned(self, name: str) -> None:
-        """Let the counters of a job that came back from the store go on where they were.
+    def admit(self, job: LiveJob) -> None:
+        """Take a job in that was read back from the store; its counters go on where they were.
 
-        The store gives them all back; this only makes sure of it within one process.
+        The store gives them all back; what was kept only makes sure of it within one process.
         """
-        kept = self._kept.pop(name, None)
+        kept = self._kept.pop(job.name, None)
         if kept is not None:
-            self.jobs[name].totals.raise_to(kept)
+            job.totals.raise_to(kept)
+        self.release(job.name)
+        self.jobs.pop(job.name, None)
+        self.jobs[job.name] = job
+
+    def release(self, name: str) -> None:
+        """Withhold a job no longer."""
+        self.withheld.pop(name, None)
 
     def _keep(self, job: LiveJob) -> None:
         self._kept[job.name] = job.totals

@@ -1,5 +1,11 @@
 """The collector's database, through SQLAlchemy: SQLite by default."""
 
-from stepwatch.collector.store.store import SCHEMA_VERSION, Store, StoredSegment
+from stepwatch.collector.store.store import (
+    SCHEMA_VERSION,
+    Added,
+    Store,
+    StoredPayload,
+    StoredSegment,
+)
 
-__all__ = ["SCHEMA_VERSION", "Store", "StoredSegment"]
+__all__ = ["SCHEMA_VERSION", "Added", "Store", "StoredPayload", "StoredSegment"]

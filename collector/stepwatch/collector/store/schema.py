@@ -30,6 +30,7 @@ segment = sa.Table(
     sa.Column("longest_step_ns", sa.BigInteger),
     sa.Column("payload", sa.LargeBinary, nullable=False),
     sa.UniqueConstraint("job", "attempt", "node", "spool", "sequence"),
+    sa.Index("segment_job_id", "job", "id"),
 )
 
 quarantine = sa.Table(

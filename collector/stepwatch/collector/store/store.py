@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment
 
 SCHEMA_VERSION = "1"
+REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
+"""What a database or its driver raises when it refuses a value, among other things."""
 _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
@@ -27,6 +30,21 @@ class StoredSegment(NamedTuple):
 
     segment: Segment
     data: bytes
+
+
+class Added(NamedTuple):
+    """What became of a segment: new, there already, or refused for good with the reason."""
+
+    new: bool
+    refusal: str = ""
+
+
+class StoredPayload(NamedTuple):
+    """A stored segment as it arrived, when (wall nanoseconds), and its place in the store."""
+
+    payload: bytes
+    received_ns: int
+    id: int
 
 
 class Store:
@@ -69,30 +87,64 @@ class Store:
 
     def _create_tables(self) -> None:
         try:
-            schema.metadata.create_all(self._engine)
+            self._create_missing()
         except (sa.exc.OperationalError, sa.exc.ProgrammingError):
             # Another process made them after this one had looked: look again.
-            schema.metadata.create_all(self._engine)
+            self._create_missing()
 
-    def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[bool]:
-        """Store segments in one transaction; False marks those that were there already."""
+    def _create_missing(self) -> None:
+        """Create tables, and the indexes that a store of an earlier stepwatch lacks.
+
+        Both only add, so an earlier stepwatch still reads the store; its version stays.
+        """
+        schema.metadata.create_all(self._engine)
+        for table in schema.metadata.tables.values():
+            for index in table.indexes:
+                index.create(self._engine, checkfirst=True)
+
+    def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[Added]:
+        """Store segments in one transaction, but those that the database refuses for good.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was stored.
+        """
+        rows = [_segment_columns(stored, received_ns) for stored in segments]
+        try:
+            with self._engine.begin() as connection:
+                return [self._add(connection, row) for row in rows]
+        except REFUSALS as error:
+            if refusal(error) is None:
+                raise
         with self._engine.begin() as connection:
-            return [
-                connection.execute(
-                    self._insert(schema.segment)
-                    .values(**_segment_columns(stored, received_ns))
-                    .on_conflict_do_nothing()
-                ).rowcount
-                == 1
-                for stored in segments
-            ]
+            return [self._add_or_refuse(connection, row) for row in rows]
+
+    def _add(self, connection: sa.Connection, row: dict[str, Any]) -> Added:
+        statement = self._insert(schema.segment).values(**row).on_conflict_do_nothing()
+        return Added(new=connection.execute(statement).rowcount == 1)
+
+    def _add_or_refuse(self, connection: sa.Connection, row: dict[str, Any]) -> Added:
+        try:
+            with self._single_statement(connection):
+                return self._add(connection, row)
+        except REFUSALS as error:
+            reason = refusal(error)
+            if reason is None:
+                raise
+            return Added(new=False, refusal=reason)
+
+    def _single_statement(self, connection: sa.Connection) -> AbstractContextManager[Any]:
+        """What lets the transaction go on after one statement of it fails.
+
+        SQLite takes back the statement alone; there the driver would commit at a savepoint.
+        """
+        return nullcontext() if self._engine.dialect.name == "sqlite" else connection.begin_nested()
 
     def quarantine(self, rejected: Iterable[tuple[bytes, str]], received_ns: int) -> None:
         """Keep the head of segments that cannot be read, for whoever looks into it."""
         rows = [
             {
                 "received_ns": received_ns,
-                "reason": reason[:300],
+                "reason": reason[:300].replace("\0", "\ufffd"),  # PostgreSQL has no NUL in a text
                 "size": len(data),
                 "head": data[:_QUARANTINE_HEAD],
             }
@@ -106,14 +158,24 @@ class Store:
             newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()
             connection.execute(sa.delete(table).where(table.c.id <= newest - _QUARANTINE_LIMIT))
 
-    def segments(self, job: str) -> Iterator[tuple[bytes, int]]:
-        """(payload, received_ns) of a job's segments in the order they arrived."""
+    def segments(
+        self, job: str, *, after: int = 0, limit: int | None = None
+    ) -> Iterator[StoredPayload]:
+        """Segments of a job in the order they were stored, at most `limit` behind `after`."""
         table = schema.segment
-        columns = (table.c.payload, table.c.received_ns)
-        query = sa.select(*columns).where(table.c.job == job).order_by(table.c.id)
+        columns = (table.c.payload, table.c.received_ns, table.c.id)
+        query = sa.select(*columns).where(table.c.job == job, table.c.id > after)
+        query = query.order_by(table.c.id).limit(limit)
         with self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=256).execute(query):
-                yield bytes(row.payload), int(row.received_ns)
+                yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.id))
+
+    def has_more_than(self, job: str, count: int) -> bool:
+        """Whether the store holds more than `count` segments of a job."""
+        table = schema.segment
+        query = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id)
+        with self._engine.connect() as connection:
+            return len(connection.execute(query.limit(count + 1)).all()) > count
 
     def jobs(self, limit: int = 1000) -> list[str]:
         """Names of the jobs that wrote last, oldest of them first."""
@@ -226,6 +288,15 @@ def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
         ),
         "payload": stored.data,
     }
+
+
+def refusal(error: BaseException) -> str | None:
+    """Why the database will never take this value; None where it may when asked again."""
+    refused = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.NotSupportedError)
+    if isinstance(error, sa.exc.DBAPIError) and not isinstance(error, refused):
+        return None
+    reason = str(getattr(error, "orig", None) or error)
+    return f"the database refuses it: {' '.join(reason.split())}"[:300]
 
 
 def _shown(url: str | sa.URL) -> str:

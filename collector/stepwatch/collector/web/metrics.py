@@ -19,7 +19,7 @@ from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_aband
 from stepwatch.collector.slo.objectives import SloState
 from stepwatch.collector.state.checkpoints import failures_in_a_row
 from stepwatch.collector.state.job import Attempt, LiveJob
-from stepwatch.collector.state.live import QUARANTINED, Withheld
+from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
@@ -70,6 +70,7 @@ class JobExporter:
         yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
         withheld = [each.state for each in self._view.withheld().values()]
         yield _gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
+        yield _gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
         yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
         failures = self._view.evaluation_failures
         yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
