@@ -98,7 +98,7 @@ def stranger() -> Iterator[str]:
     server.server_close()
 
 
-def test_status_tells_the_idle_share_of_each_stage_in_the_sampled_step(
+def test_status_shows_the_idle_share_of_each_stage_in_the_sampled_step(
     run: Run, tmp_path: Path
 ) -> None:
     store = Store.sqlite(tmp_path / "store.db")
@@ -141,10 +141,10 @@ def test_json_is_json_and_the_same(run: Run, served: Process) -> None:
 def test_incident_and_runbook(run: Run, served: Process) -> None:
     source = ["--store", str(served.store)]
     (incident,) = json.loads(run("incidents", "--json", "--state", "open", *source).out)
-    closer = run("incidents", "--id", incident["id"], *source)
-    assert closer.code == PROBLEM
+    detail = run("incidents", "--id", incident["id"], *source)
+    assert detail.code == PROBLEM
     for part in ("rank 2", "slow-compute", "since step 40", "own forward time", "opened"):
-        assert part in closer.out
+        assert part in detail.out
     words = [
         "runbook",
         incident["runbook"],
@@ -160,7 +160,7 @@ def test_incident_and_runbook(run: Run, served: Process) -> None:
     assert run("incidents", "--state", "resolved", *source) == Answer(OK, "no incidents\n", "")
 
 
-def test_the_fleet_says_what_is_wrong_and_the_budget_is_told_in_words(
+def test_the_fleet_shows_the_worst_incident_and_the_budget_in_words(
     run: Run, troubled: Path
 ) -> None:
     fleet = run("status", "--store", str(troubled)).out
@@ -173,9 +173,9 @@ def test_the_fleet_says_what_is_wrong_and_the_budget_is_told_in_words(
 
 
 def test_what_is_not_known_is_not_told_as_nothing() -> None:
-    silent: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
-    assert impact(silent) == "unknown"
-    assert impact(silent | {"device_seconds_lost": 90.0}) == (
+    unknown: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
+    assert impact(unknown) == "unknown"
+    assert impact(unknown | {"device_seconds_lost": 90.0}) == (
         "unknown of throughput, 90.00 s of device time"
     )
     unverified = {"step": 20, "verified": None, "stall_seconds": 0.1}
@@ -193,7 +193,7 @@ def test_runbooks_are_listed(run: Run) -> None:
 def test_an_empty_store_is_no_problem(run: Run, tmp_path: Path) -> None:
     Store.sqlite(tmp_path / "s.db").close()
     source = ["--store", str(tmp_path / "s.db")]
-    assert run("status", *source) == Answer(OK, "no job has sent anything yet\n", "")
+    assert run("status", *source) == Answer(OK, "no job has sent a segment yet\n", "")
     assert run("incidents", *source) == Answer(OK, "no incidents\n", "")
 
 
@@ -270,7 +270,7 @@ def test_a_reader_that_stops_reading_is_no_problem(troubled: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 140])
-def test_symptoms_stand_under_their_cause(
+def test_symptoms_are_grouped_under_their_cause(
     run: Run, tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -284,10 +284,10 @@ def test_symptoms_stand_under_their_cause(
     assert cause["symptoms"][0]["summary"] == merged["summary"]
     listed = run("incidents", *source)
     assert "symptoms: straggler on rank 2" in listed.out
-    assert f"explained by incident {cause['id']}" in listed.out
-    closer = run("incidents", "--id", cause["id"], *source)
-    assert "symptom straggler on rank 2, last seen 20" in closer.out
-    assert "since step 40" in closer.out
-    prose = [line for line in closer.out.splitlines() if str(two_faults) not in line]
+    assert f"grouped under incident {cause['id']}" in listed.out
+    detail = run("incidents", "--id", cause["id"], *source)
+    assert "symptom straggler on rank 2, last seen 20" in detail.out
+    assert "since step 40" in detail.out
+    prose = [line for line in detail.out.splitlines() if str(two_faults) not in line]
     longest = max(map(len, prose))
     assert longest <= columns and (columns == 80 or longest > 80)

@@ -1,4 +1,4 @@
-"""`stepwatch status`: jobs, or one job closer."""
+"""`stepwatch status`: all jobs, or one job in detail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STAGES_SHOWN = 16
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("job", nargs="?", help="show this job closer")
+    parser.add_argument("job", nargs="?", help="show this job in detail")
     add_source_arguments(parser)
 
 
@@ -32,14 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(jobs, indent=1))
     elif not jobs:
-        print("no job has sent anything yet")
+        print("no job has sent a segment yet")
     else:
         print(fleet_text(jobs))
     return int(any(job["open_incidents"] for job in jobs))
 
 
 def fleet_text(jobs: list[dict[str, Any]]) -> str:
-    """One line per job, and below it what is wrong with those that have an open incident."""
+    """One line per job, and below the costliest open incident of each."""
     rows = [
         [
             job["job"],
@@ -107,13 +107,13 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
 
 
 def slo_line(slo: dict[str, Any]) -> str:
-    """An SLO's state, what it was judged by, and its budget."""
+    """An SLO's state, its ratio and target, and its budget."""
     good, target = text.share(slo["ratio"]), text.share(slo["target"])
     return f"{slo['name']}: {slo['state']}, {good} good, target {target}; budget {slo['budget']}"
 
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, value) of what the newest steps divide into, what limits them and what would help."""
+    """(name, value) of the step-time breakdown, the pipeline, its bubble and what-if."""
     found, stages = job["step_time_breakdown"], job["pipeline"]
     lines = [("newest", text.UNKNOWN if found is None else _parts(found["ratio"]))]
     if stages is not None and stages["limiting_stage"] is not None:
@@ -122,7 +122,7 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
                 "pipeline",
                 f"stage {stages['limiting_stage']} limits in "
                 f"{text.percent(stages['limiting_ratio'])} of the steps, "
-                f"{stages['imbalance_ratio']:.2f}x the work of the mean stage",
+                f"{stages['imbalance_ratio']:.2f}x the self time of the mean stage",
             )
         )
         measured, ideal = stages["bubble_ratio"], stages["ideal_bubble_ratio"]
@@ -142,7 +142,7 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _idle(sample: dict[str, Any] | None) -> str:
-    """Idle share of each stage in the newest sampled step, and what was waited for longest."""
+    """Idle share of each stage in the newest sampled step, and the longest idle gap."""
     if sample is None:
         return f"{text.UNKNOWN}: no step has been sampled yet"
     shares = ", ".join(
@@ -164,8 +164,8 @@ def _idle(sample: dict[str, Any] | None) -> str:
 def _parts(ratios: dict[str, float | None]) -> str:
     """Parts of the step, the largest first, those below one percent left out."""
     known = [(ratio, name) for name, ratio in ratios.items() if ratio is not None and ratio >= 0.01]
-    told = (f"{name.replace('_', ' ')} {ratio:.0%}" for ratio, name in sorted(known, reverse=True))
-    return ", ".join(told) or text.UNKNOWN
+    parts = (f"{name.replace('_', ' ')} {ratio:.0%}" for ratio, name in sorted(known, reverse=True))
+    return ", ".join(parts) or text.UNKNOWN
 
 
 def rank_table(ranks: list[dict[str, Any]]) -> str:

@@ -58,7 +58,7 @@ const commandOf = (text) => element("code", { className: "command" },
 function drawIncident(incident) {
   const fields = [
     ["state", state(incident.state)], ["kind", incident.kind],
-    ["rank", incident.rank < 0 ? "none stands out" : String(incident.rank)], ["node", incident.node],
+    ["rank", incident.rank < 0 ? "no single rank" : String(incident.rank)], ["node", incident.node],
     ["phase", incident.phase === "other" && incident.rank < 0 ? "" : incident.phase], ["cause", incident.cause], ["since step", String(incident.since_step)],
     ["detected after", seconds(incident.detected_after_seconds)],
     ["throughput lost", percent(incident.throughput_lost_ratio, 0)],
