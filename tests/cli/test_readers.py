@@ -17,6 +17,7 @@ from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
 from stepwatch.cli.verbs.incidents import impact
 from stepwatch.cli.verbs.status import checkpoint_line
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind
 from tests.collector.explained import store_explained
@@ -46,7 +47,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def refused(answer: Answer, code: int, *parts: str) -> None:
-    """One line that names the trouble, and nothing else."""
+    """One line that names the problem, and nothing else."""
     assert answer.code == code
     assert answer.out == "" and answer.err.count("\n") == 1
     assert answer.err.startswith("stepwatch: ") and len(answer.err) < 500
@@ -172,7 +173,22 @@ def test_the_fleet_shows_the_worst_incident_and_the_budget_in_words(
     assert max(len(line) for line in job.splitlines() if "runbook: " not in line) <= 80
 
 
-def test_what_is_not_known_is_not_told_as_nothing() -> None:
+@pytest.mark.parametrize("words", [["status"], ["status", JOB], ["status", "--json"]])
+def test_a_quarantined_job_is_shown_with_its_reason_and_is_a_problem(
+    run: Run, troubled: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ValueError("rows do not fit")
+
+    monkeypatch.setattr(LiveJob, "apply", broken)
+    answer = run(*words, "--store", str(troubled))
+    assert answer.code == PROBLEM
+    shown = " ".join(answer.out.split())
+    assert "quarantined" in shown and "ValueError: rows do not fit" in shown
+    assert "None" not in answer.out
+
+
+def test_an_unknown_cost_is_not_shown_as_nothing_lost() -> None:
     unknown: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
     assert impact(unknown) == "unknown"
     assert impact(unknown | {"device_seconds_lost": 90.0}) == (

@@ -1,4 +1,4 @@
-"""What a page names exists: commands that their parser takes, faults, and the causes it may meet."""
+"""What a page names exists: commands that parse, faults, and the causes that it may meet."""
 
 from __future__ import annotations
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from stepwatch.cli import text
@@ -38,8 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
         print("no incidents")
     else:
         show, source = detail if arguments.id else headline, source_words(arguments)
-        columns = min(max(shutil.get_terminal_size().columns, text.NARROW), text.WIDE)
-        print("\n\n".join(show(item, source, columns - 2) for item in found))
+        width = text.columns() - 2
+        print("\n\n".join(show(item, source, width) for item in found))
     return int(any(item["state"] == "open" for item in found))
 
 
@@ -110,15 +108,16 @@ def detail(incident: dict[str, Any], source: str | None, width: int = text.NARRO
         for name, value, against in evidence
     ]
     for symptom in incident.get("symptoms", []):
-        lines += ["", f"  symptom {symptom_name(symptom)}, last seen {_clock(symptom['seen_at'])}"]
+        lines += [
+            "",
+            f"  symptom {symptom_name(symptom)}, last seen {text.clock(symptom['seen_at'])}",
+        ]
         lines.append(text.wrapped(symptom["summary"], "    ", width))
     lines.append("")
     for event in incident["timeline"]:
         lines.append(
-            text.wrapped(f"{_clock(event['at'])} {event['event']}: {event['text']}", "  ", width)
+            text.wrapped(
+                f"{text.clock(event['at'])} {event['event']}: {event['text']}", "  ", width
+            )
         )
     return "\n".join(lines)
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

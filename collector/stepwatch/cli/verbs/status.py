@@ -9,6 +9,7 @@ from typing import Any
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
+from stepwatch.collector.state.live import QUARANTINED
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
@@ -22,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if an incident is open."""
+    """Print; exit 1 if an incident is open or a job is quarantined."""
     if arguments.job:
         job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
         source = source_words(arguments)
         print(json.dumps(job, indent=1) if arguments.json else job_text(job, source))
-        return int(bool(job["open_incidents"]))
+        return int(_is_problem(job))
     jobs = ask(arguments, "/v1/jobs")["jobs"]
     if arguments.json:
         print(json.dumps(jobs, indent=1))
@@ -35,7 +36,12 @@ def run(arguments: argparse.Namespace) -> int:
         print("no job has sent a segment yet")
     else:
         print(fleet_text(jobs))
-    return int(any(job["open_incidents"] for job in jobs))
+    return int(any(map(_is_problem, jobs)))
+
+
+def _is_problem(job: dict[str, Any]) -> bool:
+    """Whether somebody must act; the number of incidents of a job not evaluated is unknown."""
+    return job["state"] == QUARANTINED or bool(job["open_incidents"])
 
 
 def fleet_text(jobs: list[dict[str, Any]]) -> str:
@@ -44,26 +50,37 @@ def fleet_text(jobs: list[dict[str, Any]]) -> str:
         [
             job["job"],
             job["state"],
-            str(job["attempt"]),
-            str(job["world_size"] or text.UNKNOWN),
-            _step(job),
-            str(job["open_incidents"]),
+            text.count(job["attempt"]),
+            text.count(job["world_size"] or None),
+            text.count(job["step"]),
+            text.count(job["open_incidents"]),
             ", ".join(f"{slo['name']} {slo['state']}" for slo in job["slos"]) or text.UNKNOWN,
         ]
         for job in jobs
     ]
     head = ["job", "state", "attempt", "ranks", "step", "incidents", "slo"]
+    withheld = [text.wrapped(_withheld(job), "", hang=2) for job in jobs if job["reason"]]
     wrong = [
         text.wrapped(f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}", "", hang=2)
         for job in jobs
         if job["worst"] is not None
     ]
-    return "\n\n".join([text.table(head, rows, "", left=2), *wrong])
+    return "\n\n".join([text.table(head, rows, "", left=2), *withheld, *wrong])
+
+
+def _withheld(job: dict[str, Any]) -> str:
+    """A job that is stored but not evaluated: since when, and why."""
+    return f"{job['job']}: {job['state']} since {text.clock(job['since'])}: {job['reason']}"
 
 
 def job_text(job: dict[str, Any], source: str | None) -> str:
     """One job: pace, ranks, checkpoints, SLOs and incidents."""
-    lines = [f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {_step(job)}", ""]
+    if job["reason"]:
+        return text.wrapped(_withheld(job), "", hang=2)
+    lines = [
+        f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {text.count(job['step'])}",
+        "",
+    ]
     lines += [_entry(name, value) for name, value in pace_lines(job)]
     lines += ["", rank_table(job["ranks"])]
     lines += ["", *(_entry(name, value) for name, value in breakdown_lines(job))]
@@ -184,7 +201,3 @@ def rank_table(ranks: list[dict[str, Any]]) -> str:
         for rank in ranks[:64]
     ]
     return text.table(["rank", "node", "stage", *short, "coll.wait", "pipe.wait"], rows)
-
-
-def _step(job: dict[str, Any]) -> str:
-    return text.UNKNOWN if job["step"] is None else str(job["step"])
