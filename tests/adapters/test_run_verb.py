@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.cli.main import main
-from stepwatch.cli.verbs.run import job_name, watched
+from stepwatch.cli.verbs.run import hooked, job_name
 from stepwatch.hooks.auto import SITE_DIR
 from stepwatch.hooks.auto.router import may_record
 from stepwatch.signals.blackbox import RingReader, find_rings
@@ -78,7 +78,7 @@ def test_a_job_is_named_after_its_script(command: list[str], name: str) -> None:
 
 def test_the_environment_is_the_users_plus_ours() -> None:
     before = {"PYTHONPATH": "/mine", "A": "b"}
-    after = watched(before, ["x.py"], None, "research")
+    after = hooked(before, ["x.py"], None, "research")
     assert after["PYTHONPATH"] == f"{SITE_DIR}:/mine"
     assert (after["STEPWATCH_JOB"], after["STEPWATCH_JOB_CLASS"], after["A"]) == (
         "x",
@@ -86,10 +86,10 @@ def test_the_environment_is_the_users_plus_ours() -> None:
         "b",
     )
     assert before == {"PYTHONPATH": "/mine", "A": "b"}
-    assert watched({"STEPWATCH_JOB": "set"}, ["x.py"], None, None)["STEPWATCH_JOB"] == "set"
-    assert watched({"STEPWATCH_DISABLE": "1"}, ["x.py"], "j", None) == {"STEPWATCH_DISABLE": "1"}
+    assert hooked({"STEPWATCH_JOB": "set"}, ["x.py"], None, None)["STEPWATCH_JOB"] == "set"
+    assert hooked({"STEPWATCH_DISABLE": "1"}, ["x.py"], "j", None) == {"STEPWATCH_DISABLE": "1"}
     with pytest.raises(ConfigurationError, match="job name"):
-        watched({}, ["x.py"], "../up", None)
+        hooked({}, ["x.py"], "../up", None)
 
 
 def test_without_torch_nothing_of_stepwatch_is_imported(launch: Launch, tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_file_of_any_shape_is_a_problem_not_a_crash(
     assert f"{path}: stale: run `stepwatch build`" in problems()
 
 
-def test_a_file_that_nobody_builds_is_named(root: Path, problems: Check) -> None:
+def test_a_file_that_no_build_writes_is_named(root: Path, problems: Check) -> None:
     (root / "dashboards/generated/old.json").write_text("{}")
     assert problems() == ["dashboards/generated/old.json: no build writes this file; delete it"]
 

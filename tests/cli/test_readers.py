@@ -17,6 +17,7 @@ from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
 from stepwatch.cli.verbs.incidents import impact
 from stepwatch.cli.verbs.status import checkpoint_line
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind
 from tests.collector.explained import store_explained
@@ -46,7 +47,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def refused(answer: Answer, code: int, *parts: str) -> None:
-    """One line that names the trouble, and nothing else."""
+    """One line that names the problem, and nothing else."""
     assert answer.code == code
     assert answer.out == "" and answer.err.count("\n") == 1
     assert answer.err.startswith("stepwatch: ") and len(answer.err) < 500
@@ -98,7 +99,7 @@ def stranger() -> Iterator[str]:
     server.server_close()
 
 
-def test_status_tells_the_idle_share_of_each_stage_in_the_sampled_step(
+def test_status_shows_the_idle_share_of_each_stage_in_the_sampled_step(
     run: Run, tmp_path: Path
 ) -> None:
     store = Store.sqlite(tmp_path / "store.db")
@@ -141,10 +142,10 @@ def test_json_is_json_and_the_same(run: Run, served: Process) -> None:
 def test_incident_and_runbook(run: Run, served: Process) -> None:
     source = ["--store", str(served.store)]
     (incident,) = json.loads(run("incidents", "--json", "--state", "open", *source).out)
-    closer = run("incidents", "--id", incident["id"], *source)
-    assert closer.code == PROBLEM
+    detail = run("incidents", "--id", incident["id"], *source)
+    assert detail.code == PROBLEM
     for part in ("rank 2", "slow-compute", "since step 40", "own forward time", "opened"):
-        assert part in closer.out
+        assert part in detail.out
     words = [
         "runbook",
         incident["runbook"],
@@ -160,7 +161,7 @@ def test_incident_and_runbook(run: Run, served: Process) -> None:
     assert run("incidents", "--state", "resolved", *source) == Answer(OK, "no incidents\n", "")
 
 
-def test_the_fleet_says_what_is_wrong_and_the_budget_is_told_in_words(
+def test_the_fleet_shows_the_worst_incident_and_the_budget_in_words(
     run: Run, troubled: Path
 ) -> None:
     fleet = run("status", "--store", str(troubled)).out
@@ -172,10 +173,25 @@ def test_the_fleet_says_what_is_wrong_and_the_budget_is_told_in_words(
     assert max(len(line) for line in job.splitlines() if "runbook: " not in line) <= 80
 
 
-def test_what_is_not_known_is_not_told_as_nothing() -> None:
-    silent: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
-    assert impact(silent) == "unknown"
-    assert impact(silent | {"device_seconds_lost": 90.0}) == (
+@pytest.mark.parametrize("words", [["status"], ["status", JOB], ["status", "--json"]])
+def test_a_quarantined_job_is_shown_with_its_reason_and_is_a_problem(
+    run: Run, troubled: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ValueError("rows do not fit")
+
+    monkeypatch.setattr(LiveJob, "apply", broken)
+    answer = run(*words, "--store", str(troubled))
+    assert answer.code == PROBLEM
+    shown = " ".join(answer.out.split())
+    assert "quarantined" in shown and "ValueError: rows do not fit" in shown
+    assert "None" not in answer.out
+
+
+def test_an_unknown_cost_is_not_shown_as_nothing_lost() -> None:
+    unknown: dict[str, Any] = {"throughput_lost_ratio": None, "device_seconds_lost": 0.0}
+    assert impact(unknown) == "unknown"
+    assert impact(unknown | {"device_seconds_lost": 90.0}) == (
         "unknown of throughput, 90.00 s of device time"
     )
     unverified = {"step": 20, "verified": None, "stall_seconds": 0.1}
@@ -193,7 +209,7 @@ def test_runbooks_are_listed(run: Run) -> None:
 def test_an_empty_store_is_no_problem(run: Run, tmp_path: Path) -> None:
     Store.sqlite(tmp_path / "s.db").close()
     source = ["--store", str(tmp_path / "s.db")]
-    assert run("status", *source) == Answer(OK, "no job has sent anything yet\n", "")
+    assert run("status", *source) == Answer(OK, "no job has sent a segment yet\n", "")
     assert run("incidents", *source) == Answer(OK, "no incidents\n", "")
 
 
@@ -270,7 +286,7 @@ def test_a_reader_that_stops_reading_is_no_problem(troubled: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 140])
-def test_symptoms_stand_under_their_cause(
+def test_symptoms_are_grouped_under_their_cause(
     run: Run, tmp_path: Path, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -284,10 +300,10 @@ def test_symptoms_stand_under_their_cause(
     assert cause["symptoms"][0]["summary"] == merged["summary"]
     listed = run("incidents", *source)
     assert "symptoms: straggler on rank 2" in listed.out
-    assert f"explained by incident {cause['id']}" in listed.out
-    closer = run("incidents", "--id", cause["id"], *source)
-    assert "symptom straggler on rank 2, last seen 20" in closer.out
-    assert "since step 40" in closer.out
-    prose = [line for line in closer.out.splitlines() if str(two_faults) not in line]
+    assert f"grouped under incident {cause['id']}" in listed.out
+    detail = run("incidents", "--id", cause["id"], *source)
+    assert "symptom straggler on rank 2, last seen 20" in detail.out
+    assert "since step 40" in detail.out
+    prose = [line for line in detail.out.splitlines() if str(two_faults) not in line]
     longest = max(map(len, prose))
     assert longest <= columns and (columns == 80 or longest > 80)

@@ -1,4 +1,4 @@
-"""What a page says exists: commands that their parser takes, faults, and the causes it may meet."""
+"""What a page names exists: commands that parse, faults, and the causes that it may meet."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_drill_has_a_fault_that_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", runbooks.names())
-def test_a_demo_that_is_a_drill_can_be_run_as_it_stands(name: str) -> None:
+def test_a_demo_that_is_a_drill_runs_as_written(name: str) -> None:
     for verb, *words in commands(name):
         if verb != "demo":
             continue
@@ -73,7 +73,7 @@ def test_a_drill_of_the_verdicts_is_a_case_that_exists() -> None:
     assert set(cases) <= set(FAULTS)
 
 
-def test_a_page_says_what_each_fact_of_a_node_means_for_it() -> None:
+def test_a_page_explains_each_fact_of_a_node() -> None:
     missing = [
         (page, rule.cause.value)
         for rule in RULES
@@ -83,6 +83,6 @@ def test_a_page_says_what_each_fact_of_a_node_means_for_it() -> None:
     assert missing == []
 
 
-def test_every_cause_stands_on_some_page() -> None:
+def test_every_cause_is_on_some_page() -> None:
     told = "".join(runbooks.load(name).markdown for name in runbooks.names())
     assert [cause.value for cause in Cause if f"`{cause.value}`" not in told] == []

@@ -60,6 +60,6 @@ def test_unknown_placeholders_are_found_with_their_line() -> None:
     assert list(placeholders.unknown("a {rank}\n`b {host}`\n")) == [(2, "host")]
 
 
-def test_code_is_what_stands_in_fences_and_backquotes() -> None:
+def test_code_is_what_is_in_fences_and_backquotes() -> None:
     text = "say `one` and\n```sh\ntwo\n```\nno code, then `three`\n"
     assert list(placeholders.code(text)) == [(1, "one"), (3, "two"), (5, "three")]

@@ -1,4 +1,4 @@
-"""Closure: metrics, alerts, dashboards and runbooks fit each other, and no generated file is stale.
+"""Closure: metrics, alerts, dashboards and runbooks match, and no generated file is stale.
 
 Everything here is pure: texts in, problems out. `stepwatch check` reads the texts.
 """
@@ -25,7 +25,7 @@ ANNOTATIONS = (
     "runbook_url",
     "dashboard_url",
 )
-"""What every alert tells the one who is woken."""
+"""Annotations that every alert has."""
 
 SEVERITIES = ("page", "ticket")
 
@@ -38,7 +38,7 @@ _RUNBOOK_LINK = "Runbook "
 
 @dataclass(frozen=True)
 class Tree:
-    """The texts to hold against each other: path to text, and path to page."""
+    """The texts to compare with each other: path to text, and path to page."""
 
     rules: Mapping[str, str]
     dashboards: Mapping[str, str]
@@ -117,24 +117,26 @@ def _counterparts(rules: list[documents.Rule], runbooks: Mapping[str, Page]) -> 
 def _rule(
     rule: documents.Rule, series: Mapping[str, promql.Labels], known_verbs: set[str]
 ) -> Iterator[Problem]:
-    def says(text: str) -> Problem:
+    def problem(text: str) -> Problem:
         return Problem(rule.path, f"alert {rule.name} {text}")
 
     reading = promql.read(rule.expr, series)
-    yield from (says(problem) for problem in reading.problems)
+    yield from (problem(fault) for fault in reading.problems)
     if rule.severity not in SEVERITIES:
-        yield says(f"has severity {rule.severity!r}; use one of {', '.join(SEVERITIES)}")
+        yield problem(f"has severity {rule.severity!r}; use one of {', '.join(SEVERITIES)}")
     for key in ANNOTATIONS:
         if not rule.annotations.get(key):
-            yield says(f"has no annotation {key}; write it")
+            yield problem(f"has no annotation {key}; write it")
     address = rule.annotations.get("runbook_url", "").partition("?")[0]
     if not address.endswith(f"/{rule.name}"):
-        yield says("links to another runbook than its own; run `stepwatch build`")
+        yield problem("links to another runbook than its own; run `stepwatch build`")
     for key, text in rule.annotations.items():
-        yield from (says(f"in {key} {fault}") for fault in _template(text, series, reading.labels))
+        yield from (
+            problem(f"in {key} {fault}") for fault in _template(text, series, reading.labels)
+        )
         for _, verb in verbs(text):
             if verb not in known_verbs:
-                yield says(f"in {key} uses verb {verb!r}, which the command does not have")
+                yield problem(f"in {key} uses verb {verb!r}, which the command does not have")
 
 
 def _template(

@@ -1,7 +1,7 @@
-"""Generated files as the closure check sees them: rules, tests, queries and links.
+"""Generated files as the closure check reads them: rules, tests, queries and links.
 
-A file may have been edited by hand into any shape; what does not look like a rule or a query is
-passed over here, since the comparison with a fresh build reports it anyway.
+A file may have been edited by hand into any shape; what has not the form of a rule or a query is
+skipped here, since the comparison with a fresh build reports it anyway.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Query:
-    """One query of a dashboard, where it stands and the legend of its series."""
+    """One query of a dashboard, its place and the legend of its series."""
 
     where: str
     expr: str

@@ -18,9 +18,9 @@ from stepwatch.signals.errors import StepwatchError, UsageError
 VERBS: dict[str, str] = {
     "demo": "one machine, everything, one injected fault, a verdict",
     "train": "the reference trainer",
-    "run": "any training command, watched without a change of code",
-    "agent": "tail this node's black boxes and send them to the collector",
-    "collector": "receive, judge and show",
+    "run": "any training command, with hooks but no change of code",
+    "agent": "read this node's rings and send their records to the collector",
+    "collector": "receive segments, evaluate jobs, show them",
     "status": "jobs, their progress and SLOs",
     "incidents": "what is wrong, with cause and evidence",
     "runbook": "what to do about it, with the commands filled in",
@@ -51,7 +51,7 @@ class Verb(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser whose complaint is one line that says what to do."""
+    """Argument parser whose error is one line that says what to do."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Raise instead of printing the whole usage."""

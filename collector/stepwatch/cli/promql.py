@@ -113,7 +113,7 @@ def _aggregate(expression: promql.AggregateExpr, reading: Reading) -> Labels:
         return frozenset()
     if modifier.type == promql.AggModifierType.Without:
         return inner - set(modifier.labels)
-    # After a metric that nobody exports, every label would be a second complaint.
+    # After a metric that nothing exports, every label would be a second problem.
     if inner:
         reading.require(modifier.labels, inner, f"by ({', '.join(modifier.labels)})")
     return frozenset(modifier.labels)

@@ -1,13 +1,23 @@
-"""Numbers and tables as people read them in a terminal; unknown is a word, never a zero."""
+"""Numbers, tables and prose for a terminal or a pipe; unknown is a word, never a zero.
+
+The output has no colour codes and is the same on a terminal and in a pipe, but for its width.
+"""
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from io import StringIO
 
 from stepwatch.collector.quantities import UNKNOWN, percent, quantity, seconds
 
 __all__ = [
     "UNKNOWN",
+    "clock",
+    "columns",
+    "count",
     "number",
     "percent",
     "quantity",
@@ -18,11 +28,18 @@ __all__ = [
 ]
 
 NARROW, WIDE = 80, 140
-"""Columns that text is made for: of the narrowest terminal, and beyond which lines read badly."""
+"""Columns of the narrowest terminal, and beyond which lines of prose are hard to read."""
+_UNBOUNDED = 10_000
+"""Width of a console on which no cell is cut: a name stays one that can be copied."""
+
+
+def columns() -> int:
+    """Columns for prose: the terminal's within `NARROW` and `WIDE`; `NARROW` in a pipe."""
+    return min(max(shutil.get_terminal_size((NARROW, 24)).columns, NARROW), WIDE)
 
 
 def share(value: float | None) -> str:
-    """A ratio in percent with what decimals it takes: a target of 99.95% is not 100%."""
+    """A ratio in percent with the decimals it needs: a target of 99.95% is not 100%."""
     return UNKNOWN if value is None else f"{100 * value:.4g}%"
 
 
@@ -31,26 +48,43 @@ def number(value: float | None, digits: int = 3) -> str:
     return UNKNOWN if value is None else f"{value:,.{digits}f}"
 
 
+def count(value: int | None) -> str:
+    """A whole number as digits."""
+    return UNKNOWN if value is None else str(value)
+
+
+def clock(at: float) -> str:
+    """A moment (Unix seconds) in UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ", left: int = 1
 ) -> str:
     """Columns as wide as their widest cell: `left` of them to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-    def line(cells: Sequence[str]) -> str:
-        sides = zip(cells, widths, range(len(cells)), strict=True)
-        padded = (c.ljust(width) if at < left else c.rjust(width) for c, width, at in sides)
-        return f"{indent}{'  '.join(padded)}".rstrip()
-
-    return "\n".join(line(cells) for cells in (head, *rows))
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for at, title in enumerate(head):
+        made.add_column(Text(title), justify="left" if at < left else "right", no_wrap=True)
+    for row in rows:
+        made.add_row(*map(Text, row))
+    console = Console(file=StringIO(), width=_UNBOUNDED, color_system=None)
+    with console.capture() as captured:
+        console.print(made)
+    lines = captured.get().splitlines()
+    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 
 
 def wrapped(text: str, indent: str, width: int = NARROW - 2, hang: int = 0) -> str:
     """Text broken at spaces to `width`, indented, all but the first line by `hang` more."""
-    lines, current = [], indent
-    for word in text.split():
-        if len(current) + len(word) + 1 > width and current.strip():
-            lines.append(current.rstrip())
-            current = indent + " " * hang
-        current += f"{word} "
-    return "\n".join([*lines, current.rstrip()])
+    return textwrap.fill(
+        " ".join(text.split()),
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + " " * hang,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -25,7 +25,7 @@ _VERB = re.compile(r"(?<![\w/.-])stepwatch +([a-z][\w-]*)")
 
 
 def verbs(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and verb of each `stepwatch` command that stands in code."""
+    """Yield line number and verb of each `stepwatch` command in code."""
     for number, text in placeholders.code(markdown):
         for verb in _VERB.findall(text):
             yield number, verb

@@ -40,7 +40,7 @@ def unknown(markdown: str) -> Iterator[tuple[int, str]]:
 
 
 def code(markdown: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and text of everything that stands in fences or backquotes."""
+    """Yield line number and text of everything in fences or backquotes."""
     for number, pieces in enumerate(_pieces(markdown), start=1):
         for piece, is_code in pieces:
             if is_code and piece.strip():

@@ -42,7 +42,7 @@ class Plan:
     hold: bool
 
     @property
-    def stands_still(self) -> bool:
+    def hangs(self) -> bool:
         """Whether a fault keeps the run from ever ending by itself."""
         return any(isinstance(fault, Hang | Stop | WrongShape) for fault in self.faults)
 

@@ -52,9 +52,9 @@ class Progress:
         done = min(job["step"] + 1, self._steps) if job["loss_last"] is not None else 0
         filled = 20 * done // self._steps
         bar = "#" * filled + "." * (20 - filled)
-        trouble = f"  {job['open_incidents']} open incident(s)" if job["open_incidents"] else ""
+        incidents = f"  {job['open_incidents']} open incident(s)" if job["open_incidents"] else ""
         return (
             f"{elapsed:4.0f} s  [{bar}] step {done}/{self._steps}  "
             f"loss {text.number(job['loss_last'])}  "
-            f"{text.seconds(job['recent_step_seconds'])}/step{trouble}"
+            f"{text.seconds(job['recent_step_seconds'])}/step{incidents}"
         )

@@ -85,5 +85,5 @@ def _waits(rank: dict[str, Any]) -> dict[str, Any]:
 
 def incident_note(incident: dict[str, Any], elapsed: float) -> str:
     """What appears the moment an incident opens, within 80 columns."""
-    told = f"INCIDENT {incident['kind']}: {incident['summary']}"
-    return f"{elapsed:4.0f} s  {text.wrapped(told, '        ').lstrip()}"
+    note = f"INCIDENT {incident['kind']}: {incident['summary']}"
+    return f"{elapsed:4.0f} s  {text.wrapped(note, '        ').lstrip()}"

@@ -29,7 +29,7 @@ POLL_SECONDS = 0.5
 _START_SECONDS = 30.0
 _SETTLE_SECONDS = 15.0
 _LOOK_AGAIN_SECONDS = 4.0
-"""How long a run that stands still is watched after its incident opened."""
+"""How long a hanging run goes on after its incident opened."""
 
 
 class DemoError(StepwatchError):
@@ -78,7 +78,7 @@ class Demo:
         self._follow(trainer, progress)
         self._processes.stop("trainer", 10.0)
         job = self._settled(finished=trainer.returncode == 0)
-        if trainer.returncode != 0 and not self.plan.stands_still:
+        if trainer.returncode != 0 and not self.plan.hangs:
             raise DemoError(f"the trainer failed: {self._processes.last_line('trainer')}")
         return job
 
@@ -126,17 +126,17 @@ class Demo:
         return words
 
     def _follow(self, trainer: subprocess.Popen[bytes], progress: Progress) -> None:
-        """Watch until the trainer ends, or stands still and that has been said."""
-        told: dict[str, float] = {}
+        """Watch until the trainer ends, or hangs and the incident is open."""
+        opened: dict[str, float] = {}
         while trainer.poll() is None:
             job = self._job()
             progress.show(job, self._elapsed())
             for incident in job["incidents"] if job else ():
-                if incident["id"] not in told:
-                    told[incident["id"]] = time.monotonic()
+                if incident["id"] not in opened:
+                    opened[incident["id"]] = time.monotonic()
                     progress.note(incident_note(incident, self._elapsed()))
-                hangs = incident["kind"] == "hang" and self.plan.stands_still
-                if hangs and time.monotonic() - told[incident["id"]] > _LOOK_AGAIN_SECONDS:
+                hang = incident["kind"] == "hang" and self.plan.hangs
+                if hang and time.monotonic() - opened[incident["id"]] > _LOOK_AGAIN_SECONDS:
                     progress.note(
                         f"{self._elapsed():4.0f} s  it will not end by itself: stopping it"
                     )
@@ -157,7 +157,7 @@ class Demo:
                 return job
             if time.monotonic() > deadline:
                 reason = self._processes.last_line("trainer")
-                raise DemoError(f"nothing arrived at the collector; the trainer said: {reason}")
+                raise DemoError(f"nothing arrived at the collector; the trainer reported: {reason}")
             time.sleep(POLL_SECONDS)
 
     def _job(self) -> dict[str, Any] | None:

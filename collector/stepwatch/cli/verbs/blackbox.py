@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
-    """What one ring says; ages in seconds, null where they mean nothing.
+    """Contents of one ring; ages in seconds, null where there is none.
 
     Raises:
         RingError: it is not a ring.
@@ -72,7 +72,7 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
         "step": live.step,
         "phase": phase_name(live.phase),
         "microbatch": live.microbatch,
-        "waiting_for_neighbours": live.waiting,
+        "pipeline_wait": live.waiting,
         "since_seconds": _age(live.since_ns),
         "collective": OP_NAMES[collective.op] if collective.inside else None,
         "collective_seconds": _age(collective.since_ns) if collective.inside else None,
@@ -105,7 +105,7 @@ def rings_text(rings: list[dict[str, Any]]) -> str:
 
 
 def _row(ring: dict[str, Any]) -> list[str]:
-    inside = ring["collective"] or ("pipeline wait" if ring["waiting_for_neighbours"] else "-")
+    inside = ring["collective"] or ("pipeline wait" if ring["pipeline_wait"] else "-")
     last = ring["last_finished_step"]
     return [
         str(ring["rank"]),

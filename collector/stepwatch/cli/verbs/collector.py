@@ -1,4 +1,4 @@
-"""`stepwatch collector`: receive, judge and show."""
+"""`stepwatch collector`: receive segments, evaluate jobs, show them."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """SIGTERM is how a collector is stopped: no problem, exit code 0."""
+    """SIGTERM stops a collector normally: exit code 0."""
     sys.exit(0)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 from stepwatch.cli import text
@@ -37,16 +35,16 @@ def run(arguments: argparse.Namespace) -> int:
     elif not found:
         print("no incidents")
     else:
-        show, source = closer if arguments.id else headline, source_words(arguments)
-        columns = min(max(shutil.get_terminal_size().columns, text.NARROW), text.WIDE)
-        print("\n\n".join(show(item, source, columns - 2) for item in found))
+        show, source = detail if arguments.id else headline, source_words(arguments)
+        width = text.columns() - 2
+        print("\n\n".join(show(item, source, width) for item in found))
     return int(any(item["state"] == "open" for item in found))
 
 
 def headline(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
     """An incident in a few lines of at most `width` characters, where words allow it.
 
-    `source` says where its values can be asked for, as options; None if they no longer can.
+    `source` holds the options that lead to the same collector or store; None if it is gone.
     """
     command = f"stepwatch runbook {incident['runbook']}"
     if source is not None:
@@ -58,7 +56,7 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
         text.wrapped(", ".join(_facts(incident)), "  ", width),
     ]
     if incident.get("merged_into"):
-        lines.append(f"  explained by incident {incident['merged_into']}")
+        lines.append(f"  grouped under incident {incident['merged_into']}")
     symptoms = incident.get("symptoms", [])
     if symptoms:
         kinds = dict.fromkeys(symptom_name(item) for item in symptoms)
@@ -67,11 +65,11 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
 
 
 def _facts(incident: dict[str, Any]) -> Iterator[str]:
-    """Where, in what, why and since when; a phase is told where it means something."""
+    """Rank or node, phase, cause and first step; a phase only where it applies."""
     if incident["rank"] >= 0:
         yield f"rank {incident['rank']} on {incident['node']}"
     else:
-        yield "no rank stands out"
+        yield "no single rank"
         yield f"node {incident['node']}"
     if incident["phase"] and (incident["rank"] >= 0 or incident["phase"] != "other"):
         yield f"phase {incident['phase']}"
@@ -81,7 +79,7 @@ def _facts(incident: dict[str, Any]) -> Iterator[str]:
 
 
 def impact(incident: dict[str, Any]) -> str:
-    """What it costs; nothing counted where the share is not known is not nothing lost."""
+    """What it costs; zero seconds with an unknown share is unknown, not nothing lost."""
     share, lost = incident["throughput_lost_ratio"], incident["device_seconds_lost"]
     if share is None and not lost:
         return text.UNKNOWN
@@ -94,7 +92,7 @@ def symptom_name(symptom: dict[str, Any]) -> str:
     return f"{symptom['kind']}{rank}"
 
 
-def closer(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
+def detail(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
     """An incident with its impact, evidence, symptoms and timeline."""
     evidence = [
         [
@@ -110,15 +108,16 @@ def closer(incident: dict[str, Any], source: str | None, width: int = text.NARRO
         for name, value, against in evidence
     ]
     for symptom in incident.get("symptoms", []):
-        lines += ["", f"  symptom {symptom_name(symptom)}, last seen {_clock(symptom['seen_at'])}"]
+        lines += [
+            "",
+            f"  symptom {symptom_name(symptom)}, last seen {text.clock(symptom['seen_at'])}",
+        ]
         lines.append(text.wrapped(symptom["summary"], "    ", width))
     lines.append("")
     for event in incident["timeline"]:
         lines.append(
-            text.wrapped(f"{_clock(event['at'])} {event['event']}: {event['text']}", "  ", width)
+            text.wrapped(
+                f"{text.clock(event['at'])} {event['event']}: {event['text']}", "  ", width
+            )
         )
     return "\n".join(lines)
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,4 +1,4 @@
-"""`stepwatch run`: any training command, watched without a change of code."""
+"""`stepwatch run`: any training command, with hooks but no change of code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command[arguments.command[:1] == ["--"] :]
     if not command:
         raise UsageError(f"no command; for example: {EXAMPLE}")
-    environment = watched(os.environ, command, arguments.job, arguments.job_class)
+    environment = hooked(os.environ, command, arguments.job, arguments.job_class)
     sys.stdout.flush()
     try:
         os.execvpe(command[0], command, environment)
@@ -43,10 +43,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
 
 
-def watched(
+def hooked(
     environ: Mapping[str, str], command: Sequence[str], job: str | None, job_class: str | None
 ) -> dict[str, str]:
-    """The environment in which `command` is watched; as it is where stepwatch is disabled.
+    """The environment that loads the hooks into `command`; unchanged where stepwatch is disabled.
 
     Raises:
         ConfigurationError: a name cannot be a path.

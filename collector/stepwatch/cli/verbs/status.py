@@ -1,4 +1,4 @@
-"""`stepwatch status`: jobs, or one job closer."""
+"""`stepwatch status`: all jobs, or one job in detail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
+from stepwatch.collector.state.live import QUARANTINED
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
@@ -17,53 +18,69 @@ _STAGES_SHOWN = 16
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("job", nargs="?", help="show this job closer")
+    parser.add_argument("job", nargs="?", help="show this job in detail")
     add_source_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if an incident is open."""
+    """Print; exit 1 if an incident is open or a job is quarantined."""
     if arguments.job:
         job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
         source = source_words(arguments)
         print(json.dumps(job, indent=1) if arguments.json else job_text(job, source))
-        return int(bool(job["open_incidents"]))
+        return int(_is_problem(job))
     jobs = ask(arguments, "/v1/jobs")["jobs"]
     if arguments.json:
         print(json.dumps(jobs, indent=1))
     elif not jobs:
-        print("no job has sent anything yet")
+        print("no job has sent a segment yet")
     else:
         print(fleet_text(jobs))
-    return int(any(job["open_incidents"] for job in jobs))
+    return int(any(map(_is_problem, jobs)))
+
+
+def _is_problem(job: dict[str, Any]) -> bool:
+    """Whether somebody must act; the number of incidents of a job not evaluated is unknown."""
+    return job["state"] == QUARANTINED or bool(job["open_incidents"])
 
 
 def fleet_text(jobs: list[dict[str, Any]]) -> str:
-    """One line per job, and below it what is wrong with those that have an open incident."""
+    """One line per job, and below the costliest open incident of each."""
     rows = [
         [
             job["job"],
             job["state"],
-            str(job["attempt"]),
-            str(job["world_size"] or text.UNKNOWN),
-            _step(job),
-            str(job["open_incidents"]),
+            text.count(job["attempt"]),
+            text.count(job["world_size"] or None),
+            text.count(job["step"]),
+            text.count(job["open_incidents"]),
             ", ".join(f"{slo['name']} {slo['state']}" for slo in job["slos"]) or text.UNKNOWN,
         ]
         for job in jobs
     ]
     head = ["job", "state", "attempt", "ranks", "step", "incidents", "slo"]
+    withheld = [text.wrapped(_withheld(job), "", hang=2) for job in jobs if job["reason"]]
     wrong = [
         text.wrapped(f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}", "", hang=2)
         for job in jobs
         if job["worst"] is not None
     ]
-    return "\n\n".join([text.table(head, rows, "", left=2), *wrong])
+    return "\n\n".join([text.table(head, rows, "", left=2), *withheld, *wrong])
+
+
+def _withheld(job: dict[str, Any]) -> str:
+    """A job that is stored but not evaluated: since when, and why."""
+    return f"{job['job']}: {job['state']} since {text.clock(job['since'])}: {job['reason']}"
 
 
 def job_text(job: dict[str, Any], source: str | None) -> str:
     """One job: pace, ranks, checkpoints, SLOs and incidents."""
-    lines = [f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {_step(job)}", ""]
+    if job["reason"]:
+        return text.wrapped(_withheld(job), "", hang=2)
+    lines = [
+        f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {text.count(job['step'])}",
+        "",
+    ]
     lines += [_entry(name, value) for name, value in pace_lines(job)]
     lines += ["", rank_table(job["ranks"])]
     lines += ["", *(_entry(name, value) for name, value in breakdown_lines(job))]
@@ -107,13 +124,13 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
 
 
 def slo_line(slo: dict[str, Any]) -> str:
-    """An SLO's state, what it was judged by, and its budget."""
+    """An SLO's state, its ratio and target, and its budget."""
     good, target = text.share(slo["ratio"]), text.share(slo["target"])
     return f"{slo['name']}: {slo['state']}, {good} good, target {target}; budget {slo['budget']}"
 
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, value) of what the newest steps divide into, what limits them and what would help."""
+    """(name, value) of the step-time breakdown, the pipeline, its bubble and what-if."""
     found, stages = job["step_time_breakdown"], job["pipeline"]
     lines = [("newest", text.UNKNOWN if found is None else _parts(found["ratio"]))]
     if stages is not None and stages["limiting_stage"] is not None:
@@ -122,7 +139,7 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
                 "pipeline",
                 f"stage {stages['limiting_stage']} limits in "
                 f"{text.percent(stages['limiting_ratio'])} of the steps, "
-                f"{stages['imbalance_ratio']:.2f}x the work of the mean stage",
+                f"{stages['imbalance_ratio']:.2f}x the self time of the mean stage",
             )
         )
         measured, ideal = stages["bubble_ratio"], stages["ideal_bubble_ratio"]
@@ -142,7 +159,7 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _idle(sample: dict[str, Any] | None) -> str:
-    """Idle share of each stage in the newest sampled step, and what was waited for longest."""
+    """Idle share of each stage in the newest sampled step, and the longest idle gap."""
     if sample is None:
         return f"{text.UNKNOWN}: no step has been sampled yet"
     shares = ", ".join(
@@ -164,8 +181,8 @@ def _idle(sample: dict[str, Any] | None) -> str:
 def _parts(ratios: dict[str, float | None]) -> str:
     """Parts of the step, the largest first, those below one percent left out."""
     known = [(ratio, name) for name, ratio in ratios.items() if ratio is not None and ratio >= 0.01]
-    told = (f"{name.replace('_', ' ')} {ratio:.0%}" for ratio, name in sorted(known, reverse=True))
-    return ", ".join(told) or text.UNKNOWN
+    parts = (f"{name.replace('_', ' ')} {ratio:.0%}" for ratio, name in sorted(known, reverse=True))
+    return ", ".join(parts) or text.UNKNOWN
 
 
 def rank_table(ranks: list[dict[str, Any]]) -> str:
@@ -184,7 +201,3 @@ def rank_table(ranks: list[dict[str, Any]]) -> str:
         for rank in ranks[:64]
     ]
     return text.table(["rank", "node", "stage", *short, "coll.wait", "pipe.wait"], rows)
-
-
-def _step(job: dict[str, Any]) -> str:
-    return text.UNKNOWN if job["step"] is None else str(job["step"])

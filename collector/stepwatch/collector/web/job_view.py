@@ -34,12 +34,14 @@ def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
 
 
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """The job in a list."""
+    """The job in a list; `reason` and `since` are null, as the job is evaluated."""
     attempt = job.current
     return {
         "job": job.name,
         "attempt": attempt.number,
         "state": job_state(attempt, verdicts, now),
+        "reason": None,
+        "since": None,
         "world_size": attempt.world,
         "step": max(attempt.step_history.complete_until(attempt.world), 0)
         if attempt.world

@@ -6,7 +6,8 @@ function sloCell(slos) {
   return cell;
 }
 
-const openCell = (job) => element("span", {},
+const stateCell = (job) => element("span", {}, state(job.state), job.reason ? " " + job.reason : "");
+const openCell = (job) => !known(job.open_incidents) ? UNKNOWN : element("span", {},
   element("span", { className: job.open_incidents ? "state s-open" : "", textContent: String(job.open_incidents) }),
   ...job.worst ? [" ", element("a", { href: "/jobs/" + encodeURIComponent(job.job), textContent: job.worst.kind }), ": " + job.worst.summary] : []);
 
@@ -15,6 +16,6 @@ keepFresh(async () => {
   document.getElementById("empty").hidden = jobs.length > 0;
   document.querySelector("#jobs tbody").replaceChildren(...jobs.map((job) => row(
     element("a", { href: "/jobs/" + encodeURIComponent(job.job), textContent: job.job }),
-    state(job.state), String(job.attempt), String(job.world_size || UNKNOWN),
+    stateCell(job), known(job.attempt) ? String(job.attempt) : UNKNOWN, String(job.world_size || UNKNOWN),
     known(job.step) ? String(job.step) : UNKNOWN, openCell(job), sloCell(job.slos))));
 }, 2000);

@@ -11,7 +11,7 @@ const BUCKETS = [
 
 function drawFacts(view) {
   const facts = [
-    ["state", state(view.state)], ["attempt", view.attempt], ["ranks", view.world_size || UNKNOWN],
+    ["state", state(view.state)], ["attempt", known(view.attempt) ? view.attempt : UNKNOWN], ["ranks", view.world_size || UNKNOWN],
     ["step", known(view.step) ? view.step : UNKNOWN],
     ["loss, first to last", number(view.loss_first, 3) + " → " + number(view.loss_last, 3)],
     ["tokens per second", number(view.tokens_per_second, 0)],
@@ -58,7 +58,7 @@ const commandOf = (text) => element("code", { className: "command" },
 function drawIncident(incident) {
   const fields = [
     ["state", state(incident.state)], ["kind", incident.kind],
-    ["rank", incident.rank < 0 ? "none stands out" : String(incident.rank)], ["node", incident.node],
+    ["rank", incident.rank < 0 ? "no single rank" : String(incident.rank)], ["node", incident.node],
     ["phase", incident.phase === "other" && incident.rank < 0 ? "" : incident.phase], ["cause", incident.cause], ["since step", String(incident.since_step)],
     ["detected after", seconds(incident.detected_after_seconds)],
     ["throughput lost", percent(incident.throughput_lost_ratio, 0)],
@@ -185,13 +185,24 @@ function drawTables(view) {
     String(item.step), verified(item), seconds(item.stall_seconds), seconds(item.durable_seconds), bytes(item.size_bytes))));
 }
 
+// A job that is quarantined or restoring has a state and a reason, and nothing to draw.
+function drawWithheld(view) {
+  const withheld = known(view.reason), notice = document.getElementById("withheld");
+  notice.hidden = !withheld;
+  notice.textContent = withheld ? "Not evaluated since " + clock(view.since) + ": " + view.reason : "";
+  document.querySelectorAll("main section").forEach((section) => { section.hidden = withheld; });
+  return withheld;
+}
+
 async function load() {
   const base = "/v1/jobs/" + encodeURIComponent(job);
-  const [view, map, calls] = await Promise.all([getJson(base),
-    getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
+  const view = await getJson(base);
   document.title = "stepwatch: " + view.job;
   document.getElementById("title").textContent = view.job;
   drawFacts(view);
+  if (drawWithheld(view)) return;
+  const [map, calls] = await Promise.all(
+    [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
   drawIncidents(view.incidents);
   drawHeatmap(map);
   drawPhases(view);

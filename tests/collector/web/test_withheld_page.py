@@ -1,0 +1,43 @@
+"""The pages of a job that is stored but not evaluated: its state and the reason, nothing drawn."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
+from stepwatch.collector.web import withheld_view
+from tests.collector.process import Process
+from tests.collector.web.test_page import Visitor, browser, visitor
+
+__all__ = ["browser", "visitor"]
+
+NAME = "broken-job"
+REASON = "ValueError: rows do not fit"
+
+
+def answer(page: Page, path: str, document: object) -> None:
+    """Let the collector answer `path` with a document of ours."""
+    page.route(f"**{path}", lambda route: route.fulfill(json=document))
+
+
+@pytest.mark.parametrize("state", [QUARANTINED, RESTORING])
+def test_the_state_and_the_reason_are_shown(
+    collector: Process, visitor: Visitor, state: str
+) -> None:
+    why = Withheld(state, REASON, 1_800_000_000.0)
+    json.dumps(withheld_view.summary(NAME, why), allow_nan=False)
+    answer(visitor.page, "/v1/jobs", {"jobs": [withheld_view.line(NAME, why)]})
+    answer(visitor.page, f"/v1/jobs/{NAME}", withheld_view.summary(NAME, why))
+    visitor.page.goto(collector.url)
+    line = visitor.page.locator("#jobs tbody tr")
+    expect(line).to_contain_text(f"{state} {REASON}")
+    expect(line).not_to_contain_text("null")
+    visitor.page.goto(f"{collector.url}/jobs/{NAME}")
+    expect(visitor.page.locator("#withheld")).to_contain_text(f"2027-01-15 08:00:00 UTC: {REASON}")
+    expect(visitor.page.locator("#facts")).to_contain_text(state)
+    expect(visitor.page.locator("#heatmap")).to_be_hidden()
+    expect(visitor.page.locator("#freshness")).to_contain_text("updated")
+    assert visitor.errors == []
