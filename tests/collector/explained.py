@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepwatch.collector.incidents.lifecycle import Moment, advance, incident_from
+from stepwatch.collector.incidents.lifecycle import advance
+from stepwatch.collector.incidents.model import Moment, incident_from
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals.names import Cause, FindingKind

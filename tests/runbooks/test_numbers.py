@@ -19,7 +19,7 @@ from stepwatch.collector.detect import (
     telemetry,
     throughput_regression,
 )
-from stepwatch.collector.incidents.lifecycle import RESOLVE_AFTER_SECONDS
+from stepwatch.collector.incidents.transitions import RESOLVE_AFTER_SECONDS
 from stepwatch.collector.slo.objectives import COVERAGE_FLOOR
 
 STATED = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 UNKNOWN = "unknown"
 _SIZES = ("B", "kB", "MB", "GB", "TB")
@@ -55,3 +56,14 @@ def quantity(value: float | None, unit: str) -> str:
         return f"{int(value):x}"
     plain = f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
     return f"{plain} {unit}".rstrip()
+
+
+def json_value(value: Any) -> Any:
+    """`value` as JSON holds it: a number that is not finite becomes null, however deep it is."""
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.incidents.attribution import RULES, explain
+from stepwatch.collector.incidents.attribution import RULES, attribute
 from stepwatch.collector.state.node_facts import (
     DEVICE_FACTS,
     NODE_FACTS,
@@ -68,7 +68,7 @@ def finding(
 
 
 def test_stolen_cpu_is_named_with_its_row() -> None:
-    found = explain(finding(), view({"cpu_steal_ratio": {1: 0.3, 0: 0.01}}))
+    found = attribute(finding(), view({"cpu_steal_ratio": {1: 0.3, 0: 0.01}}))
     assert found.cause is Cause.CPU_STEAL
     assert found.summary == "rank 5 is slow, because its CPU is stolen"
     row = Evidence("CPU stolen by the hypervisor", 0.3, "ratio", "usual 1%")
@@ -76,17 +76,17 @@ def test_stolen_cpu_is_named_with_its_row() -> None:
 
 
 def test_what_all_nodes_have_is_no_cause() -> None:
-    found = explain(finding(), view({"cpu_steal_ratio": {0: 0.3, 1: 0.3}}))
+    found = attribute(finding(), view({"cpu_steal_ratio": {0: 0.3, 1: 0.3}}))
     assert found.cause is Cause.SLOW_COMPUTE and found.summary.endswith("; node facts are normal")
 
 
 def test_ranks_of_one_node_share_its_facts() -> None:
     shared = view({"cpu_steal_ratio": {0: 0.3}}, nodes=1)
-    found = explain(finding(), shared)
+    found = attribute(finding(), shared)
     assert found.cause is Cause.SLOW_COMPUTE
     assert "shared by all ranks" in found.summary
     assert any("shared by all ranks" in row.against for row in found.evidence)
-    own = explain(finding(), view({"major_faults_per_second": {SLOW: 400.0}}, nodes=1))
+    own = attribute(finding(), view({"major_faults_per_second": {SLOW: 400.0}}, nodes=1))
     assert own.cause is Cause.PAGE_FAULTS
 
 
@@ -103,29 +103,29 @@ def test_ranks_of_one_node_share_its_facts() -> None:
 )
 def test_facts_of_the_device_explain_a_slow_rank(fact: str, cause: Cause) -> None:
     hot = view({fact: {SLOW: 1.0}}, nodes=1, devices_read=True)
-    assert explain(finding(), hot).cause is cause
+    assert attribute(finding(), hot).cause is cause
     if fact != "lost_ratio":
-        data = explain(finding(phase="data", cause=Cause.SLOW_DATA), hot)
+        data = attribute(finding(phase="data", cause=Cause.SLOW_DATA), hot)
         assert data.cause is Cause.SLOW_DATA, "clocks make no loader slow"
 
 
 def test_a_fact_must_fit_the_phase() -> None:
     waits = view({"io_pressure_ratio": {1: 0.6}})
-    assert explain(finding(), waits).cause is Cause.SLOW_COMPUTE
+    assert attribute(finding(), waits).cause is Cause.SLOW_COMPUTE
     loader = finding(phase="data", cause=Cause.SLOW_DATA)
-    assert explain(loader, waits).cause is Cause.IO_PRESSURE
+    assert attribute(loader, waits).cause is Cause.IO_PRESSURE
     torn = view({"nic_errors_per_second": {1: 40.0}})
-    assert explain(finding(), torn).cause is Cause.SLOW_COMPUTE
+    assert attribute(finding(), torn).cause is Cause.SLOW_COMPUTE
     link = finding(FindingKind.SLOW_COLLECTIVE, phase="backward", cause=Cause.SLOW_TRANSFER)
-    assert explain(link, torn).cause is Cause.NIC_ERRORS
+    assert attribute(link, torn).cause is Cause.NIC_ERRORS
 
 
 def test_without_facts_nothing_is_called_normal() -> None:
     nothing = view(healthy=math.nan, before=math.nan)
-    assert explain(finding(), nothing).summary.endswith("; node facts unknown")
+    assert attribute(finding(), nothing).summary.endswith("; node facts unknown")
     some = view(healthy=math.nan, before=math.nan)
     some.now["cpu_steal_ratio"][:] = 0.01
-    summary = explain(finding(), some).summary
+    summary = attribute(finding(), some).summary
     assert "that are known are normal" in summary and "memory-pressure" in summary
     assert "cpu-steal" not in summary
 
@@ -134,44 +134,44 @@ def test_a_device_that_is_not_read_is_unknown_where_others_are() -> None:
     blind = view(devices_read=True)
     for name in DEVICE_FACTS:
         blind.now[name][SLOW] = math.nan
-    assert "low-clocks" in explain(finding(), blind).summary
-    assert explain(finding(), view()).summary.endswith("; node facts are normal")
+    assert "low-clocks" in attribute(finding(), blind).summary
+    assert attribute(finding(), view()).summary.endswith("; node facts are normal")
 
 
 def test_the_own_past_counts_where_there_are_no_peers() -> None:
     alone = {"io_pressure_ratio": {0: 0.6, 1: 0.1}}
     stall = finding(FindingKind.DATA_STALL, NO_RANK, "data", Cause.UNKNOWN)
-    assert explain(stall, view(alone)).cause is Cause.IO_PRESSURE
-    assert explain(stall, view(alone, before=0.55)).cause is Cause.UNKNOWN
-    blind = explain(stall, view(alone, before=math.nan))
+    assert attribute(stall, view(alone)).cause is Cause.IO_PRESSURE
+    assert attribute(stall, view(alone, before=0.55)).cause is Cause.UNKNOWN
+    blind = attribute(stall, view(alone, before=math.nan))
     assert blind.cause is Cause.UNKNOWN and "unknown" in blind.summary
 
 
 def test_ranks_in_trouble_are_nobodys_healthy_peers() -> None:
     facts = {"major_faults_per_second": {rank: 300.0 for rank in range(WORLD)} | {0: 0.0}}
-    assert explain(finding(), view(facts)).cause is Cause.SLOW_COMPUTE
+    assert attribute(finding(), view(facts)).cause is Cause.SLOW_COMPUTE
     others = frozenset(range(1, WORLD)) - {SLOW}
-    assert explain(finding(), view(facts), others).cause is Cause.PAGE_FAULTS
+    assert attribute(finding(), view(facts), others).cause is Cause.PAGE_FAULTS
 
 
 def test_contention_names_the_neighbour() -> None:
     named = finding(cause=Cause.CPU_CONTENTION)
     noisy = Neighbour("backup", 4242, 0.97)
-    found = explain(named, view({"run_queue_ratio": {SLOW: 0.5}}, neighbour=noisy))
+    found = attribute(named, view({"run_queue_ratio": {SLOW: 0.5}}, neighbour=noisy))
     assert found.cause is Cause.CPU_CONTENTION
     assert "because it is ready to run and gets no CPU: backup (pid 4242)" in found.summary
     assert found.evidence[-1].name == "neighbour backup, pid 4242"
-    quiet = explain(named, view(neighbour=noisy._replace(cpu_ratio=0.01)))
+    quiet = attribute(named, view(neighbour=noisy._replace(cpu_ratio=0.01)))
     assert quiet.cause is Cause.CPU_CONTENTION and "backup" not in quiet.summary
-    stolen = explain(named, view({"cpu_steal_ratio": {1: 0.3}}, neighbour=noisy))
+    stolen = attribute(named, view({"cpu_steal_ratio": {1: 0.3}}, neighbour=noisy))
     assert stolen.cause is Cause.CPU_STEAL, "who takes the CPU is outside"
     queue = view({"run_queue_ratio": {SLOW: 0.5}})
-    assert explain(finding(), queue).cause is Cause.SLOW_COMPUTE, "the detector weighs it"
+    assert attribute(finding(), queue).cause is Cause.SLOW_COMPUTE, "the detector weighs it"
 
 
 def test_what_a_detector_knows_stays() -> None:
     gone = finding(FindingKind.HANG, cause=Cause.PROCESS_STOPPED)
-    assert explain(gone, view({"xid_per_second": {SLOW: 1.0}}, devices_read=True)) == gone
+    assert attribute(gone, view({"xid_per_second": {SLOW: 1.0}}, devices_read=True)) == gone
 
 
 @settings(max_examples=200, deadline=None)
@@ -190,7 +190,7 @@ def test_any_facts_give_one_of_the_causes_and_keep_the_evidence(
         odd.now[name][:] = values[at % len(values)]
         odd.now[name][0] = values[(at * 7 + 3) % len(values)]
     before = finding(kind, rank, "data", cause)
-    after = explain(before, odd)
+    after = attribute(before, odd)
     assert after.evidence[: len(before.evidence)] == before.evidence
     assert after.cause is cause or after.cause in {rule.cause for rule in RULES}
     assert (after.kind, after.rank, after.began_step) == (kind, rank, before.began_step)

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding
-from stepwatch.collector.incidents.grouping import RULES, SLACK_STEPS, Group, identity, join
+from stepwatch.collector.incidents.grouping import (
+    RULES,
+    SLACK_STEPS,
+    Group,
+    grouped,
+    identity,
+)
 from stepwatch.signals.names import Cause, FindingKind
 
 K, C = FindingKind, Cause
@@ -76,7 +82,7 @@ def test_every_finding_ends_up_exactly_once_in_any_order(
 ) -> None:
     heard = {identity(item) for item in findings}
     remembered = [item for item in remembered if identity(item) not in heard]
-    groups = join(findings, remembered, NODES)
+    groups = grouped(findings, remembered, NODES)
     placed = [item for group in groups for item in (group.cause, *group.symptoms)]
     assert len({identity(item) for item in placed}) == len(placed)
     assert {identity(item) for item in findings} <= {identity(item) for item in placed}
@@ -87,7 +93,7 @@ def test_every_finding_ends_up_exactly_once_in_any_order(
             assert any(identity(item) in heard for item in group.symptoms)
     shuffle.shuffle(findings)
     shuffle.shuffle(remembered)
-    assert repr(join(findings, remembered, NODES)) == repr(groups)
+    assert repr(grouped(findings, remembered, NODES)) == repr(groups)
 
 
 def test_rules_between_kinds_form_no_cycle() -> None:
@@ -105,7 +111,7 @@ def test_a_slow_rank_explains_what_the_whole_job_suffers_from() -> None:
         finding(K.PIPELINE_BUBBLE, subject="stage-0"),
         finding(K.STRAGGLER, 2, C.SLOW_COMPUTE),
     ]
-    assert told(join(found)) == {
+    assert told(grouped(found)) == {
         ("straggler", 2): [
             ("pipeline-bubble", -1),
             ("slow-collective", 1),
@@ -120,7 +126,7 @@ def test_the_end_of_the_chain_is_blamed() -> None:
         finding(K.STRAGGLER, 2),
         finding(K.DATA_SKEW, 2, C.UNEVEN_SHARDS),
     ]
-    assert told(join(found)) == {
+    assert told(grouped(found)) == {
         ("data-skew", 2): [("straggler", 2), ("throughput-regression", -1)]
     }
 
@@ -132,7 +138,7 @@ def test_two_independent_faults_are_two_causes() -> None:
         finding(K.DATA_STALL, 1, phase="data"),
         finding(K.THROUGHPUT_REGRESSION),
     ]
-    assert told(join(found, nodes=NODES)) == {
+    assert told(grouped(found, nodes=NODES)) == {
         ("straggler", 1): [("data-stall", 1)],
         ("straggler", 3): [("throughput-regression", -1)],
     }
@@ -140,56 +146,58 @@ def test_two_independent_faults_are_two_causes() -> None:
 
 def test_one_stolen_node_is_one_cause_and_the_one_already_named_stays_it() -> None:
     two = [finding(K.STRAGGLER, 2, C.CPU_STEAL), finding(K.STRAGGLER, 3, C.CPU_STEAL, lost=0.6)]
-    assert told(join(two, nodes=NODES)) == {("straggler", 3): [("straggler", 2)]}
+    assert told(grouped(two, nodes=NODES)) == {("straggler", 3): [("straggler", 2)]}
     named = {identity(two[0]): 5.0}
-    assert told(join(two, nodes=NODES, open_since=named)) == {("straggler", 2): [("straggler", 3)]}
+    assert told(grouped(two, nodes=NODES, open_since=named)) == {
+        ("straggler", 2): [("straggler", 3)]
+    }
     other = finding(K.STRAGGLER, 0, C.CPU_STEAL)
-    assert len(join([*two, other], nodes=NODES)) == 2, "another node, another cause"
+    assert len(grouped([*two, other], nodes=NODES)) == 2, "another node, another cause"
     slow = [item._replace(cause=C.SLOW_COMPUTE) for item in two]
-    assert len(join(slow, nodes=NODES)) == 2, "no fact of the node says that they are one"
+    assert len(grouped(slow, nodes=NODES)) == 2, "no fact of the node says that they are one"
 
 
 def test_what_began_much_earlier_is_explained_by_nothing_that_came_later() -> None:
     early = finding(K.PIPELINE_BUBBLE, step=10)
     late = finding(K.STRAGGLER, 2, step=10 + SLACK_STEPS + 1)
-    assert len(join([early, late])) == 2
-    assert len(join([early, late._replace(began_step=10 + SLACK_STEPS)])) == 1
-    assert len(join([early._replace(began_step=-1), late])) == 1, "unknown beginnings may fit"
+    assert len(grouped([early, late])) == 2
+    assert len(grouped([early, late._replace(began_step=10 + SLACK_STEPS)])) == 1
+    assert len(grouped([early._replace(began_step=-1), late])) == 1, "unknown beginnings may fit"
 
 
 def test_a_slow_link_is_its_own_trouble() -> None:
     slow = finding(K.SLOW_COLLECTIVE, 0, C.SLOW_TRANSFER)
-    assert len(join([slow, finding(K.STRAGGLER, 2)])) == 2
-    assert len(join([slow, finding(K.STRAGGLER, 0)])) == 1, "the same rank starves for CPU"
+    assert len(grouped([slow, finding(K.STRAGGLER, 2)])) == 2
+    assert len(grouped([slow, finding(K.STRAGGLER, 0)])) == 1, "the same rank starves for CPU"
 
 
 def test_failures_numbers_and_checkpoints() -> None:
-    assert told(join([finding(K.HANG, 2), finding(K.DESYNC), finding(K.RANK_FAILED, 1)])) == {
+    assert told(grouped([finding(K.HANG, 2), finding(K.DESYNC), finding(K.RANK_FAILED, 1)])) == {
         ("rank-failed", 1): [("desync", -1), ("hang", 2)]
     }
     spread = [finding(K.NON_FINITE, rank, step=20 + (rank != 2)) for rank in range(4)]
-    assert told(join([*spread, finding(K.LOSS_ANOMALY, step=21)])) == {
+    assert told(grouped([*spread, finding(K.LOSS_ANOMALY, step=21)])) == {
         ("non-finite", 2): [
             ("loss-anomaly", -1), ("non-finite", 0), ("non-finite", 1), ("non-finite", 3)
         ]
     }  # fmt: skip
     corrupt = finding(K.SILENT_CORRUPTION, 1, step=50)
-    assert len(join([corrupt, finding(K.LOSS_ANOMALY, step=60)])) == 1
-    assert len(join([corrupt, finding(K.LOSS_ANOMALY, step=49)])) == 2
+    assert len(grouped([corrupt, finding(K.LOSS_ANOMALY, step=60)])) == 1
+    assert len(grouped([corrupt, finding(K.LOSS_ANOMALY, step=49)])) == 2
     saving = finding(K.CHECKPOINT_STALL, phase="checkpoint")
-    assert len(join([saving, finding(K.THROUGHPUT_REGRESSION), finding(K.HANG, 0)])) == 1
+    assert len(grouped([saving, finding(K.THROUGHPUT_REGRESSION), finding(K.HANG, 0)])) == 1
     grown = finding(K.MEMORY_GROWTH, 2, C.HOST_MEMORY)
-    assert told(join([grown, finding(K.RANK_FAILED, 2), finding(K.STRAGGLER, 3)], nodes=NODES)) == {
-        ("memory-growth", 2): [("rank-failed", 2), ("straggler", 3)]
-    }
+    assert told(
+        grouped([grown, finding(K.RANK_FAILED, 2), finding(K.STRAGGLER, 3)], nodes=NODES)
+    ) == {("memory-growth", 2): [("rank-failed", 2), ("straggler", 3)]}
 
 
 def test_an_open_incident_goes_on_explaining_while_its_detector_is_quiet() -> None:
     quiet, regression = finding(K.STRAGGLER, 2), finding(K.THROUGHPUT_REGRESSION)
-    (group,) = join([regression], [quiet])
+    (group,) = grouped([regression], [quiet])
     assert (group.seen, group.cause.rank, len(group.symptoms)) == (False, 2, 1)
-    assert join([], [quiet]) == []
-    (group,) = join([finding(K.DATA_SKEW, 2)], [quiet])
+    assert grouped([], [quiet]) == []
+    (group,) = grouped([finding(K.DATA_SKEW, 2)], [quiet])
     assert group.seen and group.symptoms == (quiet,)
 
 
@@ -197,6 +205,6 @@ def test_a_thousand_findings_are_joined_quickly_enough_to_be_joined_each_second(
     found = [finding(K.STRAGGLER, rank, C.CPU_STEAL) for rank in range(2000)]
     found += [finding(K.SLOW_COLLECTIVE, subject=str(number)) for number in range(2000)]
     nodes = {rank: f"node-{rank // 8}" for rank in range(2000)}
-    groups = join(found, nodes=nodes)
+    groups = grouped(found, nodes=nodes)
     assert len(groups) == 250
     assert sum(1 + len(group.symptoms) for group in groups) == 4000

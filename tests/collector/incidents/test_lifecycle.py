@@ -12,19 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.incidents.lifecycle import (
+from stepwatch.collector.incidents.lifecycle import REOPEN_WITHIN_SECONDS, advance
+from stepwatch.collector.incidents.model import (
     ENDED,
-    MAX_SYMPTOMS,
-    MAX_TIMELINE,
     MERGED,
     OPEN,
-    REOPEN_WITHIN_SECONDS,
-    RESOLVE_AFTER_SECONDS,
     RESOLVED,
     Incident,
     Moment,
-    advance,
     incident_from,
+)
+from stepwatch.collector.incidents.transitions import (
+    MAX_SYMPTOMS,
+    MAX_TIMELINE,
+    RESOLVE_AFTER_SECONDS,
 )
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 

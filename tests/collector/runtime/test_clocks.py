@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwatch.collector.incidents.lifecycle import Incident
+from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.checkpoints_in_flight import CheckpointsInFlight
 from stepwatch.collector.state.job import Attempt, Received

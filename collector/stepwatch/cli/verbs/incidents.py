@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
-from stepwatch.collector.incidents.lifecycle import STATES
+from stepwatch.collector.incidents.model import STATES
 
 EXAMPLE = "stepwatch incidents --state open --collector http://collector:8480"
 

@@ -34,7 +34,7 @@ NEIGHBOUR_CPU_RATIO = 0.2
 
 
 class Rule(NamedTuple):
-    """One fact that may be a cause; see `causes.toml`."""
+    """One fact that may be a cause: all of it is in `causes.toml`, `evidence` names its row."""
 
     cause: Cause
     fact: str
@@ -43,6 +43,8 @@ class Rule(NamedTuple):
     over_usual: float
     fits: tuple[str, ...]
     words: str
+    evidence: str
+    unit: str
     only_if_named: bool = False
 
 
@@ -78,7 +80,7 @@ def _load() -> tuple[Rule, ...]:
 RULES = _load()
 
 
-def explain(finding: Finding, view: View, troubled: frozenset[int] = frozenset()) -> Finding:
+def attribute(finding: Finding, view: View, troubled: frozenset[int] = frozenset()) -> Finding:
     """`finding` with the cause that the facts give it, "because ..." in its summary, and rows.
 
     `troubled` are ranks with findings of their own: they are nobody's healthy peers. A finding that
@@ -186,31 +188,14 @@ def _culprit(rule: Rule | None, neighbour: Neighbour | None) -> str:
     return f": {neighbour.name} (pid {neighbour.pid}) uses {neighbour.cpu_ratio:.1f} CPUs beside it"
 
 
-_NAMES = {
-    "cpu_steal_ratio": ("CPU stolen by the hypervisor", "ratio"),
-    "memory_pressure_ratio": ("memory pressure", "ratio"),
-    "io_pressure_ratio": ("storage pressure", "ratio"),
-    "nic_errors_per_second": ("network interface errors and drops", "per second"),
-    "tcp_retransmit_ratio": ("TCP segments sent again", "ratio"),
-    "run_queue_ratio": ("time on the run queue", "ratio"),
-    "major_faults_per_second": ("page faults that wait for a disk", "per second"),
-    "thermal_ratio": ("device throttled by heat", "ratio"),
-    "power_cap_ratio": ("device at its power limit", "ratio"),
-    "clock_loss_ratio": ("device clock below its maximum", "ratio"),
-    "ecc_uncorrected_per_second": ("uncorrected memory errors", "per second"),
-    "xid_per_second": ("XID errors", "per second"),
-    "lost_ratio": ("device lost", "ratio"),
-}
-
-
 def _evidence(item: Measured) -> Evidence:
-    name, unit = _NAMES[item.rule.fact]
+    unit = item.rule.unit
     if math.isnan(item.usual):
         against = "usual value unknown"
     else:
         usual = f"{item.usual:.0%}" if unit == "ratio" else f"{item.usual:.2f}"
         against = f"usual {usual}{', shared by all ranks' if item.shared else ''}"
-    return Evidence(name, item.value, unit, against)
+    return Evidence(item.rule.evidence, item.value, unit, against)
 
 
 def _neighbour_evidence(neighbour: Neighbour) -> Evidence:

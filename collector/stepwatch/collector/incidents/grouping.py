@@ -1,8 +1,8 @@
 """Groups findings under their causes. Pure: neither the order of findings nor time matters.
 
-Each finding looks for the one that explains it (`join.toml`); the end of that chain is its cause.
-Rules between kinds form no cycle, and within a kind a finding is only explained by one that stands
-before it (`_precedence`), so every chain ends.
+Each finding looks for the one that explains it (`grouping.toml`); the end of that chain is its
+cause. Rules between kinds form no cycle, and within a kind a finding is only explained by one that
+comes before it (`_precedence`), so every chain ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SAME_RANK, SAME_RANK_OR_NONE, SAME_NODE, ANYWHERE = (
 
 
 class Rule(NamedTuple):
-    """A finding of kind `cause` explains one of `symptoms`; see `join.toml` for the rest."""
+    """A finding of kind `cause` explains one of `symptoms`; see `grouping.toml` for the rest."""
 
     cause: FindingKind
     symptoms: frozenset[FindingKind]
@@ -80,7 +80,7 @@ def _load() -> tuple[tuple[Rule, ...], int]:
 RULES, SLACK_STEPS = _load()
 
 
-def join(
+def grouped(
     findings: Iterable[Finding],
     remembered: Iterable[Finding] = (),
     nodes: Mapping[int, str] | None = None,
@@ -115,7 +115,7 @@ def join(
 
 
 def identity(finding: Finding) -> Identity:
-    """What makes two findings of one attempt the same trouble."""
+    """What makes two findings of one attempt the same."""
     return finding.kind, finding.rank, finding.subject
 
 

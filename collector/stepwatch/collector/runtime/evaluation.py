@@ -17,8 +17,9 @@ from stepwatch.collector.detect.registry import (
     find,
     find_failures,
 )
-from stepwatch.collector.incidents.explanation import explained
-from stepwatch.collector.incidents.lifecycle import Incident, Moment, advance, incident_from
+from stepwatch.collector.incidents.inputs import attributed
+from stepwatch.collector.incidents.lifecycle import advance
+from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.slo import slices as sli
 from stepwatch.collector.slo.objectives import Judgement, Slo, judge
 from stepwatch.collector.state.job import Attempt, LiveJob
@@ -135,10 +136,10 @@ class Evaluator:
             verdicts.settled_at = job.received_s
 
     def _findings(self, context: DetectionContext) -> list[Finding]:
-        return explained(context.attempt, find(context, self._detectors))
+        return attributed(context.attempt, find(context, self._detectors))
 
     def _failures(self, context: DetectionContext) -> list[Finding]:
-        return explained(context.attempt, find_failures(context, self._detectors))
+        return attributed(context.attempt, find_failures(context, self._detectors))
 
     def _of_failed_attempt(
         self, job: LiveJob, incidents: Iterable[Incident], abandoned: bool

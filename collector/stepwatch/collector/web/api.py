@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import math
 from collections.abc import Callable
 from importlib import resources
 from typing import Any
@@ -22,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
+from stepwatch.collector.quantities import json_value
 from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
@@ -259,18 +259,8 @@ async def _bounded_body(request: Request) -> bytes | None:
 
 
 def _json(document: Any) -> Response:
-    text = json.dumps(_without_nan(document), allow_nan=False)
+    text = json.dumps(json_value(document), allow_nan=False)
     return Response(text, media_type="application/json")
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -10,7 +10,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from stepwatch.collector.incidents.lifecycle import OPEN, runbook_values
+from stepwatch.collector.incidents.model import OPEN, runbook_values
 from stepwatch.signals.names import ALERT_ABOUT
 
 ReadRunbook = Callable[[str, Mapping[str, str]], str]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.incidents.attribution import explain
+from stepwatch.collector.incidents.attribution import attribute
 from stepwatch.collector.state.job import Attempt
 
 SPANS = (4.0, 8.0, 16.0, 60.0)
 """Seconds over which facts are averaged: the shortest that reaches back to the beginning."""
 
 
-def explained(attempt: Attempt, findings: list[Finding]) -> list[Finding]:
+def attributed(attempt: Attempt, findings: list[Finding]) -> list[Finding]:
     """Each finding on `attempt` with the cause that the facts over its time give it."""
     nodes = {rank: view.node for rank, view in attempt.states.items()} if findings else {}
     found_ranks = frozenset(finding.rank for finding in findings if finding.rank >= 0)
@@ -20,7 +20,7 @@ def explained(attempt: Attempt, findings: list[Finding]) -> list[Finding]:
         span: attempt.facts.view(nodes, attempt.world, span)
         for span in {_span(finding) for finding in findings}
     }
-    return [explain(item, views[_span(item)], found_ranks - {item.rank}) for item in findings]
+    return [attribute(item, views[_span(item)], found_ranks - {item.rank}) for item in findings]
 
 
 def _span(finding: Finding) -> float:

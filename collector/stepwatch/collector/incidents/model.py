@@ -1,0 +1,112 @@
+"""An incident, the JSON document it is stored and shown as, and the moment it is evaluated at."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.quantities import json_value
+
+OPEN, RESOLVED, ENDED, MERGED = "open", "resolved", "ended", "merged"
+STATES = (OPEN, RESOLVED, ENDED, MERGED)
+UNKNOWN_NODE = "unknown"
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One cause and its story. Times are Unix seconds; `detected_after_seconds` runs from the
+    beginning of the trouble to the finding; impact counts device-seconds lost while open.
+
+    `symptoms` are what the cause explains: kind, rank, phase, cause, summary, since_step, and when
+    it was first and last seen (`first_seen_at`, `seen_at`). `merged_into` is the id of the incident
+    under which this one was folded, empty otherwise.
+    """
+
+    id: str
+    key: str
+    kind: str
+    job: str
+    attempt: int
+    state: str
+    rank: int
+    node: str
+    phase: str
+    cause: str
+    summary: str
+    since_step: int
+    began_at: float
+    opened_at: float
+    last_seen_at: float
+    resolved_at: float | None
+    detected_after_seconds: float
+    slowdown_ratio: float | None
+    throughput_lost_ratio: float | None
+    device_seconds_lost: float
+    alert: str
+    runbook: str
+    evidence: list[dict[str, Any]] = field(default_factory=list)
+    timeline: list[dict[str, Any]] = field(default_factory=list)
+    symptoms: list[dict[str, Any]] = field(default_factory=list)
+    subject: str = ""
+    merged_into: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """The incident as JSON holds it: a number that is not finite becomes null."""
+        document: dict[str, Any] = json_value(asdict(self))
+        return document
+
+
+def incident_from(document: dict[str, Any]) -> Incident:
+    """Read `document()` back; of another version, fields it has more are dropped, others blank."""
+    known = {name: document[name] for name in _FIELDS if name in document}
+    return Incident(**{**_BLANK, **known})
+
+
+_FIELDS = tuple(each.name for each in fields(Incident))
+_BLANK: dict[str, Any] = {
+    **dict.fromkeys(("id", "key", "kind", "job", "phase", "cause", "summary"), ""),
+    **dict.fromkeys(("alert", "runbook"), ""),
+    **dict.fromkeys(("attempt", "since_step", "rank"), -1),
+    **dict.fromkeys(("began_at", "opened_at", "last_seen_at"), 0.0),
+    **dict.fromkeys(("detected_after_seconds", "device_seconds_lost"), 0.0),
+    **dict.fromkeys(("resolved_at", "slowdown_ratio", "throughput_lost_ratio"), None),
+    "state": ENDED,
+    "node": UNKNOWN_NODE,
+}
+"""Of fields that are always there; a state that is not known is over."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When and about what findings were made: `now` in Unix seconds, `newest` the wall time of the
+    newest record, `nodes` by rank, `devices` the job's size, `frozen` while telemetry is lost.
+    """
+
+    job: str
+    attempt: int
+    now: float
+    newest: float
+    nodes: dict[int, str]
+    devices: int
+    frozen: bool = False
+    ended: bool = False
+
+
+_RUNBOOK_KEYS = ("job", "attempt", "rank", "node", "phase", "cause", "since_step")
+
+
+def runbook_values(document: dict[str, Any]) -> dict[str, str]:
+    """What an incident fills into its runbook; what is not known is left out, to stay visible."""
+    values = {key: str(document[key]) for key in _RUNBOOK_KEYS}
+    if document["rank"] < 0:
+        del values["rank"]
+    if document["node"] == UNKNOWN_NODE:
+        del values["node"]
+    return {**values, "incident": str(document["id"])}
+
+
+def key_of(moment: Moment, finding: Finding) -> str:
+    """What an incident is about: two findings of one key are one incident."""
+    subject = f"/{finding.subject}" if finding.subject else ""
+    return f"{moment.job}/{moment.attempt}/{finding.kind.value}/{finding.rank}{subject}"

@@ -1,0 +1,139 @@
+"""What becomes of one incident: opened, seen again, without its finding, or with new symptoms."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.incidents.grouping import Group
+from stepwatch.collector.incidents.model import (
+    ENDED,
+    OPEN,
+    RESOLVED,
+    UNKNOWN_NODE,
+    Incident,
+    Moment,
+    key_of,
+)
+from stepwatch.signals.names import ALERT_OF, FindingKind
+
+RESOLVE_AFTER_SECONDS = 15.0
+MAX_TIMELINE = 200
+MAX_SYMPTOMS = 32
+"""Symptoms kept in an incident, those seen last."""
+
+
+def opened(key: str, finding: Finding, moment: Moment) -> Incident:
+    ago = 0.0 if math.isnan(finding.began_ago_seconds) else finding.began_ago_seconds
+    newest = moment.newest if finding.kind is FindingKind.STRAGGLER else moment.now
+    began = min(newest - ago, moment.now)
+    identity = f"{key}/{finding.began_step}/{int(began)}"
+    incident = Incident(
+        id=hashlib.sha256(identity.encode()).hexdigest()[:12],
+        key=key,
+        kind=finding.kind.value,
+        job=moment.job,
+        attempt=moment.attempt,
+        state=OPEN,
+        rank=finding.rank,
+        node=finding.node or moment.nodes.get(finding.rank, UNKNOWN_NODE),
+        phase=finding.phase,
+        cause=finding.cause.value,
+        summary=finding.summary,
+        since_step=finding.began_step,
+        began_at=began,
+        opened_at=moment.now,
+        last_seen_at=moment.now,
+        resolved_at=None,
+        detected_after_seconds=moment.now - began,
+        slowdown_ratio=finding.ratio,
+        throughput_lost_ratio=finding.lost_ratio,
+        device_seconds_lost=0.0,
+        alert=ALERT_OF[finding.kind],
+        runbook=ALERT_OF[finding.kind],
+        evidence=[item._asdict() for item in finding.evidence],
+        timeline=[
+            {"at": began, "event": "began", "text": f"step {finding.began_step}"},
+            {"at": moment.now, "event": "opened", "text": finding.summary},
+        ],
+        subject=finding.subject,
+    )
+    return replace(incident, device_seconds_lost=_lost(finding, moment, moment.now - began))
+
+
+def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident:
+    timeline = incident.timeline
+    elapsed = max(0.0, moment.now - incident.last_seen_at)
+    if incident.state != OPEN:
+        timeline = noted(timeline, moment.now, "reopened", finding.summary)
+        ago = finding.began_ago_seconds  # the time in which it was away cost nothing
+        elapsed = 0.0 if math.isnan(ago) else min(elapsed, max(0.0, ago))
+    if incident.cause != finding.cause or incident.phase != finding.phase:
+        text = f"{finding.cause} in {finding.phase}"
+        timeline = noted(timeline, moment.now, "cause changed", text)
+    return replace(
+        incident,
+        state=OPEN,
+        resolved_at=None,
+        node=finding.node or incident.node,
+        phase=finding.phase,
+        cause=finding.cause.value,
+        summary=finding.summary,
+        last_seen_at=moment.now,
+        slowdown_ratio=finding.ratio,
+        throughput_lost_ratio=finding.lost_ratio,
+        device_seconds_lost=incident.device_seconds_lost + _lost(finding, moment, elapsed),
+        evidence=[item._asdict() for item in finding.evidence],
+        timeline=timeline,
+        merged_into="",
+    )
+
+
+def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
+    """Nothing, or the incident in its new state."""
+    if moment.ended or incident.attempt != moment.attempt:
+        timeline = noted(incident.timeline, moment.now, ENDED, "the attempt ended")
+        return [replace(incident, state=ENDED, resolved_at=moment.now, timeline=timeline)]
+    about_ranks = incident.kind != FindingKind.TELEMETRY_LOST.value
+    if moment.frozen and about_ranks:
+        return []
+    if about_ranks and moment.now - incident.last_seen_at < RESOLVE_AFTER_SECONDS:
+        return []
+    timeline = noted(incident.timeline, moment.now, RESOLVED, "no longer seen")
+    return [replace(incident, state=RESOLVED, resolved_at=moment.now, timeline=timeline)]
+
+
+def _lost(finding: Finding, moment: Moment, seconds: float) -> float:
+    ratio = 0.0 if math.isnan(finding.lost_ratio) else finding.lost_ratio
+    return ratio * seconds * moment.devices
+
+
+def noted(timeline: list[dict[str, Any]], at: float, event: str, text: str) -> list[dict[str, Any]]:
+    return [*timeline[: MAX_TIMELINE - 1], {"at": at, "event": event, "text": text}]
+
+
+def with_symptoms(incident: Incident, group: Group, moment: Moment) -> Incident:
+    known = {item["key"]: item for item in incident.symptoms}
+    for finding in group.symptoms:
+        key = key_of(moment, finding)
+        known[key] = _symptom(key, finding, known.pop(key, {}), moment.now)
+    symptoms = list(known.values())[-MAX_SYMPTOMS:]
+    return replace(incident, symptoms=symptoms)
+
+
+def _symptom(key: str, finding: Finding, before: Mapping[str, Any], now: float) -> dict[str, Any]:
+    return {
+        "key": key,
+        "kind": finding.kind.value,
+        "rank": finding.rank,
+        "phase": finding.phase,
+        "cause": finding.cause.value,
+        "summary": finding.summary,
+        "since_step": finding.began_step,
+        "first_seen_at": before.get("first_seen_at", now),
+        "seen_at": now,
+    }
