@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stepwatch.trainer.durable import write_durably
+from stepwatch.signals.durable import write_durably
 from stepwatch.trainer.integrity import file_digest, file_error, read_sealed, sealed_bytes
 
 MANIFEST_NAME = "manifest.json"

@@ -22,8 +22,8 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
+from stepwatch.signals.durable import sync, write_durably
 from stepwatch.signals.errors import CheckpointError
-from stepwatch.trainer.durable import sync_file, write_durably
 from stepwatch.trainer.integrity import json_bytes
 
 from . import layout
@@ -93,7 +93,7 @@ def _digest_note(directory: Path, rank: int) -> Path:
 def _note_digests(directory: Path, rank: int) -> None:
     own = sorted(path for path in directory.iterdir() if _is_own(path.name, rank))
     for path in own:
-        sync_file(path)
+        sync(path)
     entries = {path.name: asdict(entry_of(path)) for path in own}
     write_durably(_digest_note(directory, rank), json_bytes(entries))
 
@@ -152,7 +152,7 @@ def _publish(root: Path, manifest: CheckpointManifest, world: int) -> None:
     if final.exists():
         layout.quarantine(root, manifest.step, "replaced by a newer save of the same step")
     saving.rename(final)
-    sync_file(root)
+    sync(root)
 
 
 def write_checkpoint(

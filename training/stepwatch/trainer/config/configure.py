@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from stepwatch.signals.errors import UsageError
+from stepwatch.signals.phrases import closest_hint
 
 from .mesh import AXES, MeshShape, parse_mesh
 from .options import Options
@@ -78,11 +78,6 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-
-
 def _read_file(path: Path) -> dict[str, dict[str, Any]]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -93,14 +88,16 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
     sections = dict(_sections())
     for section, body in table.items():
         if section not in sections:
-            raise UsageError(f"{path}: no section {section!r}; {_nearest(section, list(sections))}")
+            raise UsageError(
+                f"{path}: no section {section!r}; {closest_hint(section, list(sections))}"
+            )
         if not isinstance(body, dict):
             raise UsageError(f"{path}: {section!r} is a section; write [{section}] above its keys")
         known = [entry.name for entry in dataclasses.fields(sections[section])]
         for key in body:
             if key not in known:
                 raise UsageError(
-                    f"{path}: no option {key!r} in [{section}]; {_nearest(key, known)}"
+                    f"{path}: no option {key!r} in [{section}]; {closest_hint(key, known)}"
                 )
     return table
 
@@ -151,7 +148,7 @@ def _converted(entry: dataclasses.Field[Any], value: Any) -> Any:
         raise UsageError(f"{_flag(entry.name)} {value!r} is not {_NAMES[kind]}") from error
     choices = entry.metadata["choices"]
     if choices and result not in choices:
-        raise UsageError(f"{_flag(entry.name)} {result!r}: {_nearest(str(result), choices)}")
+        raise UsageError(f"{_flag(entry.name)} {result!r}: {closest_hint(str(result), choices)}")
     return result
 
 
@@ -160,7 +157,7 @@ def _checked_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) ->
     for word in extra:
         if word.startswith("--"):
             flags = [name for action in parser._actions for name in action.option_strings]
-            raise UsageError(f"no option {word.split('=')[0]}; {_nearest(word, flags)}")
+            raise UsageError(f"no option {word.split('=')[0]}; {closest_hint(word, flags)}")
     if extra:
         raise UsageError(f"unexpected argument {extra[0]!r}; see --help")
     return known

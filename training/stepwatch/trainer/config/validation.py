@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 
 from stepwatch.faults import Fault
 from stepwatch.faults.specs import NanGradients, SkewedShard, StageImbalance, WrongOrder
 from stepwatch.signals.errors import UsageError
+from stepwatch.signals.phrases import closest_hint
 
 from .options import Options
 from .placement import STAGES_PER_RANK, ideal_bubble, stage_count
@@ -24,9 +24,7 @@ def model_size(options: Options) -> ModelSize:
     """
     sizes, name = model_sizes(), options.model.model
     if name not in sizes:
-        near = difflib.get_close_matches(name, sizes, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sizes)}"
-        raise UsageError(f"no model size {name!r}; {hint}")
+        raise UsageError(f"no model size {name!r}; {closest_hint(name, sizes)}")
     return sizes[name]
 
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import DataError
-from stepwatch.trainer.durable import write_durably
 from stepwatch.trainer.integrity import content_digest, read_sealed, sealed_bytes
 
 from .source import SourceFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from stepwatch.signals.durable import sync
 from stepwatch.signals.errors import DataError
-from stepwatch.trainer.durable import sync_file
 from stepwatch.trainer.integrity import file_error
 
 from .manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, write_manifest
@@ -19,7 +19,7 @@ def _write_shard(directory: Path, index: int, content: bytes) -> Shard:
     name = f"shard-{index:05d}.bin"
     path = directory / name
     path.write_bytes(content)
-    sync_file(path)
+    sync(path)
     return Shard(name, len(content), hashlib.sha256(content).hexdigest(), len(content))
 
 

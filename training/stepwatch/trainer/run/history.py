@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stepwatch.signals.durable import write_durably
 from stepwatch.trainer.checkpoint.checkpointer import CheckpointResult
-from stepwatch.trainer.durable import write_durably
 
 from .directory import HISTORY_NAME
 

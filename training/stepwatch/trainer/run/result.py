@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from stepwatch.hooks.pipeline.schedule_simulator import schedule_bubble
-from stepwatch.trainer.durable import write_durably
+from stepwatch.signals.durable import write_durably
 from stepwatch.trainer.integrity import json_bytes
 
 from .history import History, StepLine

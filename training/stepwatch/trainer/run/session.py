@@ -11,6 +11,7 @@ from typing import Any
 
 from stepwatch.faults import Injector
 from stepwatch.hooks import Watch
+from stepwatch.signals.durable import write_durably
 from stepwatch.trainer.checkpoint.checkpointer import Checkpointer, CheckpointResult
 from stepwatch.trainer.checkpoint.manifest import CheckpointManifest
 from stepwatch.trainer.checkpoint.state import (
@@ -23,7 +24,6 @@ from stepwatch.trainer.checkpoint.write import Ranks
 from stepwatch.trainer.config.elastic import fit_mesh
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.data.loader import BatchSlice, Loader
-from stepwatch.trainer.durable import write_durably
 from stepwatch.trainer.integrity import json_bytes
 from stepwatch.trainer.parallel.local_model import LocalModel, build_local_model
 from stepwatch.trainer.parallel.pipeline import BusyTime, Schedule, build_schedule
