@@ -11,11 +11,12 @@ from pathlib import Path
 
 from stepwatch.cli import text
 
-from . import at_rest, breakdown, demo, detection, hooks, trainer
+from . import at_rest, breakdown, codec, demo, detection, hooks, trainer
 from .result import Result
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "hooks": hooks.measure,
+    "codec": codec.measure,
     "at-rest": at_rest.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,

@@ -133,7 +133,8 @@ def test_rows_that_cannot_be_described_are_not_written() -> None:
 
 STEP = layouts.describe(DTYPES[Kind.STEP]).encode()
 GAP = layouts.describe(DTYPES[Kind.GAP]).encode()
-ONE_GAP = bytes(DTYPES[Kind.GAP].itemsize)
+ONE_GAP = bytes(2 * DTYPES[Kind.GAP].itemsize)
+"""A block of one row: the row, and its difference from itself."""
 BAD = {
     "empty": b"",
     "half a size": b"\1\0",
@@ -146,19 +147,19 @@ BAD_TABLES: dict[str, tuple[list[tuple[int, int, bytes]], bytes]] = {
     "rows that are not there": ([(Kind.GAP, 2, GAP)], ONE_GAP),
     "rows that nobody announced": ([(Kind.GAP, 1, GAP)], ONE_GAP * 2),
     "as many rows as fit into 32 bits": ([(Kind.GAP, (1 << 32) - 1, GAP)], ONE_GAP),
-    "more rows than a segment has": ([(LATER, (1 << 18) + 1, b"x:u1")], bytes((1 << 18) + 1)),
+    "more rows than a segment has": ([(LATER, (1 << 18) + 1, b"x:u1")], bytes((1 << 18) + 2)),
     "no rows": ([(Kind.GAP, 0, GAP)], b""),
     "kind 0": ([(0, 1, GAP)], ONE_GAP),
     "a table twice": ([(Kind.GAP, 1, GAP), (Kind.GAP, 1, GAP)], ONE_GAP * 2),
     "no description": ([(Kind.GAP, 1, b"")], ONE_GAP),
-    "a field twice": ([(LATER, 1, b"x:u1 x:u1")], bytes(2)),
-    "an object": ([(LATER, 1, b"x:O")], bytes(8)),
-    "a void": ([(LATER, 1, b"x:V8")], bytes(8)),
-    "a moment": ([(LATER, 1, b"x:M8")], bytes(8)),
+    "a field twice": ([(LATER, 1, b"x:u1 x:u1")], bytes(4)),
+    "an object": ([(LATER, 1, b"x:O")], bytes(16)),
+    "a void": ([(LATER, 1, b"x:V8")], bytes(16)),
+    "a moment": ([(LATER, 1, b"x:M8")], bytes(16)),
     "an integer of no size": ([(LATER, 1, b"x:i0")], b""),
     "a text of no size": ([(LATER, 1, b"x:S0")], b""),
     "a huge text": ([(LATER, 1, b"x:S2147483647")], bytes(8)),
-    "a name that is none": ([(LATER, 1, b"\xff\xfe:u1")], bytes(1)),
+    "a name that is none": ([(LATER, 1, b"\xff\xfe:u1")], bytes(2)),
 }
 
 

@@ -74,9 +74,9 @@ def peek_key(data: bytes) -> SegmentKey:
     Raises:
         SegmentError: not even the key can be read.
     """
-    prefix = frame.read_prefix(data)
-    header = data[PREFIX.size : PREFIX.size + prefix.header_size]
-    return format2.peek_key(header) if prefix.format == 2 else frame.unpack_key(header)[0]
+    format, header_size, *_ = frame.read_prefix(data)
+    header = data[PREFIX.size : PREFIX.size + header_size]
+    return format2.peek_key(header) if format == 2 else frame.unpack_key(header)[0]
 
 
 def format_of(data: bytes) -> int:
@@ -85,7 +85,7 @@ def format_of(data: bytes) -> int:
     Raises:
         SegmentError: it does not start like a segment.
     """
-    return frame.read_prefix(data).format
+    return frame.read_prefix(data)[0]
 
 
 def split(body: bytes) -> Iterator[bytes]:
@@ -96,12 +96,13 @@ def split(body: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(body):
         try:
-            size = frame.read_prefix(body[at : at + PREFIX.size]).segment_size
+            _, header_size, payload_size, *_ = frame.read_prefix(body[at : at + PREFIX.size])
         except SegmentError:
             yield body[at:]
             return
-        yield body[at : at + size]
-        at += size
+        end = at + PREFIX.size + header_size + payload_size
+        yield body[at:end]
+        at = end
 
 
 def transcode(data: bytes, format: int) -> bytes:

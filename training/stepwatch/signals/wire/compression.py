@@ -45,7 +45,7 @@ class Codec(threading.local):
         """
         # max_output_size is ignored where the frame states a size of its own: check that first.
         try:
-            stated = zstandard.get_frame_parameters(payload).content_size
+            stated = zstandard.frame_content_size(payload)
             if stated != raw_size:
                 raise SegmentError(f"a frame of {stated} bytes in a payload of {raw_size}")
             raw = self._decompressor.decompress(payload, max_output_size=max(raw_size, 1))

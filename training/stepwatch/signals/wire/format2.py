@@ -143,8 +143,7 @@ def _decode_header(header: bytes) -> tuple[SegmentKey, ClockPair, _Tables]:
     names_end = _FIXED.size + job_size + node_size
     if len(header) != names_end + table_count * _TABLE.size:
         raise SegmentError("its header has the wrong size")
-    job = frame.checked(header[_FIXED.size : _FIXED.size + job_size], "job name")
-    node = frame.checked(header[_FIXED.size + job_size : names_end], "node name")
+    job, node = frame.checked_names(header[_FIXED.size : names_end], job_size, node_size)
     tables = list(_TABLE.iter_unpack(header[names_end:]))
     kinds = [kind for kind, _ in tables]
     for kind in kinds:

@@ -8,17 +8,18 @@
         descriptions           one after the other, as `layouts` writes them
         blocks                 one after the other
 
-A block holds the first row as it is, then the difference of every other row from the first, byte by
-byte, transposed: byte 0 of all rows, byte 1 of all rows, ... What is the same in all rows becomes
-zeros side by side. Three rows of one u16 field:
+A block holds the first row as it is, then the difference of every row from the first, byte by byte,
+transposed: byte 0 of all rows, byte 1 of all rows, ... What is the same in all rows becomes zeros
+side by side. Three rows of one u16 field:
 
-    300, 301, 302  =  2c 01, 2d 01, 2e 01  ->  2c 01 | 01 02, 00 00
+    300, 301, 302  =  2c 01, 2d 01, 2e 01  ->  2c 01 | 00 01 02, 00 00 00
 
-Why so, in bytes of format 2, measured on a one-step segment of 8 ranks with 3 collectives each.
-Transposed rows alone are 0.88; relative to the first row 0.84, and full descriptions add 0.6 to
-that. With a dictionary of 6 KB, trained on made segments of other shapes, descriptions cost 0.01
-and the whole segment is 0.78. The dictionary is a part of the format and never changes;
-`tests/data/formats/dictionary.py` says how it was made.
+Why so, in bytes of format 2, measured on a one-step segment of 8 ranks with 3 collectives each:
+transposed rows alone are 0.88, relative to the first row 0.84, and full descriptions add 0.6. With
+a dictionary of 6 KB, trained on made segments of other shapes, descriptions cost 0.01 and the
+whole segment is 0.78. The difference of the first row from itself costs 0.01 and makes decoding a
+tenth faster. `tests/bench/codec.py` measures it. The dictionary is a part of the format and never
+changes; `tests/data/formats/dictionary.py` says how it was made.
 """
 
 from __future__ import annotations
@@ -59,10 +60,11 @@ class _Layout(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """One entry of a directory."""
+    """One entry of a directory; `size` is the bytes of its block."""
 
     number: int
     rows: int
+    size: int
     layout: _Layout
 
 
@@ -110,10 +112,9 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
     content = np.frombuffer(raw, dtype=np.uint8)
     known: dict[Kind, Rows] = {}
     unknown: dict[int, Rows] = {}
-    for number, count, (dtype, kind, convert) in tables:
-        end = at + count * dtype.itemsize
-        rows = _unpack(content[at:end], count, dtype)
-        at = end
+    for number, count, size, (dtype, kind, convert) in tables:
+        rows = _unpack(content[at : at + size], count, dtype)
+        at += size
         if kind is None:
             unknown[number] = rows
         else:
@@ -145,15 +146,14 @@ def _unknown(segment: Segment) -> Iterable[tuple[int, bytes, Rows]]:
 def _pack(rows: Rows) -> bytes:
     """Rows as a block; the module's docstring has an example of three rows."""
     table: _ByteMatrix = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
-    block: bytes = table[0].tobytes() + (table[1:] - table[0]).T.tobytes()
+    block: bytes = table[0].tobytes() + (table - table[0]).T.tobytes()
     return block
 
 
 def _unpack(block: _Bytes, count: int, dtype: np.dtype[np.void]) -> Rows:
     size = dtype.itemsize
-    table = np.empty((count, size), dtype=np.uint8)
-    table[0] = first = block[:size]
-    np.add(block[size:].reshape(size, count - 1).T, first, out=table[1:])
+    differences = block[size:].reshape((count, size), order="F")
+    table = np.add(differences, block[:size], order="C")
     return np.ndarray(count, dtype, table)
 
 
@@ -166,7 +166,7 @@ def _directory(raw: bytes) -> tuple[tuple[_Table, ...], int]:
         raise SegmentError(f"it has {rows} rows; a segment has at most {frame.MAX_ROWS}")
     if len({table.number for table in tables}) < len(tables):
         raise SegmentError("it repeats a table")
-    return tables, sum(table.rows * table.layout.dtype.itemsize for table in tables)
+    return tables, sum(table.size for table in tables)
 
 
 def _tables(raw: bytes) -> Iterator[_Table]:
@@ -177,7 +177,8 @@ def _tables(raw: bytes) -> Iterator[_Table]:
     for number, rows, text_size in _ENTRY.iter_unpack(raw[_COUNT.size : at]):
         if number == 0 or rows == 0:
             raise SegmentError(f"its table of kind {number} has {rows} rows")
-        yield _Table(number, rows, _layout(number, raw[at : at + text_size]))
+        layout = _layout(number, raw[at : at + text_size])
+        yield _Table(number, rows, (rows + 1) * layout.dtype.itemsize, layout)
         at += text_size
     if at != len(raw):
         raise SegmentError("its tables have descriptions of another size than promised")

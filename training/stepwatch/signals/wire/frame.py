@@ -22,7 +22,6 @@ from __future__ import annotations
 import struct
 import zlib
 from functools import lru_cache
-from typing import NamedTuple
 
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import ConfigurationError, SegmentError
@@ -42,29 +41,16 @@ _KEY = struct.Struct("<I Q Q Q Q B B")
 _CRC_AT = PREFIX.size - 4
 
 
-class Prefix(NamedTuple):
-    """Sizes in bytes, each within its bound."""
-
-    format: int
-    header_size: int
-    payload_size: int
-    raw_size: int
-    crc: int
-
-    @property
-    def segment_size(self) -> int:
-        """Bytes of the whole segment."""
-        return PREFIX.size + self.header_size + self.payload_size
-
-
 def magic(format: int) -> bytes:
     """First eight bytes of a segment of a format."""
     digits = _FORMAT_2_DIGITS if format == 2 else format
     return b"%s%02d%s" % (_MAGIC_START, digits, _MAGIC_END)
 
 
-def read_prefix(data: bytes) -> Prefix:
-    """Read and check the prefix of a segment of any format.
+def read_prefix(data: bytes) -> tuple[int, int, int, int, int]:
+    """Format, header size, payload size, raw size and CRC of a segment of any format.
+
+    Sizes are in bytes, each within its bound.
 
     Raises:
         SegmentError: it is too short, no prefix, or promises more than a segment may have.
@@ -78,7 +64,7 @@ def read_prefix(data: bytes) -> Prefix:
         or raw_size > MAX_RAW_BYTES
     ):
         raise SegmentError("it promises more bytes than a segment may have")
-    return Prefix(_format_of(start), header_size, payload_size, raw_size, crc)
+    return _format_of(start), header_size, payload_size, raw_size, crc
 
 
 @lru_cache(maxsize=16)
@@ -153,32 +139,34 @@ def unpack_key(header: bytes) -> tuple[SegmentKey, ClockPair, int]:
         raise SegmentError("its header is too short")
     attempt, spool, sequence, monotonic, wall, job_size, node_size = _KEY.unpack_from(header)
     check_range(spool, sequence, monotonic, wall)
-    job_end = _KEY.size + job_size
-    end = job_end + node_size
-    if len(header) < end:
-        raise SegmentError("its header is too short")
-    job = checked(header[_KEY.size : job_end], "job name")
-    node = checked(header[job_end:end], "node name")
+    end = _KEY.size + job_size + node_size
+    job, node = checked_names(header[_KEY.size : end], job_size, node_size)
     return SegmentKey(job, attempt, node, spool, sequence), ClockPair(monotonic, wall), end
 
 
-def check_range(*numbers: int) -> None:
+def check_range(spool: int, sequence: int, monotonic_ns: int, wall_ns: int) -> None:
     """Refuse numbers that a signed 64-bit column cannot hold.
 
     Raises:
         SegmentError: one is 2**63 or more.
     """
-    if max(numbers) >= 1 << 63:
+    if (spool | sequence | monotonic_ns | wall_ns) >> 63:
         raise SegmentError("a number in its header is out of range")
 
 
 @lru_cache(maxsize=4096)
-def checked(raw: bytes, what: str) -> str:
-    """A name as a header holds it; `what` says in the error whose it is.
+def checked_names(raw: bytes, job_size: int, node_size: int) -> tuple[str, str]:
+    """Names of job and node as a header holds them.
 
     Raises:
-        SegmentError: it is not ASCII or no name.
+        SegmentError: they are cut short, not ASCII, or no names.
     """
+    if len(raw) != job_size + node_size:
+        raise SegmentError("its header is too short")
+    return _checked(raw[:job_size], "job name"), _checked(raw[job_size:], "node name")
+
+
+def _checked(raw: bytes, what: str) -> str:
     try:
         return checked_name(raw.decode("ascii"), what)
     except (UnicodeDecodeError, ConfigurationError) as error:

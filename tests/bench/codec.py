@@ -1,0 +1,120 @@
+"""Segment format 3 against format 2, in one run: bytes, and processor time to encode and decode."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from stepwatch.signals import wire
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.records import DTYPES, Kind, Op, ProcessState
+from stepwatch.signals.wire import Segment, SegmentKey
+
+from .result import Result
+
+RANKS, WORLD, SECOND = 8, 16_384, 1_000_000_000
+OPS = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER)
+ROUNDS, CALLS = 100, 20
+
+
+def measure() -> Iterator[Result]:
+    """A node's segment of one step, and of ten."""
+    for steps in (1, 10):
+        segment = node_segment(steps)
+        old, new = wire.encode(segment, format=2), wire.encode(segment, format=3)
+        encode = _ratio(partial(wire.encode, segment, 2), partial(wire.encode, segment, 3))
+        decode = _ratio(partial(wire.decode, old), partial(wire.decode, new))
+        per_row = len(new) / (RANKS * steps)
+        what = f"segment of {steps} step{'s' * (steps > 1)}, {RANKS} ranks, {len(OPS)} collectives"
+        budget = ("0.8 x", "15 x", "10 x") if steps == 1 else ("none",) * 3
+        yield Result(f"{what}: bytes", f"{len(new) / len(old):.2f} x", budget[0],
+                     f"format 2; {per_row:.0f} B a rank and step")  # fmt: skip
+        yield Result("  decode", f"{decode[0]:.1f} x faster", budget[1], f"now {decode[1]:.0f} us")
+        yield Result("  encode", f"{encode[0]:.1f} x faster", budget[2], f"now {encode[1]:.0f} us")
+
+
+def node_segment(steps: int) -> Segment:
+    """Steps of one node of a large job, with noise in every time."""
+    noise = np.random.default_rng(0)
+    rank, step = np.tile(np.arange(80, 80 + RANKS), steps), np.repeat(np.arange(steps) + 3, RANKS)
+
+    def around(seconds: float, spread: float, count: int = RANKS * steps) -> Any:
+        return (seconds * SECOND + noise.normal(0, spread * SECOND, count)).astype(np.int64)
+
+    ended = step * SECOND + around(0, 0.001)
+    made = _rows(
+        Kind.STEP,
+        len(step),
+        rank=rank,
+        step=step,
+        seq=5 * step,
+        time_ns=ended,
+        duration_ns=around(1, 0.005),
+        forward_ns=around(0.25, 0.005),
+        backward_ns=around(0.45, 0.005),
+        data_ns=2_000_000,
+        optimizer_ns=20_000_000,
+        collective_ns=around(0.2, 0.005),
+        pipeline_wait_ns=50_000_000,
+        tokens=8192,
+        loss=noise.normal(2, 0.1, len(step)),
+        grad_norm=noise.normal(1, 0.1, len(step)),
+    )
+    waits = _rows(
+        Kind.COLLECTIVE,
+        len(OPS) * len(step),
+        rank=np.tile(rank, len(OPS)),
+        step=np.tile(step, len(OPS)),
+        op=np.repeat(OPS, len(step)),
+        group=7,
+        count=np.repeat((2, 64, 32), len(step)),
+        bytes=1 << 26,
+        exposed_ns=around(0.07, 0.001, len(OPS) * len(step)),
+        longest_ns=3_000_000,
+        first_arrival_ns=np.tile(ended, len(OPS)) - 800_000_000,
+    )
+    now = (steps + 3) * SECOND
+    states = _rows(
+        Kind.RANK_STATE,
+        RANKS,
+        rank=rank[:RANKS],
+        step=steps + 3,
+        world=WORLD,
+        time_ns=now,
+        heartbeat_ns=now,
+        since_ns=now - SECOND // 10,
+        process_state=ProcessState.RUNNING,
+        phase=2,
+        exit_code=-1,
+        job_class=b"production",
+    )
+    tables = {Kind.STEP: made, Kind.COLLECTIVE: waits, Kind.RANK_STATE: states}
+    return Segment(
+        SegmentKey("big", 0, "n10", 1, 2), ClockPair(now, 1_790_000_000 * SECOND), tables
+    )
+
+
+def _rows(kind: Kind, count: int, /, **values: object) -> wire.Rows:
+    made = np.zeros(count, dtype=DTYPES[kind])
+    for name, value in values.items():
+        made[name] = value
+    return made
+
+
+def _ratio(old: Callable[[], object], new: Callable[[], object]) -> tuple[float, float]:
+    """How many times faster `new` is, and its microseconds; both take turns, the best round counts.
+
+    Processor time of the thread: another process on the machine makes no difference.
+    """
+    best = [float("inf"), float("inf")]
+    for _ in range(ROUNDS):
+        for index, call in enumerate((old, new)):
+            began = time.thread_time()
+            for _ in range(CALLS):
+                call()
+            best[index] = min(best[index], (time.thread_time() - began) / CALLS * 1e6)
+    return best[0] / best[1], best[1]
