@@ -39,7 +39,7 @@ def waited(find: Callable[[], ProcessExit | None], seconds: float) -> ProcessExi
         if found is not None:
             return found
         time.sleep(0.01)
-    raise AssertionError("the death was not seen")
+    raise AssertionError("the exit was not seen")
 
 
 def test_the_order_of_deaths_and_how_each_ended() -> None:
@@ -73,7 +73,7 @@ def test_an_exit_code_is_read_before_the_parent_reaps() -> None:
 LINUX = tuple(int(part) for part in os.uname().release.split(".")[:2])
 
 
-@pytest.mark.skipif(LINUX < (6, 15), reason="before Linux 6.15 nobody tells once it is reaped")
+@pytest.mark.skipif(LINUX < (6, 15), reason="before Linux 6.15 nobody knows once it is reaped")
 @pytest.mark.parametrize(
     ("text", "code"),
     [
