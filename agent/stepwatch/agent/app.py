@@ -89,7 +89,8 @@ class Agent:
         self.sender.thread.start()
         polls = 0
         while not self._stopping.wait(self.options.poll_seconds):
-            self.sender.thread.check()
+            for thread in (self.sender.thread, self.exits.thread):
+                thread.check()
             self.poll()
             polls += 1
             if polls % self.options.polls_per_flush == 0:
