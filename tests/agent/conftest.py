@@ -50,6 +50,7 @@ class Rank:
             job, 0, rank, 4, "node-1", pid, 1000 + rank, capacity, process_start=start
         )
         self.ring = RingWriter(root / job / "0" / str(rank), identity)
+        self.job = job
         self.step = 0
 
     def steps(self, count: int) -> None:

@@ -87,13 +87,13 @@ class Agent:
     def run(self) -> None:
         """Work until stopped; then read and send once more, for at most a few seconds."""
         self.sender.thread.start()
-        polls_per_flush = max(1, round(self.options.flush_seconds / self.options.poll_seconds))
         polls = 0
         while not self._stopping.wait(self.options.poll_seconds):
-            self.sender.thread.check()
+            for thread in (self.sender.thread, self.exits.thread):
+                thread.check()
             self.poll()
             polls += 1
-            if polls % polls_per_flush == 0:
+            if polls % self.options.polls_per_flush == 0:
                 self.flush()
         try:
             self.poll()

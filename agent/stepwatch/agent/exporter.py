@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from stepwatch.agent.probes.readings import Readings
 from stepwatch.agent.relay.sender import Sender
+from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Tail
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.traces.tracer import Tracer
@@ -22,6 +23,7 @@ class NodeView(Protocol):
     tail: Tail
     spool: Spool
     sender: Sender
+    exits: ProcessExits
     readings: Readings
     tracer: Tracer | None
 
@@ -52,8 +54,14 @@ class NodeExporter:
         yield _gauge(names.AGENT_HELD_BYTES, node, spool.held_bytes)
         yield _counter(names.AGENT_REFUSED, node, sender.relay.refused)
         yield _counter(names.AGENT_SEND_FAILURES, node, sender.relay.failures)
-        thread = sender.thread
-        yield _counter(names.AGENT_THREAD_FAILURES, [*node, thread.name], thread.failures)
+        yield self._threads()
+
+    def _threads(self) -> CounterMetricFamily:
+        metric = names.AGENT_THREAD_FAILURES
+        family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for thread in (self._view.sender.thread, self._view.exits.thread):
+            family.add_metric([self._view.node, thread.name], thread.failures)
+        return family
 
     def _probes(self) -> Iterator[Metric]:
         node, readings = self._view.node, self._view.readings

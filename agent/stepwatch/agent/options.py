@@ -30,6 +30,11 @@ class AgentOptions:
     spool_limit_bytes: int = DEFAULT_LIMIT_BYTES
     traces: TraceOptions | None = None
 
+    @property
+    def polls_per_flush(self) -> int:
+        """A flush happens after so many polls, at least one."""
+        return max(1, round(self.flush_seconds / self.poll_seconds))
+
 
 def make_client(options: AgentOptions) -> httpx.Client:
     """Connections to the collector.

@@ -18,11 +18,12 @@ _MOST = 0xFFFFFFFF
 
 
 def self_report(options: AgentOptions, spool: Spool, now: ClockPair) -> Rows:
-    """One row of `Kind.AGENT`: how often the agent reads, and how its spool stands."""
+    """One row of `Kind.AGENT`: how often the agent reads, and what its spool holds."""
     rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
     row = rows[0]
     row["rank"], row["time_ns"] = UNKNOWN_RANK, now.monotonic_ns
-    row["flush_seconds"], row["poll_seconds"] = options.flush_seconds, options.poll_seconds
+    row["flush_seconds"] = options.polls_per_flush * options.poll_seconds
+    row["poll_seconds"] = options.poll_seconds
     row["spool_bytes"] = spool.waiting_bytes + spool.held_bytes
     row["dropped_segments"] = min(spool.dropped, _MOST)
     row["held_segments"] = min(spool.held, _MOST)

@@ -62,8 +62,13 @@ class SupervisedThread:
         """Whether the thread runs."""
         return self._thread is not None and self._thread.is_alive()
 
-    def join(self, seconds: float) -> bool:
-        """Wait for the thread to end; returns whether it has ended."""
+    @property
+    def started(self) -> bool:
+        """Whether it was started once."""
+        return self._thread is not None
+
+    def join(self, seconds: float | None) -> bool:
+        """Wait for the thread to end, without limit if None; returns whether it has ended."""
         if self._thread is not None:
             self._thread.join(seconds)
         return not self.is_alive()

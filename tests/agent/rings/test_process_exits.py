@@ -39,7 +39,7 @@ def waited(find: Callable[[], ProcessExit | None], seconds: float) -> ProcessExi
         if found is not None:
             return found
         time.sleep(0.01)
-    raise AssertionError("the death was not seen")
+    raise AssertionError("the exit was not seen")
 
 
 def test_the_order_of_deaths_and_how_each_ended() -> None:
@@ -73,7 +73,7 @@ def test_an_exit_code_is_read_before_the_parent_reaps() -> None:
 LINUX = tuple(int(part) for part in os.uname().release.split(".")[:2])
 
 
-@pytest.mark.skipif(LINUX < (6, 15), reason="before Linux 6.15 nobody tells once it is reaped")
+@pytest.mark.skipif(LINUX < (6, 15), reason="before Linux 6.15 nobody knows once it is reaped")
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -131,3 +131,28 @@ def test_closing_leaves_no_thread_and_nothing_open() -> None:
         exits.close()
         assert held() == inside
     assert held() == before
+
+
+class StumblingClock(SystemClock):
+    """Fails once in the thread that waits for exits."""
+
+    stumbled = False
+
+    def monotonic_ns(self) -> int:
+        if threading.current_thread().name == "process-exits" and not self.stumbled:
+            self.stumbled = True
+            raise RuntimeError("no time")
+        return super().monotonic_ns()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_error_in_the_waiting_thread_is_counted_and_no_exit_is_missed() -> None:
+    exits = ProcessExits(StumblingClock())
+    with process("input()") as child:
+        exits.watch(1, child.pid, 0)
+        child.kill()
+        assert exits.thread.join(20), "it ended with an error"
+        exits.thread.check()
+        assert exits.thread.failures == 1
+        assert seen(exits, 1).exit_code == 128 + signal.SIGKILL
+        exits.close()

@@ -71,7 +71,7 @@ def test_a_segment_holds_what_a_collector_takes_and_the_rest_follows(
         rank.ring.close()
 
 
-def test_a_closed_ring_is_spoken_of_a_few_times_more_and_then_no_more(
+def test_a_closed_ring_is_reported_a_few_times_more_and_then_no_more(
     tmp_path: Path, make_agent: MakeAgent
 ) -> None:
     rank = Rank(tmp_path / "rings")
@@ -85,7 +85,7 @@ def test_a_closed_ring_is_spoken_of_a_few_times_more_and_then_no_more(
     assert kinds == [{Kind.STEP, Kind.RANK_STATE}, *again], "its exit code may still come"
 
 
-def test_a_rank_taken_for_dead_is_heard_again(tmp_path: Path, make_agent: MakeAgent) -> None:
+def test_a_rank_taken_for_dead_is_read_again(tmp_path: Path, make_agent: MakeAgent) -> None:
     identity = Identity("job", 0, 0, 1, "node-1", dead_pid(), 5, 64, process_start=1)
     ring = RingWriter(tmp_path / "rings/job/0/0", identity)
     agent = make_agent()
@@ -147,14 +147,14 @@ def test_a_ring_moved_away_and_back_is_not_read_twice(
     rank.ring.close()
 
 
-def test_a_removed_ring_is_let_go(tmp_path: Path, make_agent: MakeAgent) -> None:
+def test_a_removed_ring_is_released(tmp_path: Path, make_agent: MakeAgent) -> None:
     rank = Rank(tmp_path / "rings")
     agent = make_agent()
     rank.steps(2)
     round_of(agent)
     rank.ring.path.unlink()
     handles = len(os.listdir("/proc/self/fd"))
-    rank.steps(2)  # written after the removal: still readable, still told
+    rank.steps(2)  # written after the removal: still readable, still reported
     round_of(agent)
     round_of(agent)
     assert spooled_steps(agent) == [1, 2, 3, 4]

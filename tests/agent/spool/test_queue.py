@@ -193,7 +193,7 @@ def test_a_spool_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         Spool(Path("/proc/spool"), "n1")
 
 
-def test_a_full_spool_thins_the_oldest_steps_and_keeps_the_facts(
+def test_a_full_spool_downsamples_the_oldest_steps_and_keeps_the_facts(
     tmp_path: Path, make_agent: MakeAgent
 ) -> None:
     limit = 20_000
@@ -213,7 +213,7 @@ def test_a_full_spool_thins_the_oldest_steps_and_keeps_the_facts(
     for kind in (Kind.LIFECYCLE, Kind.CHECKPOINT):
         assert sum(len(tables.get(kind, [])) for tables in segments) == 80
     whole = [Kind.STEP in tables for tables in segments]
-    assert whole == sorted(whole), "an older segment was kept while a newer one was thinned"
+    assert whole == sorted(whole), "an older segment was kept while a newer one was downsampled"
     gaps = [row for tables in segments for row in tables.get(Kind.GAP, [])]
     kept = sum(len(tables.get(Kind.STEP, [])) for tables in segments)
     assert kept + sum(int(gap["last_seq"] - gap["first_seq"]) + 1 for gap in gaps) == 3200

@@ -37,7 +37,7 @@ def test_sends_and_what_is_no_entry_are_left_out() -> None:
     assert (found.enqueued, found.completed) == (-1, -1)
 
 
-def test_sibling_groups_of_one_name_are_told_apart_by_their_members() -> None:
+def test_sibling_groups_of_one_name_differ_by_their_members() -> None:
     def label(ranks: object, desc: str = "mesh_tp") -> str:
         raw = entry(1, process_group=["3", "mesh_tp"])
         config = {"3": {"name": "3", "desc": desc, "ranks": ranks}}

@@ -22,7 +22,7 @@ JOB = AttemptKey("job", 0)
 
 @needs_py_spy
 @pytest.mark.parametrize("other", ["none", "process", "user"])
-def test_the_stack_of_a_process_that_is_not_the_rings_is_not_told(
+def test_the_stack_of_a_process_that_is_not_the_rings_is_not_reported(
     tmp_path: Path, other: str
 ) -> None:
     if other == "user" and os.geteuid() != 0:
@@ -38,8 +38,8 @@ def test_the_stack_of_a_process_that_is_not_the_rings_is_not_told(
         inspector.inspect(JOB, [RingReader(ring.path)], None)
         inspector.wait(20)
     (row,) = inspector.collect(JOB)[Kind.DIAGNOSIS]
-    told = bytes(row["function"]), bytes(row["stack"]).count(b"train.py") > 0, row["stack_read"]
-    assert told == ((b"wait_here", True, 1) if other == "none" else (b"", False, 0))
+    reported = bytes(row["function"]), bytes(row["stack"]).count(b"train.py") > 0, row["stack_read"]
+    assert reported == ((b"wait_here", True, 1) if other == "none" else (b"", False, 0))
     assert (stack.FOREIGN.encode() in bytes(row["note"])) == (other != "none")
 
 

@@ -39,11 +39,11 @@ class Kept:
         self.closed = True
 
 
-def traced(*packs: Mapping[Kind, Rows], every: int = 1_000_000) -> list[Span]:
-    """Spans that a tracer makes of these packs."""
+def traced(*flushes: Mapping[Kind, Rows], every: int = 1_000_000) -> list[Span]:
+    """Spans that a tracer makes of these flushes."""
     sink = Kept()
     tracer = Tracer(NODE, sink, every)
-    for tables in packs:
+    for tables in flushes:
         tracer.trace(KEY, CLOCK, tables)
     return sink.spans
 
@@ -69,12 +69,12 @@ def step(number: int, rank: int = 0, *, ms: int = 10, flags: int = 0, **fields: 
 
 
 def steps(*records: Mapping[str, Any]) -> dict[Kind, Rows]:
-    """A pack of STEP records."""
+    """A flush of STEP records."""
     return {Kind.STEP: rows(Kind.STEP, *records)}
 
 
 def usual(first: int, last: int, rank: int = 0) -> dict[Kind, Rows]:
-    """A pack of steps that nobody would trace."""
+    """A flush of steps that nobody would trace."""
     return steps(*(step(number, rank) for number in range(first, last + 1)))
 
 
@@ -83,7 +83,7 @@ def named(spans: list[Span], name: str) -> list[Span]:
     return [span for span in spans if span.name == name]
 
 
-def told(spans: list[Span]) -> list[tuple[Value, Value, Value]]:
+def reasons_of(spans: list[Span]) -> list[tuple[Value, Value, Value]]:
     """(rank, step, reasons) of each traced step."""
     names = (traces.RANK, traces.STEP, traces.REASONS)
     found = [[span.attributes[name] for name in names] for span in named(spans, "step")]

@@ -61,11 +61,11 @@ def test_spans_arrive_as_they_were_made(suffix: str) -> None:
     with receiver() as found:
         exporter = Exporter(found.url + suffix)
         tracer = Tracer(NODE, exporter)
-        packs = [full_step(), saved(BEGIN), saved(STALLED)]
-        for tables in packs:
+        flushes = [full_step(), saved(BEGIN), saved(STALLED)]
+        for tables in flushes:
             tracer.trace(KEY, CLOCK, tables)
         tracer.close()
-    check_received(found, traced(*packs))
+    check_received(found, traced(*flushes))
     assert exporter.exported == len(found.taken)
     assert {tuple(sorted(item.resource.items())) for item in found.taken} == {
         (

@@ -1,4 +1,4 @@
-"""Every odd step is traced, once; of the others one in so many, the same on all ranks."""
+"""Every anomalous step is traced, once; of the others one in so many, the same on all ranks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from stepwatch.agent.traces.sampling import FEWEST_STEPS, HELD_ROWS, MOST_STEPS
 from stepwatch.signals.records import Kind, NumericsSource, StepFlag
 
-from .made import named, rows, step, steps, told, traced, usual
+from .made import named, reasons_of, rows, step, steps, traced, usual
 
 NAN, INF = float("nan"), float("inf")
 
@@ -30,35 +30,35 @@ NAN, INF = float("nan"), float("inf")
 )
 def test_a_step_is_traced_for_a_reason(record: Any, reasons: tuple[str, ...] | None) -> None:
     expected = [] if reasons is None else [(0, record["step"], reasons)]
-    assert told(traced(steps(record))) == expected
+    assert reasons_of(traced(steps(record))) == expected
 
 
 def test_a_step_is_slow_beside_the_median_of_its_own_rank() -> None:
     history = steps(*(step(number, rank, ms=10 * (rank + 1)) for rank in (0, 1)
                       for number in range(1, 20)))  # fmt: skip
     late = steps(step(20, 0, ms=21), step(20, 1, ms=39), step(21, 0, ms=19), step(21, 1, ms=41))
-    assert told(traced(history, late)) == [(0, 20, ("slow",)), (1, 21, ("slow",))]
+    assert reasons_of(traced(history, late)) == [(0, 20, ("slow",)), (1, 21, ("slow",))]
 
 
 def test_nothing_is_slow_before_a_median_is_known() -> None:
-    assert told(traced(usual(1, FEWEST_STEPS - 1), steps(step(50, ms=9_000)))) == []
-    assert told(traced(usual(1, FEWEST_STEPS), steps(step(50, ms=9_000)))) != []
+    assert reasons_of(traced(usual(1, FEWEST_STEPS - 1), steps(step(50, ms=9_000)))) == []
+    assert reasons_of(traced(usual(1, FEWEST_STEPS), steps(step(50, ms=9_000)))) != []
 
 
 @pytest.mark.parametrize("pause", ["checkpoint_ns", "eval_ns"])
 def test_a_pause_makes_no_step_slow(pause: str) -> None:
     paused = step(20, ms=500, flags=StepFlag.AFTER_PAUSE, **{pause: 490_000_000})
-    assert told(traced(usual(1, 19), steps(paused))) == []
+    assert reasons_of(traced(usual(1, 19), steps(paused))) == []
 
 
 def test_first_and_unfinished_steps_are_no_measure_of_the_others() -> None:
     long = steps(*(step(number, ms=900, flags=StepFlag.FIRST) for number in range(1, 9)))
-    assert (0, 40, ("slow",)) in told(traced(long, usual(10, 20), steps(step(40, ms=30))))
+    assert (0, 40, ("slow",)) in reasons_of(traced(long, usual(10, 20), steps(step(40, ms=30))))
 
 
 def test_all_ranks_keep_the_same_steps() -> None:
-    packs = [usual(1, 100, rank) for rank in range(3)]
-    assert told(traced(*packs, every=25)) == [
+    flushes = [usual(1, 100, rank) for rank in range(3)]
+    assert reasons_of(traced(*flushes, every=25)) == [
         (rank, number, ("sampled",)) for rank in range(3) for number in (25, 50, 75, 100)
     ]
 
@@ -73,26 +73,28 @@ def test_values_that_are_not_finite_are_found_in_whichever_pack_they_come(first:
         )
     }
     recorded = steps(step(5, 0), step(5, 1))
-    packs = [recorded, {}, numerics] if first == "step" else [numerics, {}, recorded]
-    assert told(traced(*packs)) == [(1, 5, ("non-finite",))]
+    flushes = [recorded, {}, numerics] if first == "step" else [numerics, {}, recorded]
+    assert reasons_of(traced(*flushes)) == [(1, 5, ("non-finite",))]
 
 
-def test_a_step_is_told_once() -> None:
-    odd = {
+def test_a_step_is_traced_once() -> None:
+    first = {
         **steps(step(5, flags=StepFlag.UNFINISHED, loss=INF)),
         Kind.NUMERICS: rows(Kind.NUMERICS, {"step": 5, "nonfinite": 1}),
     }
     more = {Kind.NUMERICS: rows(Kind.NUMERICS, {"step": 5, "nonfinite": 2})}
-    assert told(traced(odd, {}, more, usual(6, 9))) == [(0, 5, ("unfinished", "non-finite"))]
+    assert reasons_of(traced(first, {}, more, usual(6, 9))) == [
+        (0, 5, ("unfinished", "non-finite"))
+    ]
 
 
-def test_a_storm_of_odd_steps_is_cut_and_counted() -> None:
+def test_a_storm_of_anomalous_steps_is_cut_and_counted() -> None:
     from stepwatch.agent.traces.sampling import Sampler
 
-    chooser = Sampler(1)
-    assert len(chooser.choose(usual(1, MOST_STEPS + 5))) == MOST_STEPS
-    assert chooser.left_out == 5
-    assert len(chooser.choose(usual(100, 101))) == 2, "those left out are not told later"
+    sampler = Sampler(1)
+    assert len(sampler.choose(usual(1, MOST_STEPS + 5))) == MOST_STEPS
+    assert sampler.left_out == 5
+    assert len(sampler.choose(usual(100, 101))) == 2, "those left out are not traced later"
 
 
 def test_what_is_held_between_packs_is_bounded_and_the_newest() -> None:

@@ -86,7 +86,7 @@ def test_a_step_is_a_tree_of_phases_and_collectives() -> None:
     assert below[0].attributes[traces.LONGEST_SECONDS] == 0.002
 
 
-def test_phases_tile_the_step_and_the_first_arrival_is_told_as_it_was() -> None:
+def test_phases_tile_the_step_and_the_first_arrival_is_where_it_was() -> None:
     spans = traced(full_step())
     root, *rest = spans
     parts = [span for span in rest if span.parent_id == root.span_id]
@@ -132,7 +132,7 @@ def test_a_step_that_went_wrong_is_an_error(fields: Any, error: str) -> None:
 
 
 def life(rank: int, *events: tuple[LifecycleEvent, int, int, int, bytes]) -> dict[Kind, Rows]:
-    """A pack of LIFECYCLE records (event, step, second, value, text)."""
+    """A flush of LIFECYCLE records (event, step, second, value, text)."""
     names = ("event", "step", "time_ns", "value", "text")
     return {
         Kind.LIFECYCLE: rows(
@@ -154,9 +154,9 @@ FIRST = (LifecycleEvent.FIRST_STEP, 40, 130, 0, b"")
 RESUME = (LifecycleEvent.RESUME, 0, 120, 40, b"steps_lost=3")
 
 
-@pytest.mark.parametrize("packs", [1, 3])
-def test_a_recovery_lasts_from_the_start_of_the_process_to_its_first_step(packs: int) -> None:
-    if packs == 1:
+@pytest.mark.parametrize("flushes", [1, 3])
+def test_a_recovery_lasts_from_the_start_of_the_process_to_its_first_step(flushes: int) -> None:
+    if flushes == 1:
         spans = traced(life(1, START, RESUME, FIRST))
     else:
         spans = traced(life(1, START), life(1, RESUME), life(1, FIRST))
@@ -184,7 +184,7 @@ def test_a_rank_that_fails_before_its_first_step_says_so() -> None:
     ]
 
 
-def test_preemption_and_failure_are_told_and_an_end_is_not() -> None:
+def test_preemption_and_failure_are_traced_and_an_end_is_not() -> None:
     spans = traced(
         life(
             0,
@@ -200,7 +200,7 @@ def test_preemption_and_failure_are_told_and_an_end_is_not() -> None:
 
 
 def saved(*events: Mapping[str, Any]) -> dict[Kind, Rows]:
-    """A pack of CHECKPOINT records of rank 2, step 50; `at` is in seconds."""
+    """A flush of CHECKPOINT records of rank 2, step 50; `at` is in seconds."""
     return {
         Kind.CHECKPOINT: rows(
             Kind.CHECKPOINT,
@@ -275,19 +275,19 @@ TABLES = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(TABLES, max_size=3))
-def test_records_of_any_content_make_spans_that_otlp_can_carry(packs: Any) -> None:
-    check_limits(traced(*packs, every=1))
+def test_records_of_any_content_make_spans_that_otlp_can_carry(flushes: Any) -> None:
+    check_limits(traced(*flushes, every=1))
 
 
 def test_the_largest_numbers_are_kept_within_what_otlp_can_carry() -> None:
-    pack = {kind: np.zeros(1, dtype=DTYPES[kind]) for kind in TRACED_KINDS}
-    for table in pack.values():
+    flush = {kind: np.zeros(1, dtype=DTYPES[kind]) for kind in TRACED_KINDS}
+    for table in flush.values():
         table.view(np.uint8)[:] = 0xFF
-    pack[Kind.STEP]["flags"] = StepFlag.FIRST
-    pack[Kind.CHECKPOINT]["stall_ns"] = 0
-    pack[Kind.CHECKPOINT]["event"] = CheckpointEvent.WRITTEN
-    pack[Kind.LIFECYCLE]["event"] = LifecycleEvent.RESUME
-    spans = traced(pack)
+    flush[Kind.STEP]["flags"] = StepFlag.FIRST
+    flush[Kind.CHECKPOINT]["stall_ns"] = 0
+    flush[Kind.CHECKPOINT]["event"] = CheckpointEvent.WRITTEN
+    flush[Kind.LIFECYCLE]["event"] = LifecycleEvent.RESUME
+    spans = traced(flush)
     assert {"step", "other", "checkpoint.durable", "resume"} <= {span.name for span in spans}
     check_limits(spans)
 

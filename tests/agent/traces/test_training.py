@@ -138,7 +138,7 @@ def test_a_real_run_becomes_trees_and_a_second_agent_sends_the_same_ids(tmp_path
 
 
 def is_sure(item: Received) -> bool:
-    """Whether it is sent whatever else the machine did: odd by its own record, or sampled."""
+    """Whether it is sent whatever else the machine did: anomalous by its own record, or sampled."""
     number: int = item.attributes[traces.STEP]
     return number % EVERY == 0 or (number, item.attributes[traces.RANK]) == (INFINITE, 1)
 
@@ -162,7 +162,7 @@ def check_trees(taken: list[Received]) -> None:
 
 
 def check_choice(taken: list[Received]) -> None:
-    """Odd steps and sampled ones are there on the ranks that they are odd on."""
+    """Anomalous steps and sampled ones are there on the ranks that they are anomalous on."""
     roots = [item.attributes for item in taken if item.span.name == "step"]
     reasons = {(root[traces.STEP], root[traces.RANK]): root[traces.REASONS] for root in roots}
     for rank in range(RANKS):

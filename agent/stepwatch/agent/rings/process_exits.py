@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
+from stepwatch.agent.supervision import SupervisedThread
 from stepwatch.signals.clock import Clock
 
 UNKNOWN_EXIT = -1
@@ -41,13 +42,13 @@ class ProcessExits:
         self._poll.register(self._ending, select.EPOLLIN)
         self._pids: dict[int, int] = {}
         self._watched: dict[int, int] = {}
-        self._deaths: dict[int, ProcessExit] = {}
+        self._ended: dict[int, ProcessExit] = {}
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self.thread = SupervisedThread("process-exits", self._wait_forever, clock)
 
     def watch(self, ring_id: int, pid: int, start_ticks: int) -> None:
         """Watch the process behind a ring; one that is gone already has no known end."""
-        if ring_id in self._watched or ring_id in self._deaths:
+        if ring_id in self._watched or ring_id in self._ended:
             return
         try:
             handle = os.pidfd_open(pid)
@@ -59,31 +60,27 @@ class ProcessExits:
         with self._lock:
             self._watched[ring_id], self._pids[handle] = handle, pid
         self._poll.register(handle, select.EPOLLIN)
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._wait_forever, name="process-exits", daemon=True
-            )
-            self._thread.start()
+        if not self.thread.started:
+            self.thread.start()
 
     def of(self, ring_id: int) -> ProcessExit | None:
         """How the process behind a ring ended; None while it lives or if it was never watched."""
-        return self._deaths.get(ring_id)
+        return self._ended.get(ring_id)
 
     def forget(self, ring_ids: set[int]) -> None:
         """Keep only these rings."""
         with self._lock:
             for ring_id in [known for known in self._watched if known not in ring_ids]:
                 self._release(ring_id)
-            for ring_id in [known for known in self._deaths if known not in ring_ids]:
-                del self._deaths[ring_id]
+            for ring_id in [known for known in self._ended if known not in ring_ids]:
+                del self._ended[ring_id]
 
     def close(self) -> None:
         """Release every process and end the thread; to be called last."""
         if self._poll.closed:
             return
         os.eventfd_write(self._ending, 1)
-        if self._thread is not None:
-            self._thread.join()
+        self.thread.join(None)
         self.forget(set())
         self._poll.close()
         os.close(self._ending)
@@ -98,7 +95,7 @@ class ProcessExits:
                     pid = self._pids.get(handle)
                     ring_id = next((k for k, v in self._watched.items() if v == handle), None)
                     if pid is not None and ring_id is not None:
-                        self._deaths[ring_id] = ProcessExit(
+                        self._ended[ring_id] = ProcessExit(
                             at_ns, exit_code(self._proc, pid, handle)
                         )
                         self._release(ring_id)

@@ -32,8 +32,8 @@ class ProcessFacts(NamedTuple):
     """What `/proc/<pid>` reports; seconds are cumulated since the process began.
 
     `resident_bytes` is anonymous and shared memory (RssAnon + RssShmem of proc(5)): pages of mapped
-    files, which the kernel can drop, are not the process's own. Where the kernel does not tell
-    them apart it is all resident memory.
+    files, which the kernel can drop, are not the process's own. Where the kernel does not
+    report them apart it is all resident memory.
     """
 
     state: ProcessState

@@ -41,7 +41,7 @@ class WatchedRank(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where the reading of one ring stands."""
+    """How far one ring was read."""
 
     tail: RingTail
     next_seq: int
@@ -158,7 +158,7 @@ class Tail:
         return tables
 
     def positions(self, tails: list[RingTail]) -> list[Position]:
-        """Where each ring stands, for `rewind` or `commit`."""
+        """How far each ring was read, for `rewind` or `commit`."""
         return [
             Position(tail, tail.next_seq, tail.records, tail.overruns, tail.torn) for tail in tails
         ]

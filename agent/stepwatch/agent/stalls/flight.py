@@ -1,4 +1,4 @@
-"""Reads torch's flight recorder as the worker server tells it (`fr_trace_json`)."""
+"""Reads torch's flight recorder as the worker server returns it (`fr_trace_json`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PER_GROUP = 16
 MAX_GROUPS = 16
 _MOST = (1 << 63) - 1
 _MEMBERS_BYTES = 12
-"""Members longer than this are shown as a checksum: it is enough to tell groups apart."""
+"""Members longer than this are shown as a checksum: it is enough to distinguish groups."""
 _GROUP_BYTES = DTYPES[Kind.FLIGHT]["group"].itemsize
 
 
@@ -87,8 +87,8 @@ def _entry(raw: Any, groups: dict[str, Any]) -> Entry | None:
 def _label(parts: list[str], groups: dict[str, Any]) -> str:
     """Name and description, then the members where `groups` has them.
 
-    Groups that split one mesh share name and description; only their members tell them apart. Two
-    groups of one rank may share the name too: then torch tells the members of one, with its
+    Groups that split one mesh share name and description; only their members differ. Two
+    groups of one rank may share the name too: then torch lists the members of one, with its
     description.
     """
     name = " ".join(parts)

@@ -33,7 +33,7 @@ AT_ONCE = 4
 """Ranks asked at the same time."""
 
 
-class Suspect(NamedTuple):
+class AskedRank(NamedTuple):
     """A rank to ask: who it is, whose ring that is, where its server listens, and its lines.
 
     `owner` is a user id.
@@ -50,7 +50,7 @@ class Suspect(NamedTuple):
 class Answer(NamedTuple):
     """What one rank was found doing."""
 
-    suspect: Suspect
+    rank: AskedRank
     flight: flight.Flight | None
     stack: stack.Stack
     note: str
@@ -84,9 +84,9 @@ class StallInspector:
         if not any(stalled) or since < AGAIN_SECONDS * NANOSECONDS or self._is_asking():
             return
         self._asked_ns[key] = now
-        suspects = [_suspect(reader, now) for reader in running]
+        ranks = [_asked(reader, now) for reader in running]
         self._round = threading.Thread(
-            target=self._ask_all, args=(key, suspects), name="stall-inspector", daemon=True
+            target=self._ask_all, args=(key, ranks), name="stall-inspector", daemon=True
         )
         self._round.start()
 
@@ -126,27 +126,27 @@ class StallInspector:
                 trigger = self._triggers.setdefault(ring_id, StallTrigger())
                 trigger.note_step(int(row["duration_ns"]) / NANOSECONDS)
 
-    def _ask_all(self, key: AttemptKey, suspects: list[Suspect]) -> None:
+    def _ask_all(self, key: AttemptKey, ranks: list[AskedRank]) -> None:
         with ThreadPoolExecutor(AT_ONCE, "stall-inspector") as pool:
-            answers = list(pool.map(self._ask, suspects))
+            answers = list(pool.map(self._ask, ranks))
         tables = _tables(answers, self._clock.monotonic_ns)
         with self._lock:
             self._answers[key] = tables
 
-    def _ask(self, suspect: Suspect) -> Answer:
+    def _ask(self, rank: AskedRank) -> Answer:
         found, note = None, ""
         try:
-            found = flight.parse(server.ask(suspect.socket, "fr_trace_json"))
+            found = flight.parse(server.ask(rank.socket, "fr_trace_json"))
         except (OSError, ValueError) as error:
             note = f"the worker server did not answer: {_reason(error)}"
-        return Answer(suspect, found, self._stack(suspect), note)
+        return Answer(rank, found, self._stack(rank), note)
 
-    def _stack(self, suspect: Suspect) -> stack.Stack:
+    def _stack(self, rank: AskedRank) -> stack.Stack:
         """The rank's stack; nothing of a process that is not the ring's."""
-        pid, start = suspect.identity.pid, suspect.identity.process_start
-        if is_process_of(suspect.owner, pid, start):
+        pid, start = rank.identity.pid, rank.identity.process_start
+        if is_process_of(rank.owner, pid, start):
             found = stack.dump(pid, self._py_spy)
-            if is_process_of(suspect.owner, pid, start):
+            if is_process_of(rank.owner, pid, start):
                 return found
         return stack.Stack(note=stack.FOREIGN)
 
@@ -158,20 +158,20 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error) or type(error).__name__)[:60]
 
 
-def _suspect(reader: RingReader, now: int) -> Suspect:
+def _asked(reader: RingReader, now: int) -> AskedRank:
     identity = reader.identity
     # The name alone: the agent may see the directory under another path, and asks nobody else.
     name = Path(identity.worker_socket).name or f"{identity.rank}.sock"
     age = (now - reader.heartbeat_ns) / NANOSECONDS
     place = reader.path.with_name(name)
-    return Suspect(identity, reader.owner, place, reader.live().step, reader.head, age)
+    return AskedRank(identity, reader.owner, place, reader.live().step, reader.head, age)
 
 
 def _tables(answers: list[Answer], now_ns: Callable[[], int]) -> Tables:
     rows = np.zeros(len(answers), dtype=DTYPES[Kind.DIAGNOSIS])
     for row, answer in zip(rows, answers, strict=True):
         known = answer.flight or flight.Flight()
-        _fill(row, answer.suspect, now_ns())
+        _fill(row, answer.rank, now_ns())
         row["worker_answered"], row["enqueued"] = answer.flight is not None, known.enqueued
         row["completed"], row["gil"] = known.completed, _gil(answer)
         row["stack_read"] = answer.stack.owner is not None
@@ -187,16 +187,16 @@ def _tables(answers: list[Answer], now_ns: Callable[[], int]) -> Tables:
     return tables
 
 
-def _fill(row: np.void, suspect: Suspect, now_ns: int) -> None:
-    row["rank"], row["seq"] = suspect.identity.rank, suspect.seq
-    row["step"], row["time_ns"] = suspect.step, now_ns
+def _fill(row: np.void, rank: AskedRank, now_ns: int) -> None:
+    row["rank"], row["seq"] = rank.identity.rank, rank.seq
+    row["step"], row["time_ns"] = rank.step, now_ns
 
 
 def _flight_rows(answer: Answer, now_ns: int) -> Rows:
     entries = answer.flight.entries if answer.flight is not None else ()
     rows = np.zeros(len(entries), dtype=DTYPES[Kind.FLIGHT])
     for row, entry in zip(rows, entries, strict=True):
-        _fill(row, answer.suspect, now_ns)
+        _fill(row, answer.rank, now_ns)
         row["collective_seq"] = entry.collective_seq
         for name in ("group", "op", "sizes", "state"):
             row[name] = _text(getattr(entry, name), Kind.FLIGHT, name)
@@ -206,7 +206,7 @@ def _flight_rows(answer: Answer, now_ns: int) -> Rows:
 def _gil(answer: Answer) -> GilState:
     if answer.stack.owner is None:
         return GilState.UNKNOWN
-    held = answer.stack.owner and answer.suspect.heartbeat_age > GIL_SECONDS
+    held = answer.stack.owner and answer.rank.heartbeat_age > GIL_SECONDS
     return GilState.HELD if held else GilState.FREE
 
 

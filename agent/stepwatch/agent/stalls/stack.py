@@ -124,5 +124,5 @@ def _name(frame: dict[str, Any]) -> str:
 
 def _place(frame: dict[str, Any]) -> str:
     path = str(frame.get("short_filename") or frame.get("filename") or "?")
-    # The end of a long path tells more than its beginning.
+    # The end of a long path says more than its beginning.
     return f"{path[-100:]}:{frame.get('line', 0)}"

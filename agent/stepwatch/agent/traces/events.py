@@ -73,12 +73,12 @@ class Lifecycles:
 class Save(NamedTuple):
     """A checkpoint being saved; `earlier` counts those before it at the same step.
 
-    `told` says whether its root is or will be sent: it began under this agent.
+    `traced` says whether its root is or will be sent: it began under this agent.
     """
 
     earlier: int
     began_ns: int
-    told: bool = True
+    traced: bool = True
 
 
 class Checkpoints:
@@ -97,7 +97,9 @@ class Checkpoints:
                 _remember(self._begun, key, Save(earlier, moment))
             else:
                 durable = _possible(row, "durable_ns") or 0
-                yield from _save_spans(source, row, known or Save(0, moment - durable, told=False))
+                yield from _save_spans(
+                    source, row, known or Save(0, moment - durable, traced=False)
+                )
 
 
 def _save_spans(source: Source, row: np.void, save: Save) -> Iterator[Span]:
@@ -116,7 +118,7 @@ def _save_spans(source: Source, row: np.void, save: Save) -> Iterator[Span]:
     else:
         return
     failed = event in (CheckpointEvent.FAILED, CheckpointEvent.REJECTED)
-    below = name != CHECKPOINT and save.told
+    below = name != CHECKPOINT and save.traced
     yield source.span(
         step,
         rank,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.signals.arrays import Mask
 from stepwatch.signals.records import DTYPES, Kind, StepFlag
 from stepwatch.signals.wire import Rows
 
@@ -23,10 +24,10 @@ MEDIAN_STEPS = 64
 FEWEST_STEPS = 8
 """Steps needed before a median says anything."""
 HELD_ROWS = 4096
-"""Rows of each kind kept from earlier packs: 64 steps of 8 ranks with 8 collectives each."""
+"""Rows of each kind kept from earlier flushes: 64 steps of 8 ranks with 8 collectives each."""
 MOST_STEPS = 64
-"""Rank-steps traced of one pack: a job in which every step is odd must not flood the receiver."""
-_ODD = int(StepFlag.FIRST | StepFlag.UNFINISHED)
+"""Rank-steps traced of one flush: many anomalous steps must not flood the receiver."""
+_UNUSUAL = int(StepFlag.FIRST | StepFlag.UNFINISHED)
 _NON_FINITE = "non-finite"
 
 Key = tuple[int, int]
@@ -44,7 +45,7 @@ class Chosen(NamedTuple):
 class Sampler:
     """Chooses among the steps of one attempt on one node, as they come.
 
-    What belongs to one step may come in several packs: a loss read late from a device holds its
+    What belongs to one step may come in several flushes: a loss read late from a device holds its
     STEP record back. So the newest rows are kept.
     """
 
@@ -55,9 +56,9 @@ class Sampler:
             kind: np.zeros(0, dtype=DTYPES[kind])
             for kind in (Kind.STEP, Kind.COLLECTIVE, Kind.NUMERICS)
         }
-        self._told: set[Key] = set()
+        self._sampled: set[Key] = set()
         self.left_out = 0
-        """Rank-steps beyond what one pack may trace."""
+        """Rank-steps beyond what one flush may trace."""
 
     def choose(self, tables: Mapping[Kind, Rows]) -> list[Chosen]:
         """Steps to trace now; each once, in the order of the rows."""
@@ -70,12 +71,12 @@ class Sampler:
             reasons[key] = known if _NON_FINITE in known else (*known, _NON_FINITE)
         steps = window[Kind.STEP]
         keys = _keys(steps)
-        wanted = reasons.keys() - self._told
+        wanted = reasons.keys() - self._sampled
         found = [index for index, key in enumerate(keys) if key in wanted]
         if len(found) > MOST_STEPS and not self.left_out:
-            logger.warning("more than %d odd steps at once; some are not traced", MOST_STEPS)
+            logger.warning("more than %d anomalous steps at once; some are not traced", MOST_STEPS)
         self.left_out += max(len(found) - MOST_STEPS, 0)
-        self._told = (self._told | {keys[index] for index in found}) & set(keys)
+        self._sampled = (self._sampled | {keys[index] for index in found}) & set(keys)
         rows = window[Kind.COLLECTIVE]
         return [
             Chosen(steps[index], reasons[keys[index]], _of(rows, keys[index]))
@@ -87,7 +88,7 @@ class Sampler:
         masks = {
             "first": (flags & StepFlag.FIRST) != 0,
             "unfinished": (flags & StepFlag.UNFINISHED) != 0,
-            "slow": self._slow(steps, (flags & _ODD) == 0),
+            "slow": self._slow(steps, (flags & _UNUSUAL) == 0),
             _NON_FINITE: np.isinf(steps["loss"]) | np.isinf(steps["grad_norm"]),
             "sampled": steps["step"] % self._every == 0,
         }
@@ -97,9 +98,7 @@ class Sampler:
             for index in np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist()
         }
 
-    def _slow(
-        self, steps: Rows, usual: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _slow(self, steps: Rows, usual: Mask) -> Mask:
         # A checkpoint or an evaluation makes a step long, not slow.
         fields = ("duration_ns", "checkpoint_ns", "eval_ns")
         total, saving, evaluating = (steps[field].astype(np.float64) for field in fields)
@@ -109,7 +108,7 @@ class Sampler:
             mine = steps["rank"] == rank
             past = self._durations.setdefault(rank, deque(maxlen=MEDIAN_STEPS))
             fresh = own[mine & usual][-MEDIAN_STEPS:].tolist()
-            # An agent that starts late finds the past in its first pack.
+            # An agent that starts late finds earlier steps in its first flush.
             known = past if len(past) >= FEWEST_STEPS else fresh
             if len(known) >= FEWEST_STEPS:
                 slow |= mine & (own > SLOW_RATIO * float(np.median(known)))

@@ -15,6 +15,8 @@ from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch agent --collector http://collector:8480 --spool /var/lib/stepwatch/spool"
 OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+MOST_FLUSH_SECONDS = 60.0
+"""A ring holds minutes of records: an agent that flushes less often may lose some."""
 DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
 
 
@@ -31,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=places.DEFAULT_AGENT_PORT,
         help="of /metrics; 0: any free one",
     )
-    parser.add_argument("--flush-seconds", type=float, default=1.0, help="seconds per segment")
+    parser.add_argument(
+        "--flush-seconds", type=float, default=1.0, help="seconds from one segment to the next"
+    )
     parser.add_argument(
         "--otlp",
         help=f"send traces to this OTLP/HTTP receiver (default: {OTLP_VARIABLES[0]}, if set)",
@@ -53,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         node=places.checked_name(arguments.node, "node name"),
         port=arguments.port,
         token=places.read_token(arguments.token_file),
-        flush_seconds=arguments.flush_seconds,
+        flush_seconds=_flush_seconds(arguments.flush_seconds),
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),
     )
@@ -68,6 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     agent.run()
     return 0
+
+
+def _flush_seconds(seconds: float) -> float:
+    if not 0 < seconds <= MOST_FLUSH_SECONDS:
+        raise UsageError(
+            f"--flush-seconds {seconds:g} must be above 0 and at most {MOST_FLUSH_SECONDS:g}"
+        )
+    return seconds
 
 
 def _traces(arguments: argparse.Namespace) -> TraceOptions | None:

@@ -16,7 +16,7 @@ EVERY_SECONDS = 4.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Neighbour(NamedTuple):
+class BusyProcess(NamedTuple):
     """A process and how many CPUs' worth of time it used; pid 0 if none is known."""
 
     name: str = ""
@@ -43,10 +43,10 @@ class NoisyNeighbour:
         self._proc = proc
         self._seen: dict[int, _Process] = {}
         self._at_ns = 0
-        self._busiest = Neighbour()
+        self._busiest = BusyProcess()
 
-    def busiest(self) -> Neighbour:
-        """The busiest neighbour between the newest two scans."""
+    def busiest(self) -> BusyProcess:
+        """The busiest process that is no rank between the newest two scans."""
         now = self._clock.monotonic_ns()
         seconds = (now - self._at_ns) / NANOSECONDS
         if self._at_ns and seconds < EVERY_SECONDS:
@@ -64,7 +64,7 @@ class NoisyNeighbour:
         ]
         most, pid = max(used, default=(0, 0))
         ratio = most / _TICKS / seconds if seconds > 0 else UNKNOWN_FLOAT
-        self._busiest = Neighbour(seen[pid].name, pid, ratio) if most > 0 else Neighbour()
+        self._busiest = BusyProcess(seen[pid].name, pid, ratio) if most > 0 else BusyProcess()
         return self._busiest
 
     def _scan(self) -> Iterator[tuple[int, _Process]]:

@@ -57,8 +57,8 @@ class RanksProbe(Probe):
 
     def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
         """The rows of these ranks: another attempt's ranks are in another segment."""
-        wanted = {watched.reader.identity.ring_id for watched in ranks}
-        mask = [watched.reader.identity.ring_id in wanted for watched in self._read]
+        wanted = {watched.reader.path for watched in ranks}
+        mask = [watched.reader.path in wanted for watched in self._read]
         return rows[np.array(mask, dtype=np.bool_)]
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:

@@ -1,0 +1,60 @@
+"""Downsampling drops what may be dropped and leaves a gap where it came from a ring."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.agent.spool.downsample import downsample
+from stepwatch.signals import wire
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.errors import UnsupportedFormatError
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows, Segment, SegmentKey, frame
+
+KEY = SegmentKey("job", 0, "n1", 7, 1)
+
+
+def rows(kind: Kind, *numbers: tuple[int, int]) -> Rows:
+    """One row for each (rank, seq)."""
+    table = np.zeros(len(numbers), dtype=DTYPES[kind])
+    for row, (rank, seq) in zip(table, numbers, strict=True):
+        row["rank"], row["seq"] = rank, seq
+    return table
+
+
+def made(**tables: Rows) -> bytes:
+    kinds = {Kind[name]: table for name, table in tables.items()}
+    return wire.encode(Segment(KEY, ClockPair(1, 1), kinds))
+
+
+def test_steps_become_one_gap_a_rank_and_facts_stay() -> None:
+    data = made(
+        STEP=rows(Kind.STEP, (0, 4), (1, 9), (0, 5), (0, 6)),
+        HOST=rows(Kind.HOST, (-1, 0)),
+        LIFECYCLE=rows(Kind.LIFECYCLE, (0, 3)),
+        GAP=rows(Kind.GAP, (2, 1)),
+    )
+    tables = wire.decode(downsample(data, {Kind.HOST})).tables
+    assert set(tables) == {Kind.LIFECYCLE, Kind.GAP}
+    gaps = tables[Kind.GAP][["rank", "first_seq", "last_seq"]].tolist()
+    assert sorted(gaps) == [(0, 4, 6), (1, 9, 9), (2, 0, 0)]
+
+
+def test_a_kind_that_no_one_calls_expendable_stays() -> None:
+    data = made(DEVICE=rows(Kind.DEVICE, (0, 0)), NIC=rows(Kind.NIC, (-1, 0)))
+    assert set(wire.decode(downsample(data, {Kind.NIC})).tables) == {Kind.DEVICE}
+
+
+def test_a_kind_of_a_later_version_stays() -> None:
+    segment = wire.decode(made(STEP=rows(Kind.STEP, (0, 1))))
+    strange = np.zeros(1, dtype=[("rank", "<i4"), ("speed", "<f8")])
+    data = wire.encode(segment._replace(unknown={99: strange}))
+    left = wire.decode(downsample(data, ()))
+    assert np.array_equal(left.unknown[99], strange) and set(left.tables) == {Kind.GAP}
+
+
+def test_a_segment_of_a_later_format_is_left_alone() -> None:
+    number, header, payload, size = frame.open_frame(made(STEP=rows(Kind.STEP, (0, 1))))
+    with pytest.raises(UnsupportedFormatError):
+        downsample(frame.close_frame(number + 1, header, payload, size), ())
