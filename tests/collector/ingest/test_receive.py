@@ -72,7 +72,8 @@ def test_poison_is_named_kept_and_hurts_no_neighbour(service: Service, store: St
         (REJECTED, None),
     ]
     assert "checksum" in verdicts[1].reason
-    assert service.segment_counts() == {ACCEPTED: 2, DUPLICATE: 0, REJECTED: 2}
+    counts = service.segment_counts()
+    assert (counts[ACCEPTED], counts[DUPLICATE], counts[REJECTED]) == (2, 0, 2)
 
 
 def quarantined(path: Path) -> list[tuple[int, int, str]]:

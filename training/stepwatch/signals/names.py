@@ -174,6 +174,22 @@ COLLECTOR_JOBS_RESTORING = Metric(
     _G,
     "Jobs that are not evaluated yet, as their history is being read from the store.",
 )
+COLLECTOR_UNDECODED = Metric(
+    "stepwatch_collector_segments_undecoded",
+    _G,
+    "Segments of later formats that are kept until a collector that reads them opens the store.",
+)
+COLLECTOR_UNREADABLE = Metric(
+    "stepwatch_collector_segments_unreadable_total",
+    _C,
+    "Stored segments that could not be decoded when their job was read back; they are kept.",
+)
+COLLECTOR_UNKNOWN_RECORDS = Metric(
+    "stepwatch_collector_unknown_records_total",
+    _C,
+    "Records of kinds that this version does not know, by the kind's number; they are stored.",
+    (KIND,),
+)
 COLLECTOR_EVALUATION_SECONDS = Metric(
     "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
 )

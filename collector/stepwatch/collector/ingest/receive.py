@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from stepwatch.collector.store import Added, Store, StoredSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock
-from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
 from stepwatch.signals.records import DTYPES
 from stepwatch.signals.wire import Segment
 
 ACCEPTED, DUPLICATE, REJECTED = "accepted", "duplicate", "rejected"
+UNSUPPORTED = "unsupported"
+"""Of a later format than this version reads; it is kept as it came, here or by its agent."""
 MAX_BODY_BYTES = 64 << 20
 MAX_SEGMENTS = 4096
 DECODED_BYTES = 64 << 20
 """Decoded rows held at once: a body that unfolds to more is stored in several transactions."""
+MAX_KINDS, OTHER_KINDS = 64, -1
+"""Unknown kinds that are counted by their number; further ones count together."""
 MAX_QUARANTINED = 16
 """Segments of one request that are kept for whoever looks into it."""
 
@@ -34,11 +39,15 @@ class Verdict(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One piece of a body: its bytes, and the segment in it or the reason why there is none."""
+    """One piece of a body: its bytes, and the segment in it or the reason why there is none.
+
+    `format` is that of a segment which a later version reads, else 0.
+    """
 
     data: bytes
     segment: Segment | None
     reason: str
+    format: int = 0
 
 
 class Ingest:
@@ -52,7 +61,11 @@ class Ingest:
     def __init__(
         self, store: Store, clock: Clock, apply: Apply, lock: threading.RLock | None = None
     ) -> None:
-        self.counts = {ACCEPTED: 0, DUPLICATE: 0, REJECTED: 0}
+        self.counts = {ACCEPTED: 0, DUPLICATE: 0, REJECTED: 0, UNSUPPORTED: 0}
+        self.unknown_records: Counter[int] = Counter()
+        """Records of kinds that this version does not know, by the kind's number."""
+        self.undecoded = store.undecoded.count()
+        """Segments that the store keeps for a later version."""
         self._store = store
         self._clock = clock
         self._apply = apply
@@ -77,15 +90,26 @@ class Ingest:
         now = self._clock.wall_ns()
         good = [StoredSegment(p.segment, p.data) for p in pieces if p.segment is not None]
         added = self._store.add_segments(good, now) if good else []
+        fresh = [s.segment for s, one in zip(good, added, strict=True) if one.new]
         # Before anything else can fail: what is stored and not applied would never be applied.
-        self._apply([s.segment for s, one in zip(good, added, strict=True) if one.new], now)
+        self._apply(fresh, now)
+        self._count_unknown(fresh)
         verdicts = list(_verdicts(pieces, added))
         for verdict in verdicts:
             self.counts[verdict.verdict] += 1
         decided = zip(pieces, verdicts, strict=True)
         bad = ((piece.data, each.reason) for piece, each in decided if each.verdict == REJECTED)
         self._store.quarantine(itertools.islice(bad, MAX_QUARANTINED), now)
+        later = [(piece.data, piece.format) for piece in pieces if piece.format]
+        if later:
+            self.undecoded += self._store.undecoded.keep(later, now)
         return verdicts
+
+    def _count_unknown(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            for number, rows in segment.unknown.items():
+                known = number in self.unknown_records or len(self.unknown_records) < MAX_KINDS
+                self.unknown_records[number if known else OTHER_KINDS] += len(rows)
 
 
 def _pieces(body: bytes) -> Iterator[Piece]:
@@ -96,6 +120,8 @@ def _pieces(body: bytes) -> Iterator[Piece]:
             return
         try:
             yield Piece(data, wire.decode(data), "")
+        except UnsupportedFormatError as error:
+            yield Piece(data, None, str(error), error.format)
         except SegmentError as error:
             yield Piece(data, None, str(error))
 
@@ -121,7 +147,8 @@ def _verdicts(pieces: list[Piece], added: list[Added]) -> Iterator[Verdict]:
     results = iter(added)
     for piece in pieces:
         if piece.segment is None:
-            yield Verdict(REJECTED, _sequence(piece.data), piece.reason)
+            verdict = UNSUPPORTED if piece.format else REJECTED
+            yield Verdict(verdict, _sequence(piece.data), piece.reason)
             continue
         result = next(results)
         verdict = REJECTED if result.refusal else ACCEPTED if result.new else DUPLICATE

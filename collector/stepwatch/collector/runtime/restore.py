@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.state.job import LiveJob, Received
 from stepwatch.collector.state.live import CONTAINED, RESTORING, LiveState, Withheld
-from stepwatch.collector.store import Store, StoredPayload
+from stepwatch.collector.store import Store, StoredPayload, StoredSegment
+from stepwatch.collector.store.undecoded import UndecodedSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.errors import SegmentError
@@ -126,3 +127,30 @@ class Restorer:
 
     def _now(self) -> float:
         return self._clock.wall_ns() / NANOSECONDS
+
+
+def decode_kept(store: Store) -> int:
+    """Store what an earlier version could not decode and this one can; returns how many.
+
+    They come after what their jobs sent since. One that is damaged stays where it is.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+    """
+    after, count = 0, 0
+    while page := store.undecoded.of_formats(wire.READABLE_FORMATS, after=after):
+        after = page[-1].id
+        done = [kept.id for kept in page if _store_decoded(store, kept)]
+        store.undecoded.drop(done)
+        count += len(done)
+    return count
+
+
+def _store_decoded(store: Store, kept: UndecodedSegment) -> bool:
+    try:
+        segment = wire.decode(kept.payload)
+    except SegmentError as error:
+        logger.warning("kept segment %d is unreadable: %s", kept.id, error)
+        return False
+    (added,) = store.add_segments([StoredSegment(segment, kept.payload)], kept.received_ns)
+    return not added.refusal

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
-from stepwatch.collector.runtime.restore import Restorer
+from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.slo.objectives import default_slos
 from stepwatch.collector.state.job import LiveJob, Received
 from stepwatch.collector.state.live import LiveState, Withheld
@@ -48,9 +48,10 @@ class Service:
         self._restorer = Restorer(
             store, self._state, self._evaluator, clock=self.clock, lock=self._lock
         )
-        self._ingest = Ingest(store, self.clock, self._apply, self._lock)
         self._stopping = threading.Event()
         try:
+            decode_kept(store)
+            self._ingest = Ingest(store, self.clock, self._apply, self._lock)
             for name in store.jobs(MAX_RESTORED_JOBS):
                 self._restorer.request(name)
             self._restore(math.inf)
@@ -77,6 +78,18 @@ class Service:
     def segment_counts(self) -> Mapping[str, int]:
         """Segments received, by verdict."""
         return dict(self._ingest.counts)
+
+    def unknown_records(self) -> Mapping[int, int]:
+        """Records received of kinds that this version does not know, by the kind's number."""
+        return dict(self._ingest.unknown_records)
+
+    def undecoded_segments(self) -> int:
+        """Segments of later formats that the store keeps as they came."""
+        return self._ingest.undecoded
+
+    def unreadable_segments(self) -> int:
+        """Stored segments that could not be decoded when their job was read back."""
+        return self._restorer.unreadable
 
     def now(self) -> float:
         """Unix seconds on the service's clock."""

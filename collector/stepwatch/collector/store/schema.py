@@ -33,6 +33,17 @@ segment = sa.Table(
     sa.Index("segment_job_id", "job", "id"),
 )
 
+undecoded = sa.Table(
+    "undecoded",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("digest", sa.String(64), nullable=False, unique=True),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.Column("received_ns", sa.BigInteger, nullable=False),
+    sa.Column("size", sa.Integer, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+)
+
 quarantine = sa.Table(
     "quarantine",
     metadata,

@@ -13,6 +13,7 @@ from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
 from stepwatch.collector.slo.slices import Slice
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment
@@ -50,7 +51,8 @@ class StoredPayload(NamedTuple):
 class Store:
     """The database behind a collector.
 
-    `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one.
+    `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
+    this version cannot read.
 
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
@@ -63,6 +65,7 @@ class Store:
                 sa.event.listen(self._engine, "connect", _configure_sqlite)
             self._create_tables()
             self._check_version()
+            self.undecoded = Undecoded(self._engine)
         except sa.exc.SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise StoreError(

@@ -103,7 +103,7 @@ class Api:
         self._registry.register(JobExporter(service))
 
     async def segments(self, request: Request) -> Response:
-        """Take segments; 408 too slow, 413 too large, 429 overloaded, 503 store gone."""
+        """Store segments; 408 too slow, 413 too large, 429 overloaded, 503 store gone."""
         if self._in_flight >= MAX_REQUESTS_IN_FLIGHT:
             return _problem(429, "too many requests in flight", {"retry-after": "1"})
         self._in_flight += 1

@@ -50,6 +50,18 @@ class CollectorView(Protocol):
         """Jobs that are known and stored but not evaluated, by name."""
         ...
 
+    def unknown_records(self) -> Mapping[int, int]:
+        """Records received of kinds that this version does not know, by the kind's number."""
+        ...
+
+    def unreadable_segments(self) -> int:
+        """Stored segments that could not be decoded when their job was read back."""
+        ...
+
+    def undecoded_segments(self) -> int:
+        """Segments of later formats that the store keeps as they came."""
+        ...
+
     def segment_counts(self) -> Mapping[str, int]:
         """Segments received, by verdict."""
         ...
@@ -76,6 +88,10 @@ class JobExporter:
         yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
         counts = self._view.segment_counts()
         yield _counter(names.COLLECTOR_SEGMENTS, [((k,), v) for k, v in sorted(counts.items())])
+        unknown = self._view.unknown_records().items()
+        yield _counter(names.COLLECTOR_UNKNOWN_RECORDS, [((str(k),), v) for k, v in unknown])
+        yield _counter(names.COLLECTOR_UNREADABLE, [((), self._view.unreadable_segments())])
+        yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         yield from _progress(shown, now)
         yield from _time(shown)
         yield from _judgements(shown)

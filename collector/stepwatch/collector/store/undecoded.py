@@ -1,0 +1,79 @@
+"""Segments of formats that this version cannot read: kept whole, until a later one takes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import dml as postgresql_dml
+from sqlalchemy.dialects.sqlite import dml as sqlite_dml
+
+from stepwatch.collector.store import schema
+
+MAX_UNDECODED_BYTES = 1 << 30
+"""Bytes kept; what comes beyond is refused as before, and its agent holds it."""
+
+
+class UndecodedSegment(NamedTuple):
+    """One kept segment: its place, bytes as they came, and when (wall nanoseconds)."""
+
+    id: int
+    payload: bytes
+    received_ns: int
+
+
+class Undecoded:
+    """The table of segments that wait for a version that reads them."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def keep(self, segments: Iterable[tuple[bytes, int]], received_ns: int) -> int:
+        """Keep (bytes, format) of each segment, a repeated one once; returns how many are new."""
+        table, new = schema.undecoded, 0
+        with self._engine.begin() as connection:
+            size = sa.select(sa.func.coalesce(sa.func.sum(table.c.size), 0))
+            held = int(connection.execute(size).scalar_one())
+            for data, number in segments:
+                if held + len(data) > MAX_UNDECODED_BYTES:
+                    break
+                row = {
+                    "digest": hashlib.sha256(data).hexdigest(),
+                    "format": number,
+                    "received_ns": received_ns,
+                    "size": len(data),
+                    "payload": data,
+                }
+                statement = self._insert().values(**row).on_conflict_do_nothing()
+                stored = connection.execute(statement).rowcount == 1
+                held, new = held + len(data) * stored, new + stored
+        return new
+
+    def of_formats(
+        self, formats: Collection[int], *, after: int = 0, limit: int = 64
+    ) -> list[UndecodedSegment]:
+        """Kept segments of these formats behind `after`, in the order they came."""
+        table = schema.undecoded
+        columns = (table.c.id, table.c.payload, table.c.received_ns)
+        query = sa.select(*columns).where(table.c.format.in_(formats), table.c.id > after)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(table.c.id).limit(limit))
+            return [UndecodedSegment(int(r.id), bytes(r.payload), int(r.received_ns)) for r in rows]
+
+    def drop(self, ids: Collection[int]) -> None:
+        """Remove segments that are stored as decoded ones now."""
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(schema.undecoded).where(schema.undecoded.c.id.in_(ids)))
+
+    def count(self) -> int:
+        """Segments kept."""
+        with self._engine.connect() as connection:
+            query = sa.select(sa.func.count()).select_from(schema.undecoded)
+            return int(connection.execute(query).scalar_one())
+
+    def _insert(self) -> sqlite_dml.Insert | postgresql_dml.Insert:
+        if self._engine.dialect.name == "sqlite":
+            return sqlite_dml.insert(schema.undecoded)
+        return postgresql_dml.insert(schema.undecoded)

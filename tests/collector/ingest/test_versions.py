@@ -1,0 +1,124 @@
+"""Segments of other versions: later formats are kept, unknown kinds counted and stored."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from stepwatch.collector.ingest.receive import ACCEPTED, DUPLICATE, REJECTED, UNSUPPORTED
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store, undecoded
+from stepwatch.collector.web.api import make_api
+from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.signals import names, wire
+from stepwatch.signals.wire import format3, frame
+from tests.collector.client import Client
+from tests.collector.made import JOB, HandClock, body, run_segments
+
+RUN = run_segments(30)
+LATER = 44
+
+
+def of_later_format(segment: wire.Segment) -> bytes:
+    """The segment in a format that only a later version reads: ours under another number."""
+    _, header, payload, raw_size = frame.open_frame(wire.encode(segment))
+    return frame.close_frame(LATER, header, payload, raw_size)
+
+
+def read_later_format(patch: pytest.MonkeyPatch) -> None:
+    """Let this be the later version."""
+    patch.setattr(wire, "READABLE_FORMATS", (*wire.READABLE_FORMATS, LATER))
+    patch.setitem(wire._DECODERS, LATER, format3.decode)
+
+
+def metric(service: Service, name: names.Metric) -> float:
+    registry = CollectorRegistry()
+    registry.register(JobExporter(service))
+    lines = generate_latest(registry).decode().splitlines()
+    return float(next(line for line in lines if line.startswith(name.name)).split()[-1])
+
+
+def test_an_answer_says_which_formats_are_read(service: Service) -> None:
+    answer = Client(make_api(service)).post("/v1/segments", content=body(RUN[:1]))
+    assert answer.json()["formats"] == list(wire.READABLE_FORMATS)
+
+
+def test_a_later_format_is_kept_once_and_hurts_no_neighbour(service: Service, store: Store) -> None:
+    sent = [wire.encode(RUN[0]), of_later_format(RUN[1]), wire.encode(RUN[2])]
+    for first in (ACCEPTED, DUPLICATE):
+        verdicts = service.receive(b"".join(sent))
+        assert [(item.verdict, item.sequence) for item in verdicts] == [
+            (first, 1),
+            (UNSUPPORTED, 2),
+            (first, 3),
+        ]
+        assert str(LATER) in verdicts[1].reason
+    (kept,) = store.undecoded.of_formats([LATER])
+    assert kept.payload == sent[1]
+    assert metric(service, names.COLLECTOR_UNDECODED) == 1.0
+    damaged = bytearray(sent[1])
+    damaged[-1] ^= 1
+    assert [item.verdict for item in service.receive(bytes(damaged))] == [REJECTED]
+
+
+def test_a_later_version_applies_what_was_kept(
+    service: Service, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.receive(body(RUN[:2]) + b"".join(map(of_later_format, RUN[2:5])))
+    service.receive(body([RUN[5], RUN[4]]))
+    same = Service(store, clock)
+    assert metric(same, names.COLLECTOR_UNDECODED) == 3.0, "this version still cannot read them"
+    read_later_format(monkeypatch)
+    for _ in range(2):
+        later = Service(store, clock)
+        found = later.job(JOB)
+        assert found is not None
+        assert found[0].current.step_history.rows["reported"].tolist() == [4] * 30
+        assert metric(later, names.COLLECTOR_UNDECODED) == 0.0
+    assert store.payload_bytes(JOB)[0] == len(RUN), "one came again in a format that could be read"
+
+
+def test_what_is_kept_is_bounded(
+    service: Service, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = [of_later_format(item) for item in RUN]
+    monkeypatch.setattr(undecoded, "MAX_UNDECODED_BYTES", len(sent[0]) + len(sent[1]))
+    verdicts = service.receive(b"".join(sent))
+    assert {item.verdict for item in verdicts} == {UNSUPPORTED}
+    assert store.undecoded.count() == 2 == metric(service, names.COLLECTOR_UNDECODED)
+
+
+def test_records_of_unknown_kinds_are_counted_and_stored(service: Service, store: Store) -> None:
+    rows = np.zeros(3, dtype=[("rank", "<i4"), ("new", "<f8")])
+    rows["new"] = 1.5
+    item = RUN[0]._replace(unknown={999: rows})
+    assert [v.verdict for v in service.receive(body([item, item]))] == [ACCEPTED, DUPLICATE]
+    assert service.unknown_records() == {999: 3}
+    assert metric(service, names.COLLECTOR_UNKNOWN_RECORDS) == 3.0
+    (stored,) = store.segments(JOB)
+    assert wire.decode(stored.payload).unknown[999].tolist() == rows.tolist()
+
+
+def test_kinds_beyond_the_limit_count_together(service: Service) -> None:
+    rows = np.zeros(1, dtype=[("rank", "<i4")])
+    for number, numbers in enumerate((range(100, 150), range(150, 200))):
+        item = RUN[number]._replace(unknown=dict.fromkeys(numbers, rows))
+        service.receive(body([item]))
+    assert len(service.unknown_records()) == 65
+    assert sum(service.unknown_records().values()) == 100
+
+
+def test_a_stored_blob_that_cannot_be_read_is_counted_and_kept(
+    service: Service, store: Store, clock: HandClock
+) -> None:
+    service.receive(body(RUN))
+    with store._engine.begin() as connection:
+        connection.exec_driver_sql("update segment set payload = x'00' where sequence = 3")
+    again = Service(store, clock)
+    assert metric(again, names.COLLECTOR_UNREADABLE) == 1.0
+    found = again.job(JOB)
+    assert found is not None
+    assert found[0].current.step_history.rows["reported"].sum() == 4 * 25
+    assert store.payload_bytes(JOB)[0] == len(RUN)
