@@ -9,18 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector.slo.slices import (
-    SLICE_SECONDS,
-    SLOW_STEP_FACTOR,
-    Slice,
-    changed,
-    goodput_slices,
-    step_time_slices,
-)
+from stepwatch.collector.slo.registry import AttemptSteps, discover
+from stepwatch.collector.slo.slices import SLICE_SECONDS, Slice, changed, slices_of
+from stepwatch.collector.slo.slis.step_time import SLOW_STEP_FACTOR
 from stepwatch.collector.state.step_history import StepFacts, StepHistory
 from tests.collector.made import EPOCH, step_rows
 
 OFFSET = EPOCH * 10**9
+SLIS = discover()
 Step = tuple[float, float, int, bool]
 """Seconds since the step before, longest rank's seconds, ranks that reported, lost."""
 
@@ -29,6 +25,14 @@ STEPS = st.lists(
     min_size=1,
     max_size=30,
 )
+
+
+def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[Slice]:
+    return slices_of(SLIS["step-time"], list(map(AttemptSteps, attempts, baselines)))
+
+
+def goodput_slices(attempts: list[StepFacts]) -> list[Slice]:
+    return slices_of(SLIS["goodput"], [AttemptSteps(facts, math.nan) for facts in attempts])
 
 
 def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFacts:

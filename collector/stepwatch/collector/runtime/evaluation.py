@@ -20,8 +20,9 @@ from stepwatch.collector.detect.registry import (
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
-from stepwatch.collector.slo import slices as sli
+from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.objectives import Judgement, Slo, judge
+from stepwatch.collector.slo.slices import Slice, changed, slices_of
 from stepwatch.collector.state.job import Attempt, LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, Clock
@@ -44,7 +45,7 @@ class Verdicts:
     judgements: list[Judgement] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     incidents: dict[str, Incident] = field(default_factory=dict)
-    slices: dict[str, dict[int, sli.Slice]] = field(default_factory=dict)
+    slices: dict[str, dict[int, Slice]] = field(default_factory=dict)
     still_seconds: float = math.nan
     clocks: tuple[float, float] | None = None
     """Wall and monotonic seconds of the newest evaluation."""
@@ -69,6 +70,7 @@ class Evaluator:
         clock: Clock,
         detectors: Sequence[Detector] | None = None,
     ) -> None:
+        self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
         self._detectors = discover() if detectors is None else detectors
         self._failure_kinds = failure_kinds(self._detectors)
@@ -84,7 +86,7 @@ class Evaluator:
         for document in self._store.incidents(job.name):
             incident = incident_from(document)
             verdicts.incidents[incident.id] = incident
-        for name in (sli.STEP_TIME, sli.GOODPUT):
+        for name in self._slis:
             slices = self._store.slices(job.name, name)
             verdicts.slices[name] = {part.start_s: part for part in slices}
         verdicts.judgements = self._judgements(job, verdicts)
@@ -102,7 +104,7 @@ class Evaluator:
         abandoned = is_abandoned(attempt, now)
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
             return
-        changed = self._slices(job, verdicts)
+        fresh = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
         self._class_throughput.keep(job)
         context = DetectionContext(
@@ -126,9 +128,9 @@ class Evaluator:
             moment = _moment(earlier, frozen=False, ended=False)
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
-        self._store.save_evaluation(job.name, changed, documents)
+        self._store.save_evaluation(job.name, fresh, documents)
         # Only now: what could not be written must look changed again the next time.
-        for name, part in changed:
+        for name, part in fresh:
             verdicts.slices.setdefault(name, {})[part.start_s] = part
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         verdicts.judgements = self._judgements(job, verdicts)
@@ -162,20 +164,19 @@ class Evaluator:
             for slo in self._slos
         ]
 
-    def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, sli.Slice]]:
-        attempts = [(attempt, lost) for attempt, lost in job.ordered() if len(attempt.step_history)]
-        facts = [
-            attempt.step_history.facts(attempt.world, attempt.began_s, lost)
-            for attempt, lost in attempts
-        ]
-        baselines = [attempt.step_history.baseline() for attempt, _ in attempts]
-        return [
-            (name, part)
-            for name, slices in (
-                (sli.STEP_TIME, sli.step_time_slices(facts, baselines)),
-                (sli.GOODPUT, sli.goodput_slices(facts)),
+    def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, Slice]]:
+        attempts = [
+            slis.AttemptSteps(
+                attempt.step_history.facts(attempt.world, attempt.began_s, lost),
+                attempt.step_history.baseline(),
             )
-            for part in sli.changed(verdicts.slices.get(name, {}), slices)
+            for attempt, lost in job.ordered()
+            if len(attempt.step_history)
+        ]
+        return [
+            (sli.name, part)
+            for sli in self._slis.values()
+            for part in changed(verdicts.slices.get(sli.name, {}), slices_of(sli, attempts))
         ]
 
 
@@ -231,5 +232,5 @@ def _all_gone(attempt: Attempt) -> bool:
     return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
 
 
-def _in_time_order(slices: dict[int, sli.Slice]) -> list[sli.Slice]:
+def _in_time_order(slices: dict[int, Slice]) -> list[Slice]:
     return [slices[start] for start in sorted(slices)]

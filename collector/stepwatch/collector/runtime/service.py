@@ -16,7 +16,7 @@ from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
-from stepwatch.collector.slo.objectives import default_slos
+from stepwatch.collector.slo.openslo import default_slos
 from stepwatch.collector.state.job import LiveJob, Received
 from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.store import Store

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from decimal import ROUND_FLOOR, Decimal
 from enum import Enum
-from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
-
-from stepwatch.collector.slo.slices import GOODPUT, SLICE_SECONDS, STEP_TIME, Slice
-from stepwatch.signals.errors import ConfigurationError
-from stepwatch.signals.places import checked_name
+from stepwatch.collector.slo.slices import SLICE_SECONDS, Slice
 
 COVERAGE_FLOOR = Decimal("0.9")
 """Below this share of expected records nothing is judged: an evaluation is frozen."""
 SHORT_WINDOW_SECONDS = 60
-MAX_WINDOW_SECONDS = 366 * 86_400
 LEAST_TOTAL = Decimal("60")
 """Device-seconds before a state is called; less is `unknown`."""
 _MICROSECOND = Decimal("0.000001")
-_DURATION = re.compile(r"(\d+)([mhdw])")
-_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class SloState(Enum):
@@ -128,58 +119,3 @@ def _window(
 def _exact(seconds: float) -> Decimal:
     """Device-seconds to the microsecond: sums of floats carry noise below it."""
     return Decimal(seconds).quantize(_MICROSECOND)
-
-
-def parse_slo(text: str, source: str) -> Slo:
-    """Read one OpenSLO v1 document.
-
-    Raises:
-        ConfigurationError: it is not one, or asks for something stepwatch cannot judge.
-    """
-    try:
-        document: Any = yaml.safe_load(text)
-        spec = document["spec"]
-        if document["apiVersion"] != "openslo/v1" or document["kind"] != "SLO":
-            raise ConfigurationError(f"{source}: not an OpenSLO v1 SLO")
-        target = Decimal(str(spec["objectives"][0]["target"]))
-        good = spec["indicator"]["spec"]["ratioMetric"]["good"]
-        slo = Slo(
-            str(document["metadata"]["name"]),
-            str(document["metadata"].get("displayName", "")),
-            str(good["metricSource"]["spec"]["sli"]),
-            target,
-            _duration(str(spec["timeWindow"][0]["duration"]), source),
-        )
-    except (
-        yaml.YAMLError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ArithmeticError,
-    ) as error:
-        raise ConfigurationError(f"{source}: cannot be read as an SLO: {error!r}") from error
-    if not slo.target.is_finite() or not 0 < slo.target < 1:
-        raise ConfigurationError(f"{source}: target {slo.target} must lie between 0 and 1")
-    if slo.sli not in (STEP_TIME, GOODPUT):
-        raise ConfigurationError(
-            f"{source}: no SLI {slo.sli[:80]!r}; there are: {STEP_TIME}, {GOODPUT}"
-        )
-    checked_name(slo.name, f"{source}: metadata.name")
-    return slo
-
-
-def default_slos() -> list[Slo]:
-    """The SLOs that come with stepwatch."""
-    folder = resources.files(__package__) / "documents"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-    return [parse_slo((folder / name).read_text(encoding="utf-8"), name) for name in names]
-
-
-def _duration(text: str, source: str) -> int:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ConfigurationError(f"{source}: duration {text!r} must look like 5m, 1h, 28d or 4w")
-    seconds = int(match[1]) * _SECONDS[match[2]]
-    if not SHORT_WINDOW_SECONDS <= seconds <= MAX_WINDOW_SECONDS:
-        raise ConfigurationError(f"{source}: duration {text} must lie between 1m and 366d")
-    return seconds

@@ -6,20 +6,14 @@ last checkpoint turns bad when an attempt resumes before it, so slices change af
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.step_history import StepFacts
+from stepwatch.collector.slo.registry import AttemptSteps, Sli, Vector
 
 SLICE_SECONDS = 10
-STEP_TIME = "step-time"
-GOODPUT = "goodput"
-SLOW_STEP_FACTOR = 2.0
-"""A step longer than this many baselines of its attempt is slow (p95 <= 2 x p50 is the mark)."""
-
-Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
-Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Slice(NamedTuple):
@@ -36,34 +30,6 @@ class Slice(NamedTuple):
     expected: int
     cumulative_good: float
     cumulative_total: float
-
-
-def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[Slice]:
-    """Good: device-seconds in steps no longer than `SLOW_STEP_FACTOR` x the attempt's baseline.
-
-    A baseline of NaN (too few steps yet) makes no step bad.
-    """
-    good = [
-        np.where(~(facts.longest > SLOW_STEP_FACTOR * baseline), facts.busy, 0.0)
-        for facts, baseline in zip(attempts, baselines, strict=True)
-    ]
-    total = [facts.busy for facts in attempts]
-    return _slices(attempts, good, total)
-
-
-def goodput_slices(attempts: list[StepFacts]) -> list[Slice]:
-    """Good: device-seconds of work that was preserved. Total: all device-seconds allocated.
-
-    Allocation runs from the start of an attempt to its last step, all ranks included, so start-up,
-    stalls and redone steps are all lost goodput. Steps that nobody reported count for neither.
-    """
-    good, total = [], []
-    for facts in attempts:
-        starts = np.concatenate([[facts.began_s], facts.end_s[:-1]])
-        allocated = np.maximum(facts.end_s - starts, 0.0) * facts.world
-        total.append(np.where(facts.observed > 0, allocated, 0.0))
-        good.append(np.where(facts.lost, 0.0, np.minimum(facts.busy, total[-1])))
-    return _slices(attempts, good, total)
 
 
 def changed(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:
@@ -95,19 +61,23 @@ def _with_emptied(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:
     return result
 
 
-def _slices(attempts: list[StepFacts], good: list[Floats], total: list[Floats]) -> list[Slice]:
-    if not attempts or not sum(len(facts.end_s) for facts in attempts):
+def slices_of(sli: Sli, attempts: Sequence[AttemptSteps]) -> list[Slice]:
+    """The slices of all attempts of a job, each of version 1, in the order of time."""
+    steps = [attempt.steps for attempt in attempts if len(attempt.steps.end_s)]
+    if not steps:
         return []
-    ends = np.concatenate([facts.end_s for facts in attempts])
+    shares = [sli.good_and_total(attempt) for attempt in attempts if len(attempt.steps.end_s)]
+    ends = np.concatenate([each.end_s for each in steps])
     starts, where = np.unique((ends // SLICE_SECONDS).astype(np.int64), return_inverse=True)
-    expected = np.concatenate([np.full(len(facts.end_s), facts.world) for facts in attempts])
-    observed = np.concatenate([facts.observed for facts in attempts])
+    expected = np.concatenate([np.full(len(each.end_s), each.world) for each in steps])
+    observed = np.concatenate([each.observed for each in steps])
 
-    def summed(parts: list[Floats]) -> Floats:
+    def summed(parts: list[Vector]) -> Vector:
         sums = np.bincount(where, weights=np.concatenate(parts), minlength=len(starts))
         return sums.astype(np.float64)
 
-    good_sums, total_sums = summed(good), summed(total)
+    good_sums = summed([good for good, _ in shares])
+    total_sums = summed([total for _, total in shares])
     columns = zip(
         (starts * SLICE_SECONDS).tolist(),
         good_sums.tolist(),

@@ -1,0 +1,50 @@
+"""Which SLIs there are: a file in `slis` each."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.slo import slis
+from stepwatch.collector.state.step_history import StepFacts
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class AttemptSteps(NamedTuple):
+    """What an SLI is computed from: the steps of one attempt, and its baseline step time.
+
+    `baseline_seconds` is NaN while too few steps are known.
+    """
+
+    steps: StepFacts
+    baseline_seconds: float
+
+
+class Sli(NamedTuple):
+    """One SLI: its name in documents and metrics, and good and total device-seconds per step.
+
+    `good_and_total` returns two arrays (steps,) in the order of the attempt's steps.
+    """
+
+    name: str
+    good_and_total: Callable[[AttemptSteps], tuple[Vector, Vector]]
+
+
+def discover() -> Mapping[str, Sli]:
+    """All SLIs by name, in the order of their names.
+
+    Raises:
+        LookupError: a file names no SLI, or one that another file names.
+    """
+    found: dict[str, Sli] = {}
+    for module in pkgutil.iter_modules(slis.__path__):
+        sli = getattr(import_module(f"{slis.__name__}.{module.name}"), "SLI", None)
+        if not isinstance(sli, Sli) or sli.name in found:
+            raise LookupError(f"slo/slis/{module.name}.py must name one SLI of its own")
+        found[sli.name] = sli
+    return dict(sorted(found.items()))

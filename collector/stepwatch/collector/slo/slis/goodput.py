@@ -1,0 +1,23 @@
+"""Goodput: device-seconds of work that was preserved, of all device-seconds allocated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.slo.registry import AttemptSteps, Sli, Vector
+
+
+def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
+    """Good: device-seconds of work that no later attempt redoes. Total: all that was allocated.
+
+    Allocation runs from the start of an attempt to its last step, all ranks included, so start-up,
+    stalls and redone steps are all lost goodput. Steps that nobody reported count for neither.
+    """
+    steps = attempt.steps
+    starts = np.concatenate([[steps.began_s], steps.end_s[:-1]])
+    allocated = np.maximum(steps.end_s - starts, 0.0) * steps.world
+    total = np.where(steps.observed > 0, allocated, 0.0)
+    return np.where(steps.lost, 0.0, np.minimum(steps.busy, total)), total
+
+
+SLI = Sli("goodput", good_and_total)

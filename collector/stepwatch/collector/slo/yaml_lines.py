@@ -1,0 +1,88 @@
+"""YAML as plain values that remember the lines they were written on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import yaml
+
+Place = tuple[str | int, ...]
+"""Keys and list positions on the way to a value."""
+
+
+class Document(NamedTuple):
+    """A document's value, and the line (from 1) of each place in it."""
+
+    value: Any
+    lines: dict[Place, int]
+
+    def line_of(self, place: Place) -> int:
+        """The line of `place`, or of what is nearest above it and exists."""
+        while place not in self.lines:
+            place = place[:-1]
+        return self.lines[place]
+
+
+class YamlError(Exception):
+    """Text that is no YAML document of plain values; `line` counts from 1."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(what)
+        self.line = line
+
+
+def read_yaml(text: str) -> Document:
+    """Read one document of maps, lists and scalars; numbers with a point stay text, exactly.
+
+    Raises:
+        YamlError: it is not YAML, repeats a key, uses an alias or a tag, or holds two documents.
+    """
+    try:
+        _refuse_aliases(text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        what = error.problem or error.context or "is not YAML"
+        raise YamlError(_line(mark), what) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise YamlError(1, "is not YAML, or is nested too deeply") from error
+    lines: dict[Place, int] = {(): 1}
+    return Document(None if root is None else _value(root, (), lines), lines)
+
+
+def _refuse_aliases(text: str) -> None:
+    """An alias stands for a value elsewhere: a few lines of them may stand for gigabytes."""
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise YamlError(_line(event.start_mark), "an alias (*name); write the value out")
+
+
+def _value(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+    lines[place] = _line(node.start_mark)
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(item, (*place, at), lines) for at, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key, item in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.value in found:
+                raise YamlError(_line(key.start_mark), "a key that is repeated, or is no text")
+            found[key.value] = _value(item, (*place, key.value), lines)
+            lines[(*place, key.value)] = _line(key.start_mark)
+        return found
+    return _scalar(node)
+
+
+def _scalar(node: yaml.Node) -> Any:
+    kind = node.tag.removeprefix("tag:yaml.org,2002:")
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return node.value.lower() in ("true", "yes", "on")
+    if kind in ("str", "int", "float", "timestamp"):
+        return node.value
+    raise YamlError(_line(node.start_mark), f"the tag {node.tag}; write a plain value")
+
+
+def _line(mark: Any) -> int:
+    """From 1, as editors count."""
+    return 1 if mark is None else mark.line + 1

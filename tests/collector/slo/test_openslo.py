@@ -1,0 +1,102 @@
+"""SLO documents: what is read as written, and what is refused with its line and what to do."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.slo.openslo import default_slos, parse_slo
+from stepwatch.signals.errors import ConfigurationError
+
+DATA = Path(__file__).parents[2] / "data"
+GOOD = (DATA / "good" / "goodput.yaml").read_text()
+
+
+def test_the_slos_that_come_along_are_read() -> None:
+    assert [(slo.name, slo.target, slo.window_seconds) for slo in default_slos()] == [
+        ("step-time", Decimal("0.95"), 28 * 86_400)
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((DATA / "good").glob("*.yaml")), ids=lambda p: p.stem)
+def test_good_documents(path: Path) -> None:
+    slo = parse_slo(path.read_text(), path.name)
+    assert slo.target == Decimal("0.999"), "as written, not as a float"
+    assert slo.window_seconds == 28 * 86_400
+
+
+@pytest.mark.parametrize("path", sorted((DATA / "bad").glob("*.yaml")), ids=lambda p: p.stem)
+def test_bad_documents_are_refused_by_name(path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=path.name):
+        parse_slo(path.read_text(), path.name)
+
+
+def test_there_are_documents() -> None:
+    assert len(list((DATA / "bad").glob("*.yaml"))) >= 15
+    assert list((DATA / "good").glob("*.yaml"))
+
+
+def refused(text: str) -> list[str]:
+    """The lines of the refusal of `text` as `job.yaml`."""
+    with pytest.raises(ConfigurationError) as refusal:
+        parse_slo(text, "job.yaml")
+    return str(refusal.value).splitlines()
+
+
+def line_with(words: str) -> int:
+    """The line of the good document that holds `words`, from 1."""
+    return next(at for at, line in enumerate(GOOD.splitlines(), 1) if words in line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("target: 0.999", "target: 99.9", "spec.objectives.target: "),
+        ("target: 0.999", "target: .inf", "spec.objectives.target: "),
+        ("duration: 4w", "duration: 400d", "400d is not between 1m and 366d; write a duration"),
+        ("isRolling: true", "isRolling: false", "only rolling windows are evaluated"),
+        ("kind: SLO", "kind: Service", "write SLO"),
+        ("name: goodput-weekly", "name: a b", "'a b' is no name; write 1-63 letters"),
+        ("sli: goodput", "sli: happiness", "no SLI 'happiness'; write one of goodput, step-time"),
+        ("kind: SLO", "kind: SLO\nkind: SLO", "a key that is repeated"),
+        ("service: training", "service: &a training\n  other: *a", "an alias"),
+        ("service: training", "service: !!binary aGk=", "write a plain value"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_what_to_do(old: str, new: str, words: str) -> None:
+    (line,) = refused(GOOD.replace(old, new, 1))
+    at = line_with(old) + new.count("\n")
+    assert line.startswith(f"job.yaml:{at}: ") and words in line
+
+
+def test_every_mistake_of_a_document_has_a_line_of_its_own() -> None:
+    wrong = GOOD.replace("0.999", "1").replace("4w", "soon").replace("openslo/v1", "v2")
+    assert [line.split(":")[1] for line in refused(wrong)] == [
+        str(line_with(words)) for words in ("openslo/v1", "4w", "0.999")
+    ]
+
+
+def test_what_is_missing_is_told_at_the_line_above_it() -> None:
+    without = GOOD.replace("    - target: 0.999", "    - goal: 0.999")
+    (line,) = refused(without)
+    assert line.startswith(f"job.yaml:{line_with('target')}: spec.objectives.target: is missing; ")
+
+
+def test_a_second_objective_is_refused_and_not_ignored() -> None:
+    (line,) = refused(GOOD + "    - target: 0.5\n")
+    assert "give exactly one objective; write a document for each" in line
+
+
+def test_a_document_may_name_an_sli_that_was_added() -> None:
+    text = GOOD.replace("sli: goodput", "sli: calm")
+    assert parse_slo(text, "job.yaml", {"calm"}).sli == "calm"
+
+
+@given(st.text() | st.text("- :[]{}&*!|>'\"%@`#,?\n ab1", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for line in refused(text):
+        assert line.startswith("job.yaml:")
