@@ -1,0 +1,28 @@
+"""Waiting for something that other threads or processes bring about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
+
+
+def until(
+    what: str, holds: Callable[[], T | None], seconds: float = 60.0, every: float = 0.05
+) -> T:
+    """Call `holds` until its answer is true, and return that; fail the test after `seconds`.
+
+    The limit is far beyond what the thing takes, so that a busy machine fails no test.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        found = holds()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {seconds:.0f} s for: {what}")
+        time.sleep(every)
