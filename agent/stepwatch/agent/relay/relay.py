@@ -68,6 +68,15 @@ class Relay:
         except (ValueError, OSError) as error:
             return self._back_off(str(error), None)
 
+    def ask_formats(self) -> None:
+        """Learn by an empty request what the collector reads: held segments may wait for it."""
+        try:
+            response = self.client.post("/v1/segments", content=b"")
+            if response.status_code == 200:
+                self._learn(read_answer(response).formats)
+        except (httpx.HTTPError, ValueError, OSError) as error:
+            logger.debug("the collector announces nothing: %s", error)
+
     def _prepare(self, batch: list[tuple[int, bytes]]) -> list[Outgoing]:
         """The segments of a batch in formats that the collector reads.
 
@@ -85,8 +94,7 @@ class Relay:
 
     def _apply(self, outgoing: list[Outgoing], answer: Answer) -> float:
         understood = all(each.format in answer.formats for each in outgoing)
-        if self.formats.learn(answer.formats):
-            self.spool.release(answer.formats)
+        self._learn(answer.formats)
         if not understood:
             return self._send_again()
         if len(answer.verdicts) != len(outgoing):
@@ -112,6 +120,10 @@ class Relay:
         if self.batches.failed(len(outgoing)):
             self._hold({each.sequence: reason for each in outgoing})
         return self._back_off(reason, response.headers.get("retry-after"))
+
+    def _learn(self, announced: frozenset[int]) -> None:
+        if self.formats.learn(announced):
+            self.spool.release(announced)
 
     def _send_again(self) -> float:
         """Nothing is acknowledged by a collector that does not read what it was sent."""
