@@ -137,6 +137,7 @@ def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
         fill(agent, rank, 2)
         agent.relay.drain(give_up)
         agent.relay.ask_formats()
+        agent.relay.retry_failed()
         assert (len(agent.spool), agent.spool.held) == (0, 2), "nothing new is announced"
         collector.word, collector.formats = "", {2, 3, 4}
         agent.relay.ask_formats()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import httpx
@@ -118,7 +118,8 @@ class Relay:
     def _request_failed(self, outgoing: list[Outgoing], response: httpx.Response) -> float:
         reason = f"HTTP {response.status_code}: {response.text[:200]}"
         if self.batches.failed(len(outgoing)):
-            self._hold({each.sequence: reason for each in outgoing})
+            # Held under no formats: the next release, whatever brings it, tries them again.
+            self._hold({each.sequence: reason for each in outgoing}, announced=())
         return self._back_off(reason, response.headers.get("retry-after"))
 
     def _learn(self, announced: frozenset[int]) -> None:
@@ -132,12 +133,20 @@ class Relay:
         self._misunderstood = True
         return 0.0
 
-    def _hold(self, reasons: dict[int, str]) -> None:
+    def retry_failed(self) -> None:
+        """Send segments again on which requests failed: the collector may be fixed by now."""
+        try:
+            self.spool.release(self.formats.announced or ())
+        except OSError as error:
+            logger.warning("held segments cannot be released: %s", error)
+
+    def _hold(self, reasons: dict[int, str], announced: Collection[int] | None = None) -> None:
         if reasons and not self.spool.held:
             sequence, reason = next(iter(reasons.items()))
             logger.warning("the collector cannot read segment %d (held): %s", sequence, reason)
         if reasons:
-            self.spool.hold(reasons, self.formats.announced or ())
+            known = self.formats.announced or ()
+            self.spool.hold(reasons, known if announced is None else announced)
 
     def _report(self, reasons: dict[int, str]) -> None:
         self.refused += len(reasons)
