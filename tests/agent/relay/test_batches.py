@@ -50,6 +50,11 @@ def test_one_segment_on_which_the_collector_fails_holds_up_no_other(
         expected = set(range(1, rank.step + 1)) - set(range(5 * bad + 1, 5 * bad + 6))
         assert collector.steps() == sorted(expected), "the others, in order and each once"
         assert "the database refuses it" in caplog.text
+        collector.fails = lambda body: False
+        agent.relay.retry_failed()
+        agent.relay.drain(keep_trying)
+        assert agent.spool.held == 0 and poison in collector.taken
+        assert sorted(collector.steps()) == list(range(1, rank.step + 1))
     rank.ring.close()
 
 

@@ -127,6 +127,27 @@ def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
     rank.ring.close()
 
 
+def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+    collector.word = "unsupported"
+    with at(collector) as url:
+        agent = make_agent(url)
+        fill(agent, rank, 2)
+        agent.relay.drain(give_up)
+        agent.relay.ask_formats()
+        agent.relay.retry_failed()
+        assert (len(agent.spool), agent.spool.held) == (0, 2), "nothing new is announced"
+        collector.word, collector.formats = "", {2, 3, 4}
+        agent.relay.ask_formats()
+        assert (len(agent.spool), agent.spool.held) == (2, 0)
+        agent.relay.drain(give_up)
+        assert collector.steps() == list(range(1, 11))
+    agent.relay.ask_formats()  # nobody answers
+    rank.ring.close()
+
+
 def test_held_segments_are_tried_again_after_a_restart(
     tmp_path: Path, make_agent: MakeAgent
 ) -> None:

@@ -94,10 +94,11 @@ def test_a_pid_taken_over_by_another_process_is_not_watched() -> None:
     exits = ProcessExits(SystemClock())
     with process("input()") as child:
         exits.watch(1, child.pid, 1)
+        assert not exits.thread.started, "nobody waits for it"
         child.kill()
         child.wait()
-        time.sleep(0.2)
         assert exits.of(1) is None
+    exits.close()
 
 
 def test_what_is_forgotten_holds_nothing_open() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import httpx
@@ -68,6 +68,15 @@ class Relay:
         except (ValueError, OSError) as error:
             return self._back_off(str(error), None)
 
+    def ask_formats(self) -> None:
+        """Learn by an empty request what the collector reads: held segments may wait for it."""
+        try:
+            response = self.client.post("/v1/segments", content=b"")
+            if response.status_code == 200:
+                self._learn(read_answer(response).formats)
+        except (httpx.HTTPError, ValueError, OSError) as error:
+            logger.debug("the collector announces nothing: %s", error)
+
     def _prepare(self, batch: list[tuple[int, bytes]]) -> list[Outgoing]:
         """The segments of a batch in formats that the collector reads.
 
@@ -85,8 +94,7 @@ class Relay:
 
     def _apply(self, outgoing: list[Outgoing], answer: Answer) -> float:
         understood = all(each.format in answer.formats for each in outgoing)
-        if self.formats.learn(answer.formats):
-            self.spool.release(answer.formats)
+        self._learn(answer.formats)
         if not understood:
             return self._send_again()
         if len(answer.verdicts) != len(outgoing):
@@ -110,8 +118,13 @@ class Relay:
     def _request_failed(self, outgoing: list[Outgoing], response: httpx.Response) -> float:
         reason = f"HTTP {response.status_code}: {response.text[:200]}"
         if self.batches.failed(len(outgoing)):
-            self._hold({each.sequence: reason for each in outgoing})
+            # Held under no formats: the next release, whatever brings it, tries them again.
+            self._hold({each.sequence: reason for each in outgoing}, announced=())
         return self._back_off(reason, response.headers.get("retry-after"))
+
+    def _learn(self, announced: frozenset[int]) -> None:
+        if self.formats.learn(announced):
+            self.spool.release(announced)
 
     def _send_again(self) -> float:
         """Nothing is acknowledged by a collector that does not read what it was sent."""
@@ -120,12 +133,20 @@ class Relay:
         self._misunderstood = True
         return 0.0
 
-    def _hold(self, reasons: dict[int, str]) -> None:
+    def retry_failed(self) -> None:
+        """Send segments again on which requests failed: the collector may be fixed by now."""
+        try:
+            self.spool.release(self.formats.announced or ())
+        except OSError as error:
+            logger.warning("held segments cannot be released: %s", error)
+
+    def _hold(self, reasons: dict[int, str], announced: Collection[int] | None = None) -> None:
         if reasons and not self.spool.held:
             sequence, reason = next(iter(reasons.items()))
             logger.warning("the collector cannot read segment %d (held): %s", sequence, reason)
         if reasons:
-            self.spool.hold(reasons, self.formats.announced or ())
+            known = self.formats.announced or ()
+            self.spool.hold(reasons, known if announced is None else announced)
 
     def _report(self, reasons: dict[int, str]) -> None:
         self.refused += len(reasons)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import threading
 
 from stepwatch.agent.supervision import SupervisedThread
-from stepwatch.signals.clock import Clock
+from stepwatch.signals.clock import NANOSECONDS, Clock
 
 from .relay import Relay
+
+ASK_SECONDS = 60.0
+"""Between two questions for the formats that the collector reads, while segments are held."""
+
+RETRY_SECONDS = 3600.0
+"""Between two tries of segments that were held because requests with them failed."""
 
 
 class Sender:
@@ -19,6 +25,8 @@ class Sender:
         self._stopping = threading.Event()
         self._written = threading.Event()
         self._last_written = threading.Event()
+        self._clock = clock
+        self._asked_ns = self._retried_ns = clock.monotonic_ns()
 
     def wake(self) -> None:
         """Say that a segment was written."""
@@ -34,10 +42,27 @@ class Sender:
         self._last_written.set()
         return self.thread.join(seconds)
 
+    def _ask_formats(self) -> None:
+        """Ask once in a while if segments are held and none is sent that would bring the answer."""
+        now = self._clock.monotonic_ns()
+        if len(self.relay.spool) or not self.relay.spool.held:
+            self._asked_ns = now
+        elif now - self._asked_ns >= ASK_SECONDS * NANOSECONDS:
+            self._asked_ns = now
+            self.relay.ask_formats()
+
+    def _retry_failed(self) -> None:
+        now = self._clock.monotonic_ns()
+        if now - self._retried_ns >= RETRY_SECONDS * NANOSECONDS:
+            self._retried_ns = now
+            self.relay.retry_failed()
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             self._written.wait(1.0)
             self._written.clear()
+            self._ask_formats()
+            self._retry_failed()
             self.relay.drain(self._stopping.wait)
         self._last_written.wait()  # or the last segment would stay until an agent runs here again
         self.relay.drain(lambda _: True)

@@ -18,12 +18,10 @@ key can then never come back, whatever was deleted from the spool meanwhile.
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import secrets
 import threading
-import weakref
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -36,6 +34,7 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment, SegmentKey
 
 from .adopt import adopt
+from .claim import claim
 from .cursors import CursorFile, superseded
 from .downsample import downsample
 from .files import HELD, WAITING, Spooled, quarantine, sequences
@@ -76,11 +75,9 @@ class Spool:
         self._held: dict[int, Spooled] = {}
         self._downsampled: set[int] = set()
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._claim()
+            self._release = claim(folder, self)
             self._acknowledged = CursorFile(folder)
             self._adopt()
-            self._probe_writing()
             self._next = max(sequences(folder), default=0) + 1
         except OSError as error:
             raise ConfigurationError(
@@ -94,7 +91,7 @@ class Spool:
 
     def close(self) -> None:
         """Leave the spool to another agent."""
-        self._claimed()
+        self._release()
 
     @property
     def waiting_bytes(self) -> int:
@@ -223,27 +220,12 @@ class Spool:
                 quarantine(spooled.path, reason)
                 self.dropped += 1
 
-    def _claim(self) -> None:
-        handle = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-        self._claimed = weakref.finalize(self, os.close, handle)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigurationError(
-                f"another agent uses the spool {self.folder}; stop it, or pass another --spool"
-            ) from error
-
     def _adopt(self) -> None:
         found = adopt(self.folder)
         self._queue, self._held, self.dropped = found.waiting, found.held, found.damaged
         self._cursors = dict(self._acknowledged.cursors)
         for sequence in sorted(found.waiting):
             self._cursors.update(cursors_of(found.waiting[sequence].cursors))
-
-    def _probe_writing(self) -> None:
-        probe = self.folder / ".writable"
-        probe.touch()
-        probe.unlink()
 
     def _delete(self, done: Iterable[int]) -> None:
         for sequence in done:
