@@ -232,7 +232,7 @@ def test_a_file_cut_short_under_its_reader_reads_as_replaced(tmp_path: Path) -> 
     reader.close()
 
 
-def test_a_head_gone_mad_is_survived(tmp_path: Path) -> None:
+def test_a_head_beyond_any_record_is_survived(tmp_path: Path) -> None:
     path = tmp_path / "0"
     ring = RingWriter(path, identity())
     write(ring, 1)

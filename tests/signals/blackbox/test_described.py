@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwatch.signals import layouts, released
@@ -23,7 +23,7 @@ from stepwatch.signals.blackbox.layout import (
     SLOT_SIZE,
 )
 from stepwatch.signals.errors import RingError
-from stepwatch.signals.records import BODIES, COMMON, RING_KINDS, Kind
+from stepwatch.signals.records import BODIES, COMMON, DTYPES, RING_KINDS, Kind
 
 SLOT = "seq:u8 kind:u2 reserved:u2 step:u4 time_ns:u8"
 LATER = 99
@@ -223,3 +223,43 @@ def test_too_large_a_layout_is_refused_when_the_ring_is_made(
     monkeypatch.setattr(described, "HEADER_SIZE", LAYOUT_AT + 100)
     with pytest.raises(RingError, match="does not fit"):
         RingWriter(tmp_path / "0", Identity("job", 0, 3, 4, "node-1", 1, 7, 16))
+
+
+def reads_or_refuses(path: Path) -> None:
+    """A ring is read, or refused in one line; nothing else happens."""
+    try:
+        reader = RingReader(path)
+    except RingError:
+        return
+    try:
+        read = reader.read(limit=100)
+        assert all(rows.dtype == DTYPES[kind] for kind, rows in read.rows.items())
+        reader.refresh_identity()
+        assert reader.live().step >= 0 <= reader.collective().entered
+    finally:
+        reader.close()
+
+
+def test_every_byte_of_identity_and_layout_may_be_damaged(path: Path) -> None:
+    good = path.read_bytes()
+    for at in (*range(400), *range(IDENTITY_CRC_AT, LAYOUT_AT + len(pack_layout()), 3)):
+        patch(path, at, bytes([good[at] ^ 0xFF]))
+        reads_or_refuses(path)
+        patch(path, at, good[at : at + 1])
+
+
+def test_a_ring_may_end_anywhere(path: Path) -> None:
+    good = path.read_bytes()
+    for end in (*range(0, HEADER_SIZE, 61), *range(HEADER_SIZE, len(good) + 1, 64)):
+        path.write_bytes(good[:end])
+        reads_or_refuses(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, HEADER_SIZE + 400), st.binary(min_size=1, max_size=9))))
+def test_bytes_may_be_damaged_together(path: Path, damage: list[tuple[int, bytes]]) -> None:
+    good = path.read_bytes()
+    for at, data in damage:
+        patch(path, at, data)
+    reads_or_refuses(path)
+    path.write_bytes(good)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import struct
 import threading
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -202,6 +204,24 @@ def test_a_payload_of_another_size_is_refused() -> None:
     for size in (0, 5, 7, 1 << 24):
         with pytest.raises(SegmentError):
             wire.decode(forged(raw, size))
+
+
+def test_a_frame_that_promises_more_than_it_can_hold_allocates_nothing() -> None:
+    size = wire.MAX_RAW_BYTES
+    whole = zstandard.ZstdCompressor().compress(bytes(size))
+    header = frame.pack_key(KEY, ClockPair(5, 7))
+    data = frame.close_frame(3, header, whole[:200], size)
+    tracemalloc.start()
+    with pytest.raises(SegmentError, match="cannot hold"):
+        wire.decode(data)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+def test_the_largest_segment_of_equal_rows_is_read() -> None:
+    rows = np.ones(wire.MAX_ROWS, dtype=DTYPES[Kind.CURSOR])
+    sent = wire.encode(Segment(KEY, ClockPair(5, 7), {Kind.CURSOR: rows}))
+    assert wire.decode(sent).tables[Kind.CURSOR].tobytes() == rows.tobytes()
 
 
 def test_a_header_that_says_more_after_its_key_is_read() -> None:

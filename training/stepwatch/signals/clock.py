@@ -1,7 +1,7 @@
 """The two clocks of a node and the pair that joins them.
 
-Durations and ages are taken on the monotonic clock, which all processes of one Linux node share
-and which never jumps. Wall time is computed from it through a `ClockPair` taken by the writer of a
+Durations and ages are read from the monotonic clock, which all processes of one Linux node share
+and which never jumps. Wall time is computed from it through a `ClockPair` read by the writer of a
 segment, so that a wall-clock step moves nothing that was already measured.
 """
 
@@ -16,7 +16,7 @@ NANOSECONDS = 1_000_000_000
 
 
 class Clock(Protocol):
-    """Reads both clocks; passed as an argument so that tests can turn the hands."""
+    """Reads both clocks; passed as an argument so that tests can set the time."""
 
     def monotonic_ns(self) -> int:
         """Nanoseconds on the node's monotonic clock."""

@@ -1,7 +1,7 @@
 """Every metric, label, alert and file name that two parts of stepwatch must agree on.
 
 Exporters, dashboards, alert rules and runbooks take names from here and spell none themselves;
-`stepwatch check` holds the generated files against this module.
+`stepwatch check` compares the generated files with this module.
 
 The label for a job is `job_name`: Prometheus owns `job` for the scrape target and would rename ours
 to `exported_job`.
@@ -22,7 +22,7 @@ class MetricKind(Enum):
 
 
 class Metric(NamedTuple):
-    """One exported metric: its name as it stands in PromQL, type, help text and label names."""
+    """One exported metric: its name in PromQL, type, help text and label names."""
 
     name: str
     kind: MetricKind
@@ -113,7 +113,7 @@ STRAGGLER_RANK = Metric(
 STRAGGLER_SLOWDOWN = Metric(
     "stepwatch_straggler_slowdown_ratio",
     _G,
-    "Own time of the rank in this slot over that of its peers.",
+    "Self time of the rank in this slot over that of its peers.",
     (JOB, SLOT, PHASE, CAUSE),
 )
 INCIDENT_OPEN = Metric(
@@ -247,7 +247,7 @@ AGENT_REFUSED = Metric(
     (NODE,),
 )
 AGENT_SEND_FAILURES = Metric(
-    "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not take.", (NODE,)
+    "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not accept.", (NODE,)
 )
 AGENT_THREAD_FAILURES = Metric(
     "stepwatch_agent_thread_failures_total",
@@ -296,7 +296,7 @@ ALERT_CHECKPOINT_UNVERIFIED = "TrainingCheckpointUnverified"
 
 
 class FindingKind(Enum):
-    """What a detector can say; the value is the `kind` of findings, incidents and metrics."""
+    """What a detector can report; the value is the `kind` of findings, incidents and metrics."""
 
     STRAGGLER = "straggler"
     HANG = "hang"
@@ -338,14 +338,14 @@ ALERT_ABOUT: dict[str, tuple[FindingKind, ...]] = {
     ALERT_NOT_RESTARTED: (FindingKind.RANK_FAILED, FindingKind.DESYNC),
     ALERT_CHECKPOINT_UNVERIFIED: (FindingKind.CHECKPOINT_STALL,),
 }
-"""Alerts on what no finding says, each with the kinds whose incidents fill in its runbook."""
+"""Alerts on what no finding reports, each with the kinds whose incidents fill in its runbook."""
 
 ALERT_NAMES = frozenset((*ALERT_OF.values(), *ALERT_ABOUT))
 """Every alert; each has a runbook of its name."""
 
 
 class Cause(StrEnum):
-    """Why something is wrong, as findings, incidents and the metric label `cause` say it."""
+    """Why something is wrong, as findings, incidents and the metric label `cause` report it."""
 
     UNKNOWN = "unknown"
     # A rank works longer than its peers; no node fact explains it.
@@ -389,6 +389,6 @@ class Cause(StrEnum):
     REPLICA_MISMATCH = "replica-mismatch"
     HOST_MEMORY = "host-memory"
     DEVICE_MEMORY = "device-memory"
-    # Why we are blind.
+    # Why telemetry is missing.
     AGENTS_SILENT = "agents-silent"
     NODE_SILENT = "node-silent"

@@ -20,7 +20,7 @@ ENV_TOKEN_FILE = "STEPWATCH_TOKEN_FILE"
 """File whose first line is the bearer token that agents and readers present."""
 ENV_FAULTS = "STEPWATCH_FAULTS"
 ENV_FAULT_LOG = "STEPWATCH_FAULT_LOG"
-"""File to which an injected fault adds a line when it strikes for the first time."""
+"""File to which an injected fault adds a line when it triggers for the first time."""
 
 DEFAULT_RING_DIR = Path("/dev/shm/stepwatch")
 DEFAULT_COLLECTOR = "http://127.0.0.1:8480"

@@ -51,11 +51,11 @@ class LayoutCondition(StrEnum):
     ABSENT = "absent"
     """It has no layout block: its writer is older than the block."""
     DAMAGED = "damaged"
-    """Its layout block cannot be read; its slots are taken for those of the oldest writers."""
+    """Its layout block cannot be read; its slots are read as those of the oldest writers."""
 
 
 class RingLayout(NamedTuple):
-    """How to read the slots of a ring: a converter for each kind that the reader takes."""
+    """How to read the slots of a ring: a converter for each kind that the reader knows."""
 
     condition: LayoutCondition
     converters: Mapping[int, Converter]

@@ -23,7 +23,7 @@ DEFAULT_CAPACITY = 4096
 """Slots per ring: 512 KiB; at four records a step and one step a second, 17 minutes."""
 MAX_CAPACITY = 1 << 20
 IDENTITY_VERSION = 2
-"""Readers from before the layout block read this version only, and take its slots as they know
+"""Readers from before the layout block read this version only, and read its slots as they know
 them. It rises with the first change to the slot of a kind that they know."""
 
 WORKER_SOCKET_SIZE = 256

@@ -4,7 +4,7 @@ Every record starts with the fields of `COMMON`; the rest depends on its kind. D
 moments are nanoseconds on the node's monotonic clock. A reader puts a field's unknown value where
 a writer of another version sends no such field, or a value that the field cannot hold: NaN in
 floats, empty in texts, -1 in signed numbers. In unsigned numbers it is 0, which readers of these
-fields take for unknown; all ones where 0 is a measurement.
+fields treat as unknown; all ones where 0 is a measurement.
 
 Segments and rings describe their fields by name, so a field may be added, removed, widened or moved
 without harm. The meaning of a name never changes: what means something else gets a new name.
@@ -90,7 +90,7 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("began_ns", "<u8", 0),
         ("blocked_ns", "<u8", 0),  # in collectives inside the chunk
     ],
-    # What a group number of a COLLECTIVE record stands for.
+    # The members of a group that COLLECTIVE records number.
     Kind.GROUP: [
         ("group", "<u4", 0),
         ("size", "<u4", 0),
@@ -121,7 +121,7 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("hook_errors", "<u4", 0),
         ("stage", "<i2", -1),
         ("world", "<u4", 0),
-        # Monotonic moment at which the process was seen to end; 0 while it lives or if unknown.
+        # Monotonic moment at which the process was seen to end; 0 while it runs or if unknown.
         ("gone_ns", "<u8", 0),
         # How it ended, as a shell reports it (128 + n: by signal n); -1 unknown. Means nothing
         # while `gone_ns` is 0.

@@ -77,7 +77,7 @@ OP_NAMES = tuple(op.name.lower() for op in Op)
 
 
 class CheckpointEvent(IntEnum):
-    """Life of one checkpoint."""
+    """Events of one checkpoint."""
 
     BEGIN = 1
     WRITTEN = 2
@@ -88,7 +88,7 @@ class CheckpointEvent(IntEnum):
 
 
 class LifecycleEvent(IntEnum):
-    """Life of one rank within one attempt."""
+    """Events of one rank within one attempt."""
 
     START = 1
     FIRST_STEP = 2

@@ -11,6 +11,8 @@ import zstandard
 from stepwatch.signals.errors import SegmentError
 
 _MAX_WINDOW_BYTES = 1 << 26
+_MAX_RATIO = 1 << 15
+"""zstd's best: a block of 128 KiB in 4 bytes (RFC 8878, "Blocks"). No frame holds more."""
 _DICTIONARY = Path(__file__).with_name("format3.dictionary")
 
 
@@ -48,6 +50,8 @@ class Codec(threading.local):
             stated = zstandard.frame_content_size(payload)
             if stated != raw_size:
                 raise SegmentError(f"a frame of {stated} bytes in a payload of {raw_size}")
+            if raw_size > _MAX_RATIO * len(payload):
+                raise SegmentError(f"{len(payload)} bytes cannot hold the {raw_size} promised")
             raw = self._decompressor.decompress(payload, max_output_size=max(raw_size, 1))
         except zstandard.ZstdError as error:
             raise SegmentError(f"its payload cannot be decompressed: {error}") from error

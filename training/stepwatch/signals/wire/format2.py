@@ -4,7 +4,7 @@
     payload          one zstd frame: for every table, every column, its bytes transposed
 
 Integer columns are stored as differences between neighbours. The layouts are those of `released`;
-they changed twice while the schema version stayed 2, so a reader takes the generation whose sizes
+they changed twice while the schema version stayed 2, so a reader uses the layout whose sizes
 fit. Fields and kinds that came later are left out when a segment is written in this format.
 """
 

@@ -17,7 +17,7 @@ class SegmentKey(NamedTuple):
     """What makes a segment unique: a second one with the same key is a duplicate.
 
     `spool` is drawn at random by every agent that opens a spool, so that no sequence number of an
-    earlier life is used again, whatever became of the disk.
+    earlier run is used again, even if the disk is lost.
     """
 
     job: str
