@@ -12,9 +12,9 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import LOSS_SCALED, NumericsSource
-from stepwatch.signals.wire import Rows
 
 RANKS_NAMED = 8
 _SOURCES = {

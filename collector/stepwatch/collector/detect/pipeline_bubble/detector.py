@@ -14,7 +14,6 @@ import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import (
     STAGE_WORK,
-    Matrix,
     bubble_ratio,
     known_stages,
     own_work,
@@ -27,10 +26,8 @@ from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
 class Thresholds(NamedTuple):
@@ -61,7 +58,7 @@ class Stages(NamedTuple):
     """
 
     numbers: list[int]
-    size: np.ndarray[tuple[int], np.dtype[np.int64]]
+    size: Integers
     work: Matrix
     others: Matrix
     usual: Vector
@@ -71,7 +68,7 @@ class Stages(NamedTuple):
 class Excess(NamedTuple):
     """Where (steps, stages) a stage is too slow, and beyond what seconds."""
 
-    slow: Flags
+    slow: MaskMatrix
     against: Matrix
 
 
@@ -110,7 +107,7 @@ def detect(
     return _few_microbatches(recent, measured, ideal, limits)
 
 
-def _rows(window: Window, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Window:
+def _rows(window: Window, chosen: Integers) -> Window:
     planes = {name: plane[chosen] for name, plane in window.planes.items()}
     return Window(window.steps[chosen], planes, window.flags[chosen], window.stage)
 
@@ -145,7 +142,7 @@ def _built_in(stages: Stages, limits: Thresholds) -> Excess:
     return Excess(slow & (stages.usual >= limits.built_in_past_ratio * ratio), stages.others)
 
 
-def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float) -> Flags:
+def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float) -> MaskMatrix:
     excess = stages.work - against
     limiting = stages.work >= stages.work.max(axis=1, keepdims=True)
     return np.asarray(
@@ -156,7 +153,7 @@ def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float)
     )
 
 
-def _is_persistent(slow: Flags, limits: Thresholds) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
     return np.asarray((slow.sum(axis=0) >= limits.least_steps) & slow[-1])
 
 
@@ -208,9 +205,7 @@ def _imbalance(
     )
 
 
-def _worst_phase(
-    part: Window, members: np.ndarray[tuple[int], np.dtype[np.int64]], past: Mapping[str, Vector]
-) -> str:
+def _worst_phase(part: Window, members: Integers, past: Mapping[str, Vector]) -> str:
     """The phase in which the members grew most; the longer one where neither did."""
     now = {name: float(np.median(part.planes[name][:, members])) for name in STAGE_WORK}
     grown = {name: now[name] - float(np.median(past[name][members])) for name in STAGE_WORK}
@@ -252,7 +247,7 @@ def _bubble_evidence(measured: float | None, ideal: float | None) -> Evidence:
     return Evidence("bubble", float("nan") if measured is None else measured, "ratio", against)
 
 
-def _ranks(members: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
+def _ranks(members: Integers) -> str:
     """`rank 3`, `ranks 2-3` for neighbours, and how many there are otherwise."""
     if len(members) == 1:
         return f"rank {members[0]}"
