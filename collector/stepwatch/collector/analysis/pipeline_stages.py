@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.step_window import Window
-from stepwatch.signals.arrays import FloatMatrix, Matrix, SmallIntegers
+from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 
 WORK = ("data", "forward", "backward", "optimizer", "other")
@@ -78,14 +78,9 @@ def own_work(window: Window, phases: tuple[str, ...] = WORK) -> Matrix:
 
 def complete_steps(window: Window) -> Window:
     """The steps that every rank reported, without first steps."""
-    usable = ~np.isnan(window.planes["duration"]).any(axis=1)
+    usable: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
     usable &= ~(window.flags & StepFlag.FIRST).any(axis=1)
-    return Window(
-        window.steps[usable],
-        {name: plane[usable] for name, plane in window.planes.items()},
-        window.flags[usable],
-        window.stage,
-    )
+    return window.at(usable)
 
 
 def known_stages(window: Window) -> list[int]:

@@ -28,6 +28,7 @@ from stepwatch.collector.quantities import times
 from stepwatch.collector.state.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import ranks_text
 
 
 class Thresholds(NamedTuple):
@@ -88,7 +89,7 @@ def detect(
         return []
     if any(name not in past or np.isnan(past[name]).any() for name in STAGE_WORK):
         return []
-    recent = _rows(window, chosen[-limits.window_steps :])
+    recent = window.at(chosen[-limits.window_steps :])
     stages = _stages(recent, past)
     measured = bubble_ratio(recent)
     if measured is None:
@@ -98,18 +99,13 @@ def detect(
         named = np.flatnonzero(_is_persistent(judge(stages, limits).slow, limits))
         if beyond and len(named):
             worst = int(named[np.argmax(stages.work[:, named].mean(axis=0))])
-            whole = _stages(_rows(window, chosen), past)
+            whole = _stages(window.at(chosen), past)
             excess = judge(whole, limits)
             slow = excess.slow[:, worst]
             since = first_of_run(slow)
-            part = _rows(window, chosen[since:])
+            part = window.at(chosen[since:])
             return [_imbalance(part, whole, excess, worst, since, past, ideal)]
     return _few_microbatches(recent, measured, ideal, limits)
-
-
-def _rows(window: Window, chosen: Integers) -> Window:
-    planes = {name: plane[chosen] for name, plane in window.planes.items()}
-    return Window(window.steps[chosen], planes, window.flags[chosen], window.stage)
 
 
 def _stages(window: Window, past: Mapping[str, Vector]) -> Stages:
@@ -178,8 +174,8 @@ def _imbalance(
     first, usual = int(part.steps[0]), float(stages.usual[at])
     ratio = work / others if others > 0 else float("inf")
     summary = (
-        f"stage {number} ({_ranks(members)}) limits the pipeline since step {first}: it works "
-        f"{in_words(work)} a step, most in {phase}, the other stages {in_words(others)} "
+        f"stage {number} ({ranks_text(members.tolist())}) limits the pipeline since step {first}: "
+        f"it works {in_words(work)} a step, most in {phase}, the other stages {in_words(others)} "
         f"({times(ratio)}, in the run's first steps {usual:.1f}x); the job lost {lost:.0%} of its "
         "throughput"
     )
@@ -245,13 +241,3 @@ def _few_microbatches(
 def _bubble_evidence(measured: float | None, ideal: float | None) -> Evidence:
     against = "its ideal is unknown" if ideal is None else f"the schedule's ideal {ideal:.0%}"
     return Evidence("bubble", float("nan") if measured is None else measured, "ratio", against)
-
-
-def _ranks(members: Integers) -> str:
-    """`rank 3`, `ranks 2-3` for neighbours, and how many there are otherwise."""
-    if len(members) == 1:
-        return f"rank {members[0]}"
-    if members[-1] - members[0] == len(members) - 1:
-        return f"ranks {members[0]}-{members[-1]}"
-    told = ",".join(map(str, members[:8].tolist()))
-    return f"ranks {told}" if len(members) <= 8 else f"ranks {told},... ({len(members)} ranks)"
