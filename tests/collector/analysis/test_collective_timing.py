@@ -19,8 +19,8 @@ from stepwatch.collector.analysis.collective_timing import (
 )
 from stepwatch.collector.state import collective_records as calls_module
 from stepwatch.collector.state.collective_records import CollectiveRecords
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Op
-from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows, kept
 
 RANKS = [0, 2, 5, 9]

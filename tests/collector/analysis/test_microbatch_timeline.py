@@ -18,9 +18,9 @@ from stepwatch.collector.analysis.microbatch_timeline import (
 )
 from stepwatch.collector.state import microbatches
 from stepwatch.collector.state.microbatches import CHUNK, STEPS_AHEAD, Microbatches
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, Phase
-from stepwatch.signals.wire import Rows
 
 STEP = 8
 MS = NANOSECONDS // 1000

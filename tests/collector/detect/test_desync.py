@@ -30,7 +30,7 @@ def test_another_operation_under_the_same_number() -> None:
     assert (mismatch.cause, mismatch.number) == (Cause.MISMATCHED_ORDER, 2)
     found = finding(mismatch, [line(rank, 36) for rank in range(3)], 5.0)
     assert (found.rank, found.phase, found.began_step) == (2, "backward", 4)
-    assert "rank 2 barrier" in found.summary and "ranks 0, 1 all_reduce" in found.summary
+    assert "rank 2 barrier" in found.summary and "ranks 0-1 all_reduce" in found.summary
 
 
 def test_other_sizes_under_the_same_number() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect import loss_anomaly
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.detect.steps import Vector
 from stepwatch.collector.quantities import quantity
+from stepwatch.signals.arrays import Vector
 
 LIMITS = loss_anomaly.LIMITS
 

@@ -13,10 +13,9 @@ from stepwatch.collector.state.step_history import (
     LEAST_BASELINE_STEPS,
     WARMUP_STEPS,
 )
+from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _PAUSED = StepFlag.FIRST | StepFlag.AFTER_PAUSE | StepFlag.UNFINISHED
 
@@ -26,7 +25,7 @@ class Course(NamedTuple):
     without checkpoint and evaluation, and tokens of all ranks (0 where unknown); arrays (steps,).
     """
 
-    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    steps: Integers
     end_s: Vector
     seconds: Vector
     tokens: Vector

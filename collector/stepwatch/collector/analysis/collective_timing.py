@@ -18,12 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.collective_records import Group
+from stepwatch.signals.arrays import Floats, Integers, Mask, Rows, Vector
 from stepwatch.signals.records import Op
-from stepwatch.signals.wire import Rows
-
-Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
-Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 _POINT_TO_POINT = (Op.SEND, Op.RECV)
 
@@ -38,8 +34,8 @@ class Waits(NamedTuple):
     """
 
     rows: Rows
-    transfer: Floats
-    wait: Floats
+    transfer: Vector
+    wait: Vector
     cell: Integers
     first: Integers
     last_rank: Integers
@@ -99,7 +95,7 @@ def summaries(found: Waits, groups: Mapping[int, Group], most: int) -> tuple[lis
     return lines, len(starts) - len(lines)
 
 
-def caused(found: Waits) -> tuple[Integers, Floats]:
+def caused(found: Waits) -> tuple[Integers, Vector]:
     """Per cell: the rank that arrived last (-1: unknown) and the seconds the others waited."""
     if not len(found.rows):
         return found.last_rank, found.wait
@@ -124,9 +120,7 @@ def bus_bytes_per_second(op: Op, size: int, sent: float, seconds: float) -> floa
     return moved / seconds if moved > 0 and seconds > 0 else None
 
 
-def grouped_medians(
-    keys: Integers, values: np.ndarray[tuple[int], np.dtype[np.floating]]
-) -> tuple[Integers, Floats, Integers]:
+def grouped_medians(keys: Integers, values: Floats) -> tuple[Integers, Vector, Integers]:
     """The distinct `keys` in rising order, the high median of the values of each, and how many."""
     order = np.lexsort([values, keys])
     names, starts, counts = np.unique(keys[order], return_index=True, return_counts=True)

@@ -15,17 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
+from stepwatch.signals.arrays import Integers, Mask, Rows
 from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
 from stepwatch.signals.records import Phase
-from stepwatch.signals.wire import Rows
 
 MAX_CELLS = 1024
 """Pairs of stage and microbatch told at most, the first microbatches of each stage."""
 _CHUNKS_PER_CELL = 3  # forward, backward for the inputs, backward for the weights
 _FORWARD, _BACKWARD, _CALL = int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OTHER)
-
-Vector = np.ndarray[tuple[int], np.dtype[np.int64]]
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Cell(NamedTuple):
@@ -83,10 +80,10 @@ class _Rows(NamedTuple):
     """Rows of whole ranks in the order of their work, and what follows from it."""
 
     rows: Rows
-    stage: Vector
-    idle_ns: Vector
-    spent_ns: Vector
-    began_ns: Vector
+    stage: Integers
+    idle_ns: Integers
+    spent_ns: Integers
+    began_ns: Integers
     """Since the rank entered the schedule."""
 
 
@@ -146,11 +143,11 @@ def _whole(rows: Rows) -> _Rows:
     return _Rows(*(each[~bad] for each in (rows, stage, idle, spent, began - entered)))
 
 
-def _call_around(is_call: Mask) -> Vector:
+def _call_around(is_call: Mask) -> Integers:
     """For each row the position of the first call at or after it; the last row if there is none."""
     count = len(is_call)
     at = np.where(is_call, np.arange(count), max(0, count - 1))
-    nearest: Vector = np.minimum.accumulate(at[::-1])[::-1]
+    nearest: Integers = np.minimum.accumulate(at[::-1])[::-1]
     return nearest
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 
 WORK = ("data", "forward", "backward", "optimizer", "other")
@@ -18,7 +19,6 @@ WORK = ("data", "forward", "backward", "optimizer", "other")
 STAGE_WORK = ("forward", "backward")
 """Phases that differ with the layers of a stage."""
 
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 MAX_STAGES = 256
 """Beyond any pipeline that is run; more are taken for a mistake."""
 
@@ -78,14 +78,9 @@ def own_work(window: Window, phases: tuple[str, ...] = WORK) -> Matrix:
 
 def complete_steps(window: Window) -> Window:
     """The steps that every rank reported, without first steps."""
-    usable = ~np.isnan(window.planes["duration"]).any(axis=1)
+    usable: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
     usable &= ~(window.flags & StepFlag.FIRST).any(axis=1)
-    return Window(
-        window.steps[usable],
-        {name: plane[usable] for name, plane in window.planes.items()},
-        window.flags[usable],
-        window.stage,
-    )
+    return window.at(usable)
 
 
 def known_stages(window: Window) -> list[int]:
@@ -94,7 +89,7 @@ def known_stages(window: Window) -> list[int]:
     return numbers if numbers and numbers[0] >= 0 and len(numbers) <= MAX_STAGES else []
 
 
-def stage_work(work: Matrix, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Matrix:
+def stage_work(work: Matrix, stage: SmallIntegers) -> Matrix:
     """Low median (steps, stages) over the ranks of each stage, stages in rising order.
 
     Low, because of two ranks the slow one must not be half of what counts as usual.
@@ -145,7 +140,7 @@ def _stage(window: Window, number: int, work_seconds: float) -> Stage:
     pauses = window.planes["checkpoint"] + window.planes["eval"]
     total = float((window.planes["duration"] - pauses)[:, members].sum(dtype=np.float64))
 
-    def ratio(plane: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> float:
+    def ratio(plane: FloatMatrix) -> float:
         return float(plane[:, members].sum(dtype=np.float64)) / total if total > 0 else 0.0
 
     busy = ratio(own_work(window))

@@ -14,9 +14,8 @@ import numpy as np
 
 from stepwatch.collector.analysis.collective_timing import Waits
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import FloatMatrix, Floats, Matrix
 from stepwatch.signals.records import PHASE_NAMES, Op
-
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 UNACCOUNTED = "unaccounted"
 PARTS = (
@@ -70,7 +69,7 @@ def step_time_breakdown(window: Window, split: Exposed) -> StepTimeBreakdown | N
     if not cells:
         return None
 
-    def mean(plane: np.ndarray[tuple[int, int], np.dtype[np.floating]]) -> float:
+    def mean(plane: FloatMatrix) -> float:
         return float(plane[known].sum(dtype=np.float64)) / cells
 
     unsplit = np.where(np.isnan(split.transfer), window.planes["collective"], 0.0)
@@ -97,7 +96,7 @@ def _sums(window: Window, found: Waits) -> tuple[Matrix, Matrix]:
     inside[inside] &= window.steps[index[inside]] == rows["step"][inside]
     at = index[inside] * shape[1] + rows["rank"][inside]
 
-    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Matrix:
+    def plane(values: Floats) -> Matrix:
         sums = np.bincount(at, weights=values[inside], minlength=shape[0] * shape[1])
         return sums.astype(np.float64).reshape(shape)
 

@@ -19,17 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import Matrix, known_stages, own_work, stage_work
+from stepwatch.collector.analysis.pipeline_stages import known_stages, own_work, stage_work
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Matrix, Vector
 
 LEAST_STEPS = 3
 """Fewer steps are no basis for a what-if."""
 WITHOUT_STRAGGLERS = "without stragglers"
 WITHOUT_IMBALANCE = "without stage imbalance"
 WITH_OVERLAP = "with perfect overlap"
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class WhatIf(NamedTuple):

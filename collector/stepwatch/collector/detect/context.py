@@ -8,9 +8,9 @@ from functools import cached_property
 
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.early_baseline import Vector
 from stepwatch.collector.state.job import Attempt, LiveJob
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 HISTORY_STEPS = 128

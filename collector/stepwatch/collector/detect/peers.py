@@ -7,24 +7,27 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
+from stepwatch.signals.arrays import (
+    FloatCube,
+    FloatMatrix,
+    IntegerMatrix,
+    Integers,
+    SmallIntegers,
+    Vector,
+)
 
 FEW = 8
 """Up to this many ranks in a stage, a rank's own time is taken out of what it is held against."""
-
-Floats = np.ndarray[tuple[int, int], np.dtype[np.floating]]
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-Indices = np.ndarray[tuple[int, int], np.dtype[np.int64]]
-Cube = np.ndarray[tuple[int, int, int], np.dtype[np.floating]]
 
 
 class Peers(NamedTuple):
     """Ranks by stage: `alone` (ranks,), and per stage size an array (stages, size) of ranks."""
 
-    alone: np.ndarray[tuple[int], np.dtype[np.int64]]
-    together: tuple[Indices, ...]
+    alone: Integers
+    together: tuple[IntegerMatrix, ...]
 
 
-def peers_of(stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Peers | None:
+def peers_of(stage: SmallIntegers) -> Peers | None:
     """Who shares a stage; None with more stages than a pipeline has: then nothing is known."""
     order = np.argsort(stage, kind="stable")
     _, starts, counts = np.unique(stage[order], return_index=True, return_counts=True)
@@ -38,7 +41,7 @@ def peers_of(stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Peers | None:
     return Peers(alone, tuple(members.values()))
 
 
-def peer_seconds(own: Floats, peers: Peers, past: Vector) -> Floats:
+def peer_seconds(own: FloatMatrix, peers: Peers, past: Vector) -> FloatMatrix:
     """For each (step, rank) the median of the other ranks of its stage.
 
     A rank without such peers is held against `past` (ranks,), its own seconds before, times what
@@ -55,22 +58,22 @@ def peer_seconds(own: Floats, peers: Peers, past: Vector) -> Floats:
     return found
 
 
-def median_of_others(values: Cube) -> Cube:
+def median_of_others(values: FloatCube) -> FloatCube:
     """For each element of the last axis the median of the others on it."""
     ordered = np.sort(values, axis=2)
     others = values.shape[2] - 1
     low, high = (others - 1) // 2, others // 2
-    found: Cube = (_without(values, ordered, low) + _without(values, ordered, high)) / 2
+    found: FloatCube = (_without(values, ordered, low) + _without(values, ordered, high)) / 2
     return found
 
 
-def _without(values: Cube, ordered: Cube, at: int) -> Cube:
+def _without(values: FloatCube, ordered: FloatCube, at: int) -> FloatCube:
     """Element `at` of the ordered others of each value: what stands behind it moves up by one."""
     here, after = ordered[:, :, at : at + 1], ordered[:, :, at + 1 : at + 2]
     return np.asarray(np.where(values <= here, after, here))
 
 
-def _shared_slowdown(own: Floats, past: Vector) -> Floats:
+def _shared_slowdown(own: FloatMatrix, past: Vector) -> FloatMatrix:
     """For each (step, rank) how much longer the least slowed half of the others works than before.
 
     At least 1: ranks that work less than before make no other rank slow.

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.records import StepFlag
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def usable_steps(window: Window, warmup_steps: int) -> Mask:

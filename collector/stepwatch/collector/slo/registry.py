@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import NamedTuple
 
-import numpy as np
-
 from stepwatch.collector.slo import slis
 from stepwatch.collector.state.step_history import StepFacts
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+from stepwatch.signals.arrays import Vector
 
 
 class AttemptSteps(NamedTuple):

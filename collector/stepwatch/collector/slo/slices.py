@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.slo.registry import AttemptSteps, Sli, Vector
+from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.signals.arrays import Vector
 
 SLICE_SECONDS = 10
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
 from stepwatch.signals.wire import Rows
@@ -33,6 +34,11 @@ class Window(NamedTuple):
     planes: dict[str, Matrix]
     flags: np.ndarray[tuple[int, int], np.dtype[np.uint16]]
     stage: np.ndarray[tuple[int], np.dtype[np.int16]]
+
+    def at(self, chosen: Integers | Mask) -> Window:
+        """Some of the steps: positions of rows, or a mask (steps,)."""
+        planes = {name: plane[chosen] for name, plane in self.planes.items()}
+        return self._replace(steps=self.steps[chosen], planes=planes, flags=self.flags[chosen])
 
 
 class StepRing:

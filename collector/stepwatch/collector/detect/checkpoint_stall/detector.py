@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.detect.steps import Vector
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.arrays import Vector
 from stepwatch.signals.names import Cause, FindingKind
 
 

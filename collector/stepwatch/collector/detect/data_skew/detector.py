@@ -13,10 +13,11 @@ import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
-from stepwatch.collector.detect.steps import Mask, Vector, first_of_run
+from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Integers, Mask, Matrix, Matrix32, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
 WORK_PHASES = ("forward", "backward")
@@ -24,9 +25,6 @@ WORK_PHASES = ("forward", "backward")
 
 _MEDIAN_OF_SQUARE = 0.455
 """Median of the square of a standard normal value (chi-squared of one degree of freedom)."""
-
-Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class Thresholds(NamedTuple):
@@ -76,7 +74,7 @@ def detect(window: Window, limits: Thresholds) -> list[Finding]:
     return findings
 
 
-def _members(tokens: Floats, ranks: Ranks, limits: Thresholds) -> Ranks:
+def _members(tokens: Matrix, ranks: Integers, limits: Thresholds) -> Integers:
     """Ranks that reported tokens in every one of the newest steps that all ranks reported."""
     complete = np.flatnonzero(~np.isnan(tokens[:, ranks]).any(axis=1))
     if len(complete) < min(limits.window_steps):
@@ -85,7 +83,7 @@ def _members(tokens: Floats, ranks: Ranks, limits: Thresholds) -> Ranks:
     return np.asarray(ranks[(tokens[np.ix_(newest, ranks)] > 0).all(axis=0)])
 
 
-def _worst(logs: Floats, limits: Thresholds) -> Skew | None:
+def _worst(logs: Matrix, limits: Thresholds) -> Skew | None:
     """The column that deviates most beyond doubt; of two that mirror each other, the larger."""
     newest = logs[-min(limits.window_steps) :]
     drift = np.abs((newest - _peers(newest)).mean(axis=0))
@@ -105,7 +103,7 @@ def _worst(logs: Floats, limits: Thresholds) -> Skew | None:
     return worst
 
 
-def _peers(logs: Floats) -> Floats:
+def _peers(logs: Matrix) -> Matrix:
     """For each (step, rank) the median of the other ranks."""
     if logs.shape[1] > 8:
         return np.asarray(np.median(logs, axis=1, keepdims=True))
@@ -113,7 +111,7 @@ def _peers(logs: Floats) -> Floats:
     return np.stack([np.median(each, axis=1) for each in others], axis=1)
 
 
-def _chance(away: Floats, count: int, limits: Thresholds) -> float:
+def _chance(away: Matrix, count: int, limits: Thresholds) -> float:
     """The largest mean over `count` steps that may be chance.
 
     It allows for what single steps scatter by (their differences: a lasting shift adds none) and
@@ -131,7 +129,7 @@ def _chance(away: Floats, count: int, limits: Thresholds) -> float:
     return chance
 
 
-def _named(away: Floats, count: int, limits: Thresholds) -> tuple[Mask, Vector]:
+def _named(away: Matrix, count: int, limits: Thresholds) -> tuple[Mask, Vector]:
     """Columns that deviate in the newest `count` steps, and by what mean."""
     least = math.log(limits.least_ratio)
     recent = away[-count:]
@@ -145,7 +143,7 @@ def _named(away: Floats, count: int, limits: Thresholds) -> tuple[Mask, Vector]:
     return np.asarray(named), mean
 
 
-def _finding(window: Window, members: Ranks, steps: Ranks, skew: Skew) -> Finding:
+def _finding(window: Window, members: Integers, steps: Integers, skew: Skew) -> Finding:
     rank = int(members[skew.rank])
     me = members[[skew.rank]]
     others = np.delete(members, skew.rank)
@@ -178,7 +176,5 @@ def _finding(window: Window, members: Ranks, steps: Ranks, skew: Skew) -> Findin
     )
 
 
-def _median(
-    plane: np.ndarray[tuple[int, int], np.dtype[np.float32]], rows: Ranks, ranks: Ranks
-) -> float:
+def _median(plane: Matrix32, rows: Integers, ranks: Integers) -> float:
     return float(np.nanmedian(plane[np.ix_(rows, ranks)]))

@@ -12,14 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
-from stepwatch.collector.detect.steps import Mask, Vector, first_of_run, usable_steps
+from stepwatch.collector.detect.steps import first_of_run, usable_steps
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-
-Floats = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
 
 class Thresholds(NamedTuple):
@@ -45,10 +43,10 @@ class Waits(NamedTuple):
     """Per usable step: its number, seconds without pauses and seconds in data (steps, ranks), and
     where the wait is long."""
 
-    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
-    seconds: Floats
-    data: Floats
-    long: Flags
+    steps: Integers
+    seconds: Matrix
+    data: Matrix
+    long: MaskMatrix
 
 
 class Baseline(NamedTuple):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
 from stepwatch.collector.state.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op
 
 _SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
@@ -99,7 +100,7 @@ def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
     step = min((item.step for item in entered), default=0)
     phase = at[rank].phase if rank in at else "other"
     texts = [
-        f"{_ranks([each for each, said in mismatch.said.items() if said == text])} {text}"
+        f"{ranks_text([each for each, said in mismatch.said.items() if said == text])} {text}"
         for text, _ in counts[:4]
     ]
     summary = (
@@ -121,8 +122,3 @@ def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
         lost_ratio=1.0,
         evidence=evidence,
     )
-
-
-def _ranks(ranks: list[int]) -> str:
-    shown = ", ".join(map(str, sorted(ranks)[:8])) + (", ..." if len(ranks) > 8 else "")
-    return f"rank{'s' if len(ranks) > 1 else ''} {shown}"

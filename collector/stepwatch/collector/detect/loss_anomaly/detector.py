@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
-from stepwatch.collector.detect.steps import Vector
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.arrays import Integers, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
-Steps = np.ndarray[tuple[int], np.dtype[np.int64]]
 _SIGMA_OF_MAD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 _ERROR_OF_MEDIAN = 1.2533
@@ -57,7 +56,7 @@ class Rise(NamedTuple):
     noise: float
 
 
-def detect(steps: Steps, losses: Vector, limits: Thresholds) -> list[Finding]:
+def detect(steps: Integers, losses: Vector, limits: Thresholds) -> list[Finding]:
     """At most one finding; `losses` holds the job's loss of each of `steps`, NaN where unknown."""
     known = np.isfinite(losses)
     steps, losses = steps[known], losses[known]
@@ -100,7 +99,7 @@ def _is_up(tail: Vector, before: Vector, usual: float, noise: float, limits: Thr
     return bool(over[0] and enough and np.median(tail) > reached)
 
 
-def _noise(rows: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Vector:
+def _noise(rows: Matrix) -> Vector:
     """Spread of single steps in each row: around its median or between neighbours."""
     around = np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True)), axis=1)
     changes = np.median(np.abs(np.diff(rows, axis=1)), axis=1) / math.sqrt(2)
@@ -129,7 +128,7 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
     return Rise(began, float(levels[best]), float(levels[-1]), noise)
 
 
-def _risen(cause: Cause, verb: str, steps: Steps, rise: Rise) -> Finding:
+def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
     first = int(steps[rise.began])
     errors = (rise.now - rise.before) / rise.noise if rise.noise > 0 else math.inf
     summary = f"the loss {verb} since step {first}: {rise.now:.4g}, before {rise.before:.4g}"
@@ -140,7 +139,7 @@ def _risen(cause: Cause, verb: str, steps: Steps, rise: Rise) -> Finding:
     return _finding(cause, summary, first, rise.now - rise.before, evidence)
 
 
-def _plateau(steps: Steps, losses: Vector, limits: Thresholds) -> list[Finding]:
+def _plateau(steps: Integers, losses: Vector, limits: Thresholds) -> list[Finding]:
     """A loss that fell and falls no more."""
     length = limits.plateau_steps
     if len(losses) < 2 * length:

@@ -6,8 +6,8 @@ import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.steps import Vector
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.signals.arrays import Integers, Vector
 
 from . import detector
 
@@ -21,7 +21,7 @@ def find(context: DetectionContext) -> list[Finding]:
     return [context.dated(finding) for finding in found]
 
 
-def losses_of(job: LiveJob) -> tuple[detector.Steps, Vector]:
+def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
     """Steps and losses of a job, without steps that a later attempt redid.
 
     The loss of a step that some rank has not reported is unknown yet.

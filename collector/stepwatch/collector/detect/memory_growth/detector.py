@@ -13,11 +13,8 @@ import numpy as np
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds, size
+from stepwatch.signals.arrays import Integers, Mask, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-Column = np.ndarray[tuple[int], np.dtype[np.float64]]
-Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class History(NamedTuple):
@@ -32,17 +29,17 @@ class History(NamedTuple):
     seconds: Matrix
     bytes: Matrix
     steps: Matrix
-    room: Column
-    share: np.ndarray[tuple[int], np.dtype[np.int64]]
+    room: Vector
+    share: Integers
     cause: Cause
 
 
 class Growth(NamedTuple):
     """Of each rank: bytes a second, bytes gained, and whether it grew all the time and evenly."""
 
-    rate: Column
-    gained: Column
-    steady: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    rate: Vector
+    gained: Vector
+    steady: Mask
 
 
 class Thresholds(NamedTuple):
@@ -107,7 +104,7 @@ def grown(history: History, first_step: int, limits: Thresholds) -> Growth:
     return Growth(rate, gained, enough & even & ~np.isnan(rate))
 
 
-def seconds_left(history: History, growth: Growth) -> Column:
+def seconds_left(history: History, growth: Growth) -> Vector:
     """Seconds until the memory that each rank shares is full at the rate of all who grow in it."""
     total = np.bincount(history.share, weights=np.where(growth.steady, growth.rate, 0.0))
     rate = total[history.share]
@@ -116,18 +113,16 @@ def seconds_left(history: History, growth: Growth) -> Column:
     return left
 
 
-def _stands_out(
-    growth: Growth, known: np.ndarray[tuple[int], np.dtype[np.bool_]], limits: Thresholds
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _stands_out(growth: Growth, known: Mask, limits: Thresholds) -> Mask:
     """Ranks that grow unlike the median rank; none where there are no peers."""
     if known.sum() < 2:
         return np.zeros(len(known), dtype=bool)
     usual = max(float(np.median(growth.rate[known])), 0.0)
-    apart: np.ndarray[tuple[int], np.dtype[np.bool_]] = growth.rate > limits.peer_ratio * usual
+    apart: Mask = growth.rate > limits.peer_ratio * usual
     return apart & known
 
 
-def _finding(history: History, growth: Growth, left: Column, ranks: Ranks, rank: int) -> Finding:
+def _finding(history: History, growth: Growth, left: Vector, ranks: Integers, rank: int) -> Finding:
     worst = int(ranks[np.argmax(growth.rate[ranks])])
     rate, remaining = float(growth.rate[worst]), float(left[worst])
     kind = "device" if history.cause is Cause.DEVICE_MEMORY else "host"

@@ -8,6 +8,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.job import Attempt
 from stepwatch.collector.state.memory_history import Readings
+from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause
 
 from . import detector
@@ -43,9 +44,7 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
     return detector.History(trend.seconds, trend.bytes, trend.steps, room, share, cause)
 
 
-def _host_room(
-    attempt: Attempt, ranks: int
-) -> tuple[detector.Column, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def _host_room(attempt: Attempt, ranks: int) -> tuple[Vector, Integers]:
     """Memory that each rank's node has left, and a number for the node."""
     available = [
         float(attempt.hosts[node]["memory_available_bytes"]) if node in attempt.hosts else 0.0

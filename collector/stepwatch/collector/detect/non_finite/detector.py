@@ -12,9 +12,10 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import numbers_text
 from stepwatch.signals.records import LOSS_SCALED, NumericsSource
-from stepwatch.signals.wire import Rows
 
 RANKS_NAMED = 8
 _SOURCES = {
@@ -92,8 +93,7 @@ def _finding(
     if len(ranks) == 1:
         who = f"rank {ranks[0]} was the first to hold"
     else:
-        named = ", ".join(map(str, ranks[:RANKS_NAMED])) + ", ..." * (len(ranks) > RANKS_NAMED)
-        who = f"{len(ranks)} ranks at once ({named}) were the first to hold"
+        who = f"{len(ranks)} ranks at once ({numbers_text(ranks)}) were the first to hold"
     where = _SOURCES[source][len(ranks) > 1]
     summary = (
         f"{who} a value that is not finite, in {where}{place} of step {step}. What the "

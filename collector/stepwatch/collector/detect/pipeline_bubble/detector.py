@@ -14,7 +14,6 @@ import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import (
     STAGE_WORK,
-    Matrix,
     bubble_ratio,
     known_stages,
     own_work,
@@ -27,10 +26,9 @@ from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+from stepwatch.signals.phrases import ranks_text
 
 
 class Thresholds(NamedTuple):
@@ -61,7 +59,7 @@ class Stages(NamedTuple):
     """
 
     numbers: list[int]
-    size: np.ndarray[tuple[int], np.dtype[np.int64]]
+    size: Integers
     work: Matrix
     others: Matrix
     usual: Vector
@@ -71,7 +69,7 @@ class Stages(NamedTuple):
 class Excess(NamedTuple):
     """Where (steps, stages) a stage is too slow, and beyond what seconds."""
 
-    slow: Flags
+    slow: MaskMatrix
     against: Matrix
 
 
@@ -91,7 +89,7 @@ def detect(
         return []
     if any(name not in past or np.isnan(past[name]).any() for name in STAGE_WORK):
         return []
-    recent = _rows(window, chosen[-limits.window_steps :])
+    recent = window.at(chosen[-limits.window_steps :])
     stages = _stages(recent, past)
     measured = bubble_ratio(recent)
     if measured is None:
@@ -101,18 +99,13 @@ def detect(
         named = np.flatnonzero(_is_persistent(judge(stages, limits).slow, limits))
         if beyond and len(named):
             worst = int(named[np.argmax(stages.work[:, named].mean(axis=0))])
-            whole = _stages(_rows(window, chosen), past)
+            whole = _stages(window.at(chosen), past)
             excess = judge(whole, limits)
             slow = excess.slow[:, worst]
             since = first_of_run(slow)
-            part = _rows(window, chosen[since:])
+            part = window.at(chosen[since:])
             return [_imbalance(part, whole, excess, worst, since, past, ideal)]
     return _few_microbatches(recent, measured, ideal, limits)
-
-
-def _rows(window: Window, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Window:
-    planes = {name: plane[chosen] for name, plane in window.planes.items()}
-    return Window(window.steps[chosen], planes, window.flags[chosen], window.stage)
 
 
 def _stages(window: Window, past: Mapping[str, Vector]) -> Stages:
@@ -145,7 +138,7 @@ def _built_in(stages: Stages, limits: Thresholds) -> Excess:
     return Excess(slow & (stages.usual >= limits.built_in_past_ratio * ratio), stages.others)
 
 
-def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float) -> Flags:
+def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float) -> MaskMatrix:
     excess = stages.work - against
     limiting = stages.work >= stages.work.max(axis=1, keepdims=True)
     return np.asarray(
@@ -156,7 +149,7 @@ def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float)
     )
 
 
-def _is_persistent(slow: Flags, limits: Thresholds) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
     return np.asarray((slow.sum(axis=0) >= limits.least_steps) & slow[-1])
 
 
@@ -181,8 +174,8 @@ def _imbalance(
     first, usual = int(part.steps[0]), float(stages.usual[at])
     ratio = work / others if others > 0 else float("inf")
     summary = (
-        f"stage {number} ({_ranks(members)}) limits the pipeline since step {first}: it works "
-        f"{in_words(work)} a step, most in {phase}, the other stages {in_words(others)} "
+        f"stage {number} ({ranks_text(members.tolist())}) limits the pipeline since step {first}: "
+        f"it works {in_words(work)} a step, most in {phase}, the other stages {in_words(others)} "
         f"({times(ratio)}, in the run's first steps {usual:.1f}x); the job lost {lost:.0%} of its "
         "throughput"
     )
@@ -208,9 +201,7 @@ def _imbalance(
     )
 
 
-def _worst_phase(
-    part: Window, members: np.ndarray[tuple[int], np.dtype[np.int64]], past: Mapping[str, Vector]
-) -> str:
+def _worst_phase(part: Window, members: Integers, past: Mapping[str, Vector]) -> str:
     """The phase in which the members grew most; the longer one where neither did."""
     now = {name: float(np.median(part.planes[name][:, members])) for name in STAGE_WORK}
     grown = {name: now[name] - float(np.median(past[name][members])) for name in STAGE_WORK}
@@ -250,13 +241,3 @@ def _few_microbatches(
 def _bubble_evidence(measured: float | None, ideal: float | None) -> Evidence:
     against = "its ideal is unknown" if ideal is None else f"the schedule's ideal {ideal:.0%}"
     return Evidence("bubble", float("nan") if measured is None else measured, "ratio", against)
-
-
-def _ranks(members: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
-    """`rank 3`, `ranks 2-3` for neighbours, and how many there are otherwise."""
-    if len(members) == 1:
-        return f"rank {members[0]}"
-    if members[-1] - members[0] == len(members) - 1:
-        return f"ranks {members[0]}-{members[-1]}"
-    told = ",".join(map(str, members[:8].tolist()))
-    return f"ranks {told}" if len(members) <= 8 else f"ranks {told},... ({len(members)} ranks)"

@@ -22,13 +22,10 @@ from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.baseline import BaselineCollective
 from stepwatch.collector.state.collective_records import Group
+from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, Op
 
-Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 Key = tuple[int, int]
 
 
@@ -118,7 +115,7 @@ def _transfers(found: Waits, past: Mapping[Key, BaselineCollective], steps: Step
         grown = np.maximum(heads["bytes"] / before[:, 1], heads["count"] / before[:, 2])
     expected = before[:, 0] * np.fmax(1.0, grown)
 
-    def plane(values: np.ndarray[tuple[int], np.dtype[np.floating]]) -> Matrix:
+    def plane(values: Floats) -> Matrix:
         filled = np.full((len(keys), len(steps.numbers)), np.nan)
         filled[key[inside], step[inside]] = values[inside]
         return filled
@@ -130,9 +127,7 @@ def _transfers(found: Waits, past: Mapping[Key, BaselineCollective], steps: Step
 _NOTHING = BaselineCollective(float("nan"), float("nan"), float("nan"))
 
 
-def _more_work(
-    found: Waits, steps: Steps, step: Integers, inside: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> Vector:
+def _more_work(found: Waits, steps: Steps, step: Integers, inside: Mask) -> Vector:
     """Per (group, op, step) the most that lateness in turns adds: all but one call or member."""
     if not len(found.first):
         return np.zeros(0)
@@ -146,7 +141,7 @@ def _more_work(
     return most
 
 
-def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> Flags:
+def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:
     """Where (key, step) a transfer takes longer by enough to matter; unknown is not slow."""
     expected = moved.expected * steps.slowdown
     excess = moved.seconds - expected
@@ -199,7 +194,7 @@ def _members(found: Waits) -> dict[int, set[int]]:
 
 def _finding(
     moved: Transfers,
-    slow: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    slow: Mask,
     at: int,
     steps: Steps,
     groups: Mapping[int, Group],

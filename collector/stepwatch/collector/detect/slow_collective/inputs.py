@@ -37,12 +37,7 @@ def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
     past = attempt.baseline.work_of(len(window.stage))
     if not len(chosen) or not past:
         return []
-    part = Window(
-        window.steps[chosen],
-        {name: plane[chosen] for name, plane in window.planes.items()},
-        window.flags[chosen],
-        window.stage,
-    )
+    part = window.at(chosen)
     own = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
     before = np.sum([past[name] for name in WORK], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.signals.arrays import Vector
 from stepwatch.signals.names import Cause
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class RankFacts(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.peers import Vector, peers_of
+from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.steps import usable_steps
 from stepwatch.collector.detect.straggler.cause import RankFacts
 from stepwatch.collector.detect.straggler.intermittent import intermittent
@@ -22,6 +22,7 @@ from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import evaluated_steps
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.step_window import Window
+from stepwatch.signals.arrays import Vector
 
 
 def detect(

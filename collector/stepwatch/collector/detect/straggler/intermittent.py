@@ -6,16 +6,9 @@ import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.chance import at_least
-from stepwatch.collector.detect.peers import Floats
-from stepwatch.collector.detect.straggler.steps import (
-    EvaluatedSteps,
-    Flags,
-    Mask,
-    Ranks,
-    SlowRank,
-    exceeds,
-)
+from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.signals.arrays import FloatMatrix, Integers, Mask, MaskMatrix
 
 
 def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> list[SlowRank]:
@@ -44,13 +37,13 @@ def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
-def _usual(own: Floats, limits: Thresholds) -> Floats:
+def _usual(own: FloatMatrix, limits: Thresholds) -> FloatMatrix:
     """What each rank's own work usually takes, (1, ranks): a low quantile of its steps."""
     at = int(limits.intermittent_usual_quantile * (len(own) - 1))
     return np.partition(own, at, axis=0)[at : at + 1]
 
 
-def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> Flags:
+def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> MaskMatrix:
     """Where (step, rank) works far longer than its peers, and than itself in its other steps."""
     own = np.sum([steps.own(phase, newest) for phase in WORK], axis=0)
     peers = steps.peers(own, *WORK)
@@ -61,7 +54,7 @@ def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> Flags
     return exceeds(own, np.maximum(peers, _usual(own, limits)), seconds, ratio, excess_ratio)
 
 
-def _too_often(slow: Flags, limits: Thresholds) -> Mask:
+def _too_often(slow: MaskMatrix, limits: Thresholds) -> Mask:
     """Ranks with more slow steps than chance gives at the other ranks' rate, spread and recent."""
     span, ranks = slow.shape
     counts = slow.sum(axis=0)
@@ -78,7 +71,9 @@ def _too_often(slow: Flags, limits: Thresholds) -> Mask:
     return np.asarray(named)
 
 
-def _repeated(steps: EvaluatedSteps, ranks: Ranks, span: int, limits: Thresholds) -> list[SlowRank]:
+def _repeated(
+    steps: EvaluatedSteps, ranks: Integers, span: int, limits: Thresholds
+) -> list[SlowRank]:
     """Each rank told by the phase that its slow steps lose most in."""
     part = steps.around(ranks)
     slow = _stands_out(part, 0, limits)

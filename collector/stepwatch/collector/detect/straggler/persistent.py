@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.detect.peers import Floats, Vector
 from stepwatch.collector.detect.steps import first_of_run
-from stepwatch.collector.detect.straggler.steps import (
-    EvaluatedSteps,
-    Flags,
-    Mask,
-    SlowRank,
-    exceeds,
-)
+from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.signals.arrays import FloatMatrix, Mask, MaskMatrix, Vector
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
@@ -39,18 +33,22 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     return found
 
 
-def _is_slow(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Flags:
+def _is_slow(
+    own: FloatMatrix, peers: FloatMatrix, step_seconds: Vector, limits: Thresholds
+) -> MaskMatrix:
     """Where (step, rank) exceeds its peers by enough to matter."""
     return exceeds(own, peers, step_seconds, limits.least_ratio, limits.least_excess_ratio)
 
 
-def _is_persistent(slow: Flags, limits: Thresholds) -> Mask:
+def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
     """Ranks that are slow in the newest step and in most of the window."""
     recent = slow[-limits.window_steps :]
     return np.asarray((recent.sum(axis=0) >= limits.least_steps) & recent[-1])
 
 
-def _is_certain(own: Floats, peers: Floats, step_seconds: Vector, limits: Thresholds) -> Mask:
+def _is_certain(
+    own: FloatMatrix, peers: FloatMatrix, step_seconds: Vector, limits: Thresholds
+) -> Mask:
     """Ranks that are very slow in each of the newest few steps."""
     very = exceeds(own, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio)
     return np.asarray(very[-limits.certain_steps :].all(axis=0))

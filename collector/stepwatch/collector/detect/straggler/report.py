@@ -10,9 +10,8 @@ from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
+from stepwatch.signals.arrays import Matrix32, Vector
 from stepwatch.signals.names import FindingKind
-
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def finding_of(
@@ -79,7 +78,7 @@ def _summary(slow: SlowRank, first: int, mine: float, theirs: float, lost: float
     )
 
 
-def _wait_evidence(rank: int, waits: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> Evidence:
+def _wait_evidence(rank: int, waits: Matrix32) -> Evidence:
     return Evidence(
         "wait in collectives per step",
         float(np.median(waits[:, rank])),

@@ -9,15 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import WORK
-from stepwatch.collector.detect.peers import Floats, Peers, Vector, peer_seconds, peers_of
+from stepwatch.collector.detect.peers import Peers, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import step_seconds
 from stepwatch.collector.state.step_window import Window
-
-Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
-Flags = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-Ranks = np.ndarray[tuple[int], np.dtype[np.int64]]
-Seconds = np.ndarray[tuple[int], np.dtype[np.floating]]
-Indices = np.ndarray[tuple[int], np.dtype[np.int64]]
+from stepwatch.signals.arrays import (
+    FloatMatrix,
+    Floats,
+    Integers,
+    Mask,
+    MaskMatrix,
+    Matrix32,
+    Vector,
+)
 
 
 class SlowRank(NamedTuple):
@@ -29,10 +32,10 @@ class SlowRank(NamedTuple):
 
     rank: int
     phase: str
-    own: Seconds
-    peers: Seconds
+    own: Floats
+    peers: Floats
     since: int
-    shows: Indices
+    shows: Integers
     of: int = 0
 
 
@@ -43,28 +46,28 @@ class EvaluatedSteps:
     `stages` says who is compared with whom; `baseline` maps a phase to seconds per step (ranks,).
     """
 
-    steps: np.ndarray[tuple[int], np.dtype[np.int64]]
+    steps: Integers
     step_seconds: Vector
-    rows: Indices
+    rows: Integers
     window: Window
-    ranks: Ranks
+    ranks: Integers
     stages: Peers
     baseline: Mapping[str, Vector]
 
-    def collective(self, since: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    def collective(self, since: int) -> Matrix32:
         """Collective wait (steps, ranks) from evaluated step `since` on."""
         return self.window.planes["collective"][self.rows[since:]]
 
-    def own(self, phase: str, newest: int = 0) -> Floats:
+    def own(self, phase: str, newest: int = 0) -> FloatMatrix:
         """Self time in seconds (steps, ranks) of the `newest` evaluated steps; 0 means all."""
         return self.window.planes[phase][self.rows[-newest:]]
 
-    def peers(self, own: Floats, *phases: str) -> Floats:
+    def peers(self, own: FloatMatrix, *phases: str) -> FloatMatrix:
         """What `own`, the seconds in all of these phases, is compared with."""
         usual: Vector = np.sum([self._usual(phase) for phase in phases], axis=0)
         return peer_seconds(own, self.stages, usual)
 
-    def around(self, ranks: Ranks) -> EvaluatedSteps:
+    def around(self, ranks: Integers) -> EvaluatedSteps:
         """The same over the ranks that `ranks` are compared with: those of their stages."""
         stage = self.window.stage
         if np.isin(ranks, self.stages.alone).any():
@@ -105,8 +108,8 @@ def evaluated_steps(
 
 
 def exceeds(
-    own: Floats, peers: Floats, step_seconds: Vector, ratio: float, excess_ratio: float
-) -> Flags:
+    own: FloatMatrix, peers: FloatMatrix, step_seconds: Vector, ratio: float, excess_ratio: float
+) -> MaskMatrix:
     """Where `own` (steps, ranks) is `ratio` times its peers' and costs `excess_ratio` of a step."""
     excess = own - peers
     return np.asarray(

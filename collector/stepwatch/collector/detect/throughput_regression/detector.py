@@ -14,9 +14,10 @@ import numpy as np
 
 from stepwatch.collector.analysis.class_throughput import Course
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
-from stepwatch.collector.detect.steps import Mask, first_of_run
+from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds
+from stepwatch.signals.arrays import Mask
 from stepwatch.signals.names import Cause, FindingKind
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.slo.registry import AttemptSteps, Sli, Vector
+from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.signals.arrays import Vector
 
 
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.slo.registry import AttemptSteps, Sli, Vector
+from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.signals.arrays import Vector
 
 SLOW_STEP_FACTOR = 2.0
 """A step longer than this many baselines of its attempt is slow (p95 <= 2 x p50 is the mark)."""
