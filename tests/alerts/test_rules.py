@@ -1,4 +1,4 @@
-"""The generated rules, judged by Prometheus' own promtool."""
+"""The generated rules, checked by Prometheus' own promtool."""
 
 from __future__ import annotations
 
@@ -103,11 +103,13 @@ def test_every_alert_of_a_verdict_reads_its_own_kind(folder: Path) -> None:
 def test_links_lead_to_the_given_places() -> None:
     (group,) = yaml.safe_load(rules.rules_text(ALERTS, LINKS))["groups"]
     for rule in group["rules"]:
-        told = rule["annotations"]
-        address, _, query = told["runbook_url"].partition("?")
+        annotations = rule["annotations"]
+        address, _, query = annotations["runbook_url"].partition("?")
         assert address == f"https://example.org/runbooks/{rule['alert']}"
         assert query == "job={{ $labels.job_name }}"
-        assert told["dashboard_url"].startswith("https://grafana.example.org/d/job?var-job={{")
+        assert annotations["dashboard_url"].startswith(
+            "https://grafana.example.org/d/job?var-job={{"
+        )
 
 
 def test_the_same_alerts_give_the_same_bytes() -> None:

@@ -42,9 +42,9 @@ def test_addresses_reach_rules_and_dashboard(tmp_path: Path) -> None:
     words += ["--runbook-url", "https://w.example/r/", "--dashboard-url", "https://g.example/"]
     assert main(words) == OK
     (group,) = yaml.safe_load((tmp_path / "training.rules.yaml").read_text())["groups"]
-    told = group["rules"][0]["annotations"]
-    assert told["runbook_url"].startswith("https://w.example/r/TrainingHang?job=")
-    assert told["dashboard_url"].startswith("https://g.example/d/stepwatch-training-job?var-job=")
+    shown = group["rules"][0]["annotations"]
+    assert shown["runbook_url"].startswith("https://w.example/r/TrainingHang?job=")
+    assert shown["dashboard_url"].startswith("https://g.example/d/stepwatch-training-job?var-job=")
     page = json.loads((tmp_path / "training-job.json").read_text())
     addresses = [link["url"] for link in page["links"]]
     assert "https://w.example/r/TrainingDesync?job=${job:percentencode}" in addresses

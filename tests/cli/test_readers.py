@@ -56,7 +56,7 @@ def refused(answer: Answer, code: int, *parts: str) -> None:
 
 
 @pytest.fixture
-def troubled(tmp_path: Path) -> Path:
+def straggling(tmp_path: Path) -> Path:
     """A store with one open straggler incident."""
     path = tmp_path / "store.db"
     store = Store.sqlite(path)
@@ -68,8 +68,8 @@ def troubled(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(troubled: Path, tmp_path: Path) -> Iterator[Process]:
-    """A collector on that store which does not judge again while the test lasts."""
+def served(straggling: Path, tmp_path: Path) -> Iterator[Process]:
+    """A collector on that store which does not evaluate again while the test lasts."""
     process = Process(tmp_path, interval=3600.0)
     process.start()
     process.wait_ready()
@@ -108,10 +108,10 @@ def test_status_shows_the_idle_share_of_each_stage_in_the_sampled_step(
     words = ("status", JOB, "--store", str(tmp_path / "store.db"))
     assert "stages idle unknown: no step has been sampled yet" in run(*words).out
     service.receive(body([segment(9, {Kind.MICROBATCH: microbatch_rows(8, range(4))})]))
-    told = (
+    shown = (
         "in step 8: stage 0 0%, stage 1 8%; longest 10 ms, stage 1 before forward of microbatch 0"
     )
-    assert told in " ".join(run(*words).out.split())
+    assert shown in " ".join(run(*words).out.split())
     store.close()
 
 
@@ -162,12 +162,12 @@ def test_incident_and_runbook(run: Run, served: Process) -> None:
 
 
 def test_the_fleet_shows_the_worst_incident_and_the_budget_in_words(
-    run: Run, troubled: Path
+    run: Run, straggling: Path
 ) -> None:
-    fleet = run("status", "--store", str(troubled)).out
+    fleet = run("status", "--store", str(straggling)).out
     assert f"\n{JOB}: straggler: rank 2 is slow in forward since step 40" in fleet
     assert max(map(len, fleet.splitlines())) <= 80
-    job = run("status", JOB, "--store", str(troubled)).out
+    job = run("status", JOB, "--store", str(straggling)).out
     assert "step-time: ok, 100% good, target 95%; budget 100% left" in job
     assert f"OPEN  straggler in job {JOB}, attempt 0" in job
     assert max(len(line) for line in job.splitlines() if "runbook: " not in line) <= 80
@@ -175,13 +175,13 @@ def test_the_fleet_shows_the_worst_incident_and_the_budget_in_words(
 
 @pytest.mark.parametrize("words", [["status"], ["status", JOB], ["status", "--json"]])
 def test_a_quarantined_job_is_shown_with_its_reason_and_is_a_problem(
-    run: Run, troubled: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    run: Run, straggling: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     def broken(*_: Any) -> None:
         raise ValueError("rows do not fit")
 
     monkeypatch.setattr(LiveJob, "apply", broken)
-    answer = run(*words, "--store", str(troubled))
+    answer = run(*words, "--store", str(straggling))
     assert answer.code == PROBLEM
     shown = " ".join(answer.out.split())
     assert "quarantined" in shown and "ValueError: rows do not fit" in shown
@@ -213,12 +213,12 @@ def test_an_empty_store_is_no_problem(run: Run, tmp_path: Path) -> None:
     assert run("incidents", *source) == Answer(OK, "no incidents\n", "")
 
 
-def test_reading_writes_nothing(run: Run, troubled: Path) -> None:
-    before = {path: path.read_bytes() for path in troubled.parent.iterdir()}
+def test_reading_writes_nothing(run: Run, straggling: Path) -> None:
+    before = {path: path.read_bytes() for path in straggling.parent.iterdir()}
     for words in (["status"], ["status", JOB], ["incidents"]):
-        answer = run(*words, "--store", str(troubled))
+        answer = run(*words, "--store", str(straggling))
         assert JOB in answer.out and answer.err == ""
-    assert {path: path.read_bytes() for path in troubled.parent.iterdir()} == before
+    assert {path: path.read_bytes() for path in straggling.parent.iterdir()} == before
 
 
 @pytest.mark.parametrize("verb", ["status", "incidents"])
@@ -236,8 +236,8 @@ def test_sources_that_are_none(run: Run, verb: str, tmp_path: Path, stranger: st
     refused(run(verb, "--collector", stranger), PROBLEM, stranger, "no collector")
 
 
-def test_names_that_are_none(run: Run, troubled: Path) -> None:
-    source = ["--store", str(troubled)]
+def test_names_that_are_none(run: Run, straggling: Path) -> None:
+    source = ["--store", str(straggling)]
     refused(run("status", "nobody", *source), PROBLEM, "no such job")
     for name in (f"{JOB}/heatmap", "../incidents", "", "a b", "-"):
         answer = run("status", *source, "--", name) if name else run("status", *source)
@@ -274,8 +274,8 @@ def test_help(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         assert load_verb(verb).EXAMPLE.split()[:2] == ["stepwatch", verb]
 
 
-def test_a_reader_that_stops_reading_is_no_problem(troubled: Path) -> None:
-    command = [sys.executable, "-m", "stepwatch.cli", "status", JOB, "--store", str(troubled)]
+def test_a_reader_that_stops_reading_is_no_problem(straggling: Path) -> None:
+    command = [sys.executable, "-m", "stepwatch.cli", "status", JOB, "--store", str(straggling)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()

@@ -58,7 +58,7 @@ class Watching:
         self.service = Service(self.store)
 
     def turn(self) -> list[dict[str, Any]]:
-        """Read, send, judge; the incidents that are open."""
+        """Read, send, evaluate; the incidents that are open."""
         self.agent.tail.discover()
         self.agent.flush()
         waiting = self.agent.spool.oldest(100)
@@ -83,7 +83,7 @@ class Watching:
         return 0 if found is None else found[0].current.step_history.complete_until(2)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         self.agent.close()
         self.store.close()
 

@@ -111,7 +111,7 @@ def test_the_parts_of_the_steps_add_up_and_the_slow_rank_is_waited_for(slowed: R
     faster = {item["scenario"]: item["faster_ratio"] for item in job["what_if"]}
     assert faster["without stragglers"] > max(faster["with perfect overlap"], 0.1)
     sample = job["microbatches"]
-    assert sample["ranks"] == 4, "every rank told all its chunks of the sampled step"
+    assert sample["ranks"] == 4, "every rank reported all its chunks of the sampled step"
     assert [stage["ranks"] for stage in sample["stages"]] == [2, 2]
     assert all(stage["busy_seconds"] > 0 for stage in sample["stages"])
 
@@ -155,12 +155,12 @@ def page_site(slowed: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_the_page_shows_heatmap_and_incident_in_a_browser(page_site: Site, tmp_path: Path) -> None:
-    said: list[ConsoleMessage] = []
+    messages: list[ConsoleMessage] = []
     failures: list[object] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_WORDS)
         page = browser.new_page()
-        page.on("console", lambda message: said.append(message))
+        page.on("console", lambda message: messages.append(message))
         page.on("pageerror", lambda error: failures.append(error))
         page.goto(f"{page_site.url}/jobs/demo")
         page.wait_for_selector("#heatmap rect.cell")
@@ -175,7 +175,7 @@ def test_the_page_shows_heatmap_and_incident_in_a_browser(page_site: Site, tmp_p
     assert count == 4 * STEPS
     assert len(set(fills)) > 10
     assert headline.startswith("rank 1 is slow in forward since step 14")
-    assert [message.text for message in said if message.type == "error"] == []
+    assert [message.text for message in messages if message.type == "error"] == []
     assert failures == []
     assert (tmp_path / "job.png").stat().st_size > 10_000
 

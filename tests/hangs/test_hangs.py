@@ -31,7 +31,7 @@ Incident = dict[str, Any]
 
 
 @contextmanager
-def trainer(folder: Path, trouble: str) -> Iterator[None]:
+def trainer(folder: Path, fault: str) -> Iterator[None]:
     environ = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -39,7 +39,7 @@ def trainer(folder: Path, trouble: str) -> Iterator[None]:
         "OMP_NUM_THREADS": "1",
     }
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    words += [f"--nproc-per-node={WORLD}", str(PROGRAM), trouble]
+    words += [f"--nproc-per-node={WORLD}", str(PROGRAM), fault]
     with open(folder / "train.log", "wb") as log:
         process = subprocess.Popen(words, env=environ, stdout=log, stderr=log)
     try:
@@ -61,21 +61,21 @@ def _end(pid: int) -> None:
             return
 
 
-def incident_of(folder: Path, trouble: str, kinds: tuple[str, ...]) -> Incident:
+def incident_of(folder: Path, fault: str, kinds: tuple[str, ...]) -> Incident:
     """The first incident of one of `kinds` with its evidence, once the agent has asked."""
     service = Service(Store.sqlite(folder / "store.db"))
-    with serving(make_api(service)) as url, trainer(folder, trouble):
+    with serving(make_api(service)) as url, trainer(folder, fault):
         agent = Agent(AgentOptions(folder / "rings", folder / "spool", url, "n1", port=None))
         thread = threading.Thread(target=agent.run)
         thread.start()
         try:
-            return wait_for(lambda: told(service, kinds))
+            return wait_for(lambda: incident_found(service, kinds))
         finally:
             agent.stop()
             thread.join(30)
 
 
-def told(service: Service, kinds: tuple[str, ...]) -> Incident | None:
+def incident_found(service: Service, kinds: tuple[str, ...]) -> Incident | None:
     service.evaluate()
     found = service.job("hangs")
     for incident in found[1].open_incidents() if found is not None else ():
@@ -98,13 +98,13 @@ def wait_for(find: Callable[[], Incident | None], seconds: float = 90.0) -> Inci
 
 
 needs_py_spy = pytest.mark.skipif(
-    stack.find_py_spy() is None, reason="py-spy is not installed here: the agent says so too"
+    stack.find_py_spy() is None, reason="py-spy is not installed here: the agent reports it too"
 )
 
 
 @needs_py_spy
 @pytest.mark.parametrize(
-    ("trouble", "cause", "lock"),
+    ("fault", "cause", "lock"),
     [
         ("gil", "interpreter-blocked", "held"),
         ("stop", "process-stopped", None),
@@ -112,13 +112,13 @@ needs_py_spy = pytest.mark.skipif(
     ],
 )
 def test_a_hang_names_the_rank_its_line_and_the_collective_it_did_not_enter(
-    tmp_path: Path, trouble: str, cause: str, lock: str | None
+    tmp_path: Path, fault: str, cause: str, lock: str | None
 ) -> None:
-    incident = incident_of(tmp_path, trouble, ("hang",))
+    incident = incident_of(tmp_path, fault, ("hang",))
     assert (incident["rank"], incident["cause"], incident["phase"]) == (RANK, cause, "data")
     assert "in load_shard" in incident["summary"] and "train.py:" in incident["summary"]
     # Before step 12, every step entered an all-reduce and a broadcast.
-    called = "all_reduce of group 0-2" if trouble == "stop" else "all_reduce #25 of group 0-2"
+    called = "all_reduce of group 0-2" if fault == "stop" else "all_reduce #25 of group 0-2"
     assert called in incident["summary"].replace("arrive in", "enter")
     texts = {row["name"]: row.get("text") for row in incident["evidence"]}
     assert "train.py:" in texts[f"Python line of rank {RANK}"]
@@ -142,7 +142,7 @@ def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("trouble", "cause", "words"),
+    ("fault", "cause", "words"),
     [
         ("kill", "process-gone", "killed by SIGKILL"),
         ("exception", "exception", "ValueError: shard 17 is empty"),
@@ -150,11 +150,11 @@ def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) 
     ],
 )
 def test_the_first_rank_to_fail_is_named_although_all_are_gone(
-    tmp_path: Path, trouble: str, cause: str, words: str
+    tmp_path: Path, fault: str, cause: str, words: str
 ) -> None:
-    incident = incident_of(tmp_path, trouble, ("rank-failed",))
+    incident = incident_of(tmp_path, fault, ("rank-failed",))
     assert (incident["rank"], incident["cause"]) == (RANK, cause)
     # An exception has left the phase before its rank ends.
     assert incident["since_step"] in (12, 13)
-    assert incident["phase"] == ("data" if trouble == "kill" else "other")
+    assert incident["phase"] == ("data" if fault == "kill" else "other")
     assert words in incident["summary"]

@@ -13,22 +13,22 @@ import torch.distributed as dist
 
 from stepwatch.hooks import Watch
 
-TROUBLED_RANK, TROUBLED_STEP, STEPS = 1, 12, 4000
+FAULTY_RANK, FAULTY_STEP, STEPS = 1, 12, 4000
 
 
-def load_shard(trouble: str) -> None:
-    """Where the troubled rank is found."""
-    if trouble == "gil":
+def load_shard(fault: str) -> None:
+    """Where the faulty rank is found."""
+    if fault == "gil":
         ctypes.PyDLL(None).sleep(120)
-    elif trouble == "stop":
+    elif fault == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
-    elif trouble == "sleep":
+    elif fault == "sleep":
         time.sleep(120)
-    elif trouble == "kill":
+    elif fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    elif trouble == "exception":
+    elif fault == "exception":
         raise ValueError("shard 17 is empty")
-    elif trouble == "exit":
+    elif fault == "exit":
         sys.exit(3)
 
 
@@ -42,21 +42,21 @@ def share_metrics(watch: Watch, values: torch.Tensor) -> None:
         dist.broadcast(values, 0)
 
 
-def train(trouble: str) -> None:
+def train(fault: str) -> None:
     dist.init_process_group("gloo")
     watch = Watch.from_env(job="hangs")
     rank = dist.get_rank()
     for number in range(STEPS):
-        troubled = rank == TROUBLED_RANK and number == TROUBLED_STEP
+        faulty = rank == FAULTY_RANK and number == FAULTY_STEP
         with watch.step(tokens=8) as step:
             with step.phase("data"):
                 time.sleep(0.05)
-                if troubled:
-                    load_shard(trouble)
+                if faulty:
+                    load_shard(fault)
             with step.phase("backward"):
-                size = 500 if troubled and trouble == "shape" else 1000
+                size = 500 if faulty and fault == "shape" else 1000
                 calls = [(reduce_gradients, size), (share_metrics, 10)]
-                for call, elements in calls[:: -1 if troubled and trouble == "order" else 1]:
+                for call, elements in calls[:: -1 if faulty and fault == "order" else 1]:
                     call(watch, torch.ones(elements))
 
 

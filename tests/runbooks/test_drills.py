@@ -84,5 +84,5 @@ def test_a_page_explains_each_fact_of_a_node() -> None:
 
 
 def test_every_cause_is_on_some_page() -> None:
-    told = "".join(runbooks.load(name).markdown for name in runbooks.names())
-    assert [cause.value for cause in Cause if f"`{cause.value}`" not in told] == []
+    written = "".join(runbooks.load(name).markdown for name in runbooks.names())
+    assert [cause.value for cause in Cause if f"`{cause.value}`" not in written] == []

@@ -62,7 +62,7 @@ STATED = [
         throughput_regression.LIMITS.least_seconds,
     ),
 ]
-"""Page, what it says, the number that is meant, and the threshold it is about."""
+"""Page, what it states, the number that is meant, and the threshold it is about."""
 
 OF_THE_WORLD = ("10 minutes by default with NCCL",)
 """Numbers that are not ours."""
@@ -99,13 +99,13 @@ def test_no_number_of_the_meaning_is_left_unchecked(page: str) -> None:
 
 @pytest.mark.parametrize("page", runbooks.names())
 def test_how_long_an_incident_and_its_alert_last_is_as_they_do(page: str) -> None:
-    told = prose(page, "Verification")
-    for seconds in re.findall(r"closes by itself (\d+) s", told):
+    written = prose(page, "Verification")
+    for seconds in re.findall(r"closes by itself (\d+) s", written):
         assert float(seconds) == RESOLVE_AFTER_SECONDS
-    for minutes in re.findall(r"alert (?:follows )?within (\d+) minutes", told):
+    for minutes in re.findall(r"alert (?:follows )?within (\d+) minutes", written):
         assert 60 * int(minutes) == KEEP_FIRING_SECONDS
 
 
 def test_most_pages_say_how_long_it_takes_to_close() -> None:
-    told = [name for name in runbooks.names() if "itself 15 s" in prose(name, "Verification")]
-    assert len(told) >= 5
+    written = [name for name in runbooks.names() if "itself 15 s" in prose(name, "Verification")]
+    assert len(written) >= 5

@@ -1,1 +1,1 @@
-"""The verdict benchmark: real runs with and without faults, and what stepwatch says of each."""
+"""The verdict benchmark: real runs with and without faults, and what stepwatch reports on each."""

@@ -65,7 +65,7 @@ def run_all(wanted: Sequence[Case], folder: Path, rings: Path) -> list[Ran]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run; returns 1 if a run was not what its plan says, else 0: a table is no verdict."""
+    """Run; returns 1 if a run was not what its plan describes, else 0: a table is no verdict."""
     asked = arguments(words)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     wanted = chosen(asked)

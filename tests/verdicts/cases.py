@@ -96,7 +96,7 @@ def drawn(name: str, low: float, high: float) -> Options:
     return lambda draw: {name: draw.between(low, high)}
 
 
-def struck(
+def injected(
     fault: str,
     kinds: FindingKind | tuple[FindingKind, ...],
     phases: str,
@@ -172,14 +172,14 @@ def pipeline(draw: Draw) -> Made:
 
 
 FAULTY: dict[str, Maker] = {
-    "slow-compute": struck(
+    "slow-compute": injected(
         "slow-compute",
         FindingKind.STRAGGLER,
         "forward",
         Cause.SLOW_COMPUTE,
         drawn("seconds", 0.06, 0.2),
     ),
-    "slow-data": struck(
+    "slow-data": injected(
         "slow-data",
         (FindingKind.STRAGGLER, FindingKind.DATA_STALL),
         "data",
@@ -187,14 +187,14 @@ FAULTY: dict[str, Maker] = {
         drawn("seconds", 0.08, 0.3),
     ),
     "slow-data-everywhere": slow_data_everywhere,
-    "intermittent": struck(
+    "intermittent": injected(
         "slow-compute",
         FindingKind.STRAGGLER,
         "forward",
         Cause.SLOW_COMPUTE,
         lambda draw: {"seconds": draw.between(0.2, 0.4), "every": 3 + draw.seed % 3},
     ),
-    "slow-collective": struck(
+    "slow-collective": injected(
         "slow-collective",
         FindingKind.SLOW_COLLECTIVE,
         "",
@@ -203,26 +203,26 @@ FAULTY: dict[str, Maker] = {
         ANY_RANK,
     ),
     "stage-imbalance": stage_imbalance,
-    "stop": struck("stop", FindingKind.HANG, "", Cause.PROCESS_STOPPED),
-    "gil-lock": struck("gil-lock", FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED),
-    "hang": struck("hang", FindingKind.HANG, "forward", Cause.NOT_ARRIVED),
-    "wrong-order": struck("wrong-order", FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER),
-    "wrong-shape": struck("wrong-shape", FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE),
-    "kill": struck("kill", FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE),
-    "nan-gradients": struck(
+    "stop": injected("stop", FindingKind.HANG, "", Cause.PROCESS_STOPPED),
+    "gil-lock": injected("gil-lock", FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED),
+    "hang": injected("hang", FindingKind.HANG, "forward", Cause.NOT_ARRIVED),
+    "wrong-order": injected("wrong-order", FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER),
+    "wrong-shape": injected("wrong-shape", FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE),
+    "kill": injected("kill", FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE),
+    "nan-gradients": injected(
         "nan-gradients", FindingKind.NON_FINITE, "backward", Cause.NON_FINITE_GRADIENT
     ),
-    "flip-bit": struck(
+    "flip-bit": injected(
         "flip-bit",
         FindingKind.SILENT_CORRUPTION,
         "",
         Cause.REPLICA_MISMATCH,
         lambda draw: {"bit": 18 + draw.seed},
     ),
-    "skewed-shard": struck(
+    "skewed-shard": injected(
         "skewed-shard", FindingKind.DATA_SKEW, "", Cause.UNEVEN_SHARDS, drawn("ratio", 1.4, 2.2)
     ),
-    "memory-growth": struck(
+    "memory-growth": injected(
         "memory-growth",
         FindingKind.MEMORY_GROWTH,
         "",

@@ -47,7 +47,7 @@ def document(runs: Sequence[Ran], half: str) -> dict[str, Any]:
 def line(ran: Ran) -> str:
     """What came of one run."""
     one = score(ran.outcome)
-    said = "; ".join(
+    shown = "; ".join(
         f"{item.kind} rank {item.rank} {item.phase} {item.cause}" for item in ran.outcome.verdicts
     )
     if ran.problem:
@@ -59,7 +59,7 @@ def line(ran: Ran) -> str:
         wrong += ["more than one"] if one.false else []
         word = "MISSED" if not one.found else ("wrong " + ", ".join(wrong) if wrong else "right")
     after = "" if math.isnan(one.seconds) else f" after {one.seconds:.1f} s"
-    return f"{word}{after}: {said or 'nothing said'}  [{ran.wall_seconds:.0f} s]"
+    return f"{word}{after}: {shown or 'no verdict'}  [{ran.wall_seconds:.0f} s]"
 
 
 def _row(name: str, sums: Totals) -> list[str]:
@@ -75,14 +75,14 @@ def _row(name: str, sums: Totals) -> list[str]:
 
 def _run(ran: Ran, one: Score) -> dict[str, Any]:
     truth = ran.outcome.truth
-    said = None if truth is None else {key: _plain(value) for key, value in truth._asdict().items()}
+    fields = {} if truth is None else truth._asdict()
     return {
         "case": ran.case.name,
         "seed": ran.case.seed,
         "half": ran.case.half,
         "ranks": ran.case.plan.world,
         "faults": list(ran.case.plan.faults),
-        "truth": said,
+        "truth": {key: _plain(value) for key, value in fields.items()} or None,
         "verdicts": [item._asdict() for item in ran.outcome.verdicts],
         "seconds": _finite(one.seconds),
         "step_seconds": _finite(ran.step_seconds),

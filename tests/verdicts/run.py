@@ -23,9 +23,9 @@ from .site import Site, free_port, is_alive, kill
 
 POLL_SECONDS = 0.25
 STRIKE_SECONDS = 60.0
-"""Longest wait for a fault to strike; a run that takes longer is broken."""
+"""Longest wait for a fault to trigger; a run that takes longer is broken."""
 VERDICT_SECONDS = 25.0
-"""Longest wait for a verdict after the strike: beyond twice the goal it is a miss."""
+"""Longest wait for a verdict after the trigger: beyond twice the goal it is a miss."""
 SETTLE_SECONDS = 3.0
 """After the first verdict: a second one would follow from the same facts by now."""
 AFTER_END_SECONDS = 3.5
@@ -33,7 +33,7 @@ AFTER_END_SECONDS = 3.5
 
 
 class Ran(NamedTuple):
-    """What came of a case; `problem` is empty if the run did what its plan says."""
+    """What came of a case; `problem` is empty if the run did what its plan describes."""
 
     case: Case
     outcome: Outcome
@@ -72,7 +72,7 @@ def run(case: Case, site: Site) -> Ran:
 
 
 def struck_at(log: Path) -> float:
-    """Unix seconds at which the first fault struck; infinite if none did."""
+    """Unix seconds at which the first fault triggered; infinite if none did."""
     lines = log.read_text().splitlines() if log.exists() else []
     return min((float(json.loads(line)["at"]) for line in lines), default=math.inf)
 
@@ -97,10 +97,10 @@ def _follow(case: Case, site: Site, pids: list[int], log: Path) -> str:
     deadline = time.monotonic() + STRIKE_SECONDS
     while not log.exists():
         if time.monotonic() > deadline or not any(map(is_alive, pids)):
-            return "the fault never struck"
+            return "the fault never triggered"
         time.sleep(POLL_SECONDS)
-    struck = time.monotonic()
-    while time.monotonic() < struck + VERDICT_SECONDS:
+    triggered = time.monotonic()
+    while time.monotonic() < triggered + VERDICT_SECONDS:
         if any(map(stands_alone, site.incidents(case.plan.job))):
             time.sleep(SETTLE_SECONDS)
             return ""

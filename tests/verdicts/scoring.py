@@ -1,4 +1,4 @@
-"""Holds what stepwatch said of a run against what was done to it. Pure."""
+"""Compares the verdicts on a run with what was injected. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Truth(NamedTuple):
-    """What a good verdict on a fault says.
+    """What a good verdict on a fault holds.
 
     Args:
         fault: its name; each case of it counts in one row of the table.
@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """One run: the truth (None: healthy), when the fault struck, and the verdicts on it."""
+    """One run: the truth (None: healthy), when the fault triggered, and the verdicts on it."""
 
     truth: Truth | None
     struck_at: float
@@ -59,7 +59,7 @@ class Score(NamedTuple):
 def score(outcome: Outcome) -> Score:
     """Score one run.
 
-    The first incident of a right kind after the fault struck is true; every other incident is
+    The first incident of a right kind after the fault triggered is true; every other incident is
     false, also a second one of the right kind.
     """
     truth, verdicts = outcome.truth, sorted(outcome.verdicts, key=lambda item: item.opened_at)

@@ -24,7 +24,7 @@ def test_every_fault_there_is_has_cases() -> None:
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_a_fault_strikes_several_ranks_and_steps_of_small_and_larger_worlds(name: str) -> None:
+def test_a_fault_hits_several_ranks_and_steps_of_small_and_larger_worlds(name: str) -> None:
     draws = [Draw(case.name, case.seed) for case in ALL if case.name == name]
     assert len(draws) >= 4
     assert len({draw.step for draw in draws}) > 1

@@ -1,4 +1,4 @@
-"""Real runs whose data, shards or saves are at fault are told apart, with rank, phase and cause."""
+"""Real runs with a fault in data, shards or checkpoints get the right rank, phase and cause."""
 
 from __future__ import annotations
 

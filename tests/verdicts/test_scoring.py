@@ -1,4 +1,4 @@
-"""Precision, recall and the rest are what they are said to be."""
+"""Precision, recall and the rest are computed as defined."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from stepwatch.cli.demo.report import incident_note, report_json, report_text
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
 
-PACK_SECONDS = 0.5
+FLUSH_SECONDS = 0.5
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 POLL_SECONDS = 0.5
 _START_SECONDS = 30.0
@@ -110,7 +110,7 @@ class Demo:
         self._processes.start(
             "agent", "agent", "--collector", self.url, "--ring-dir", str(plan.rings),
             "--spool", str(plan.folder / "spool"), "--port", "0",
-            "--flush-seconds", str(PACK_SECONDS),
+            "--flush-seconds", str(FLUSH_SECONDS),
         )  # fmt: skip
 
     def _trainer_words(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 Buckets are the phases of `records.Phase`, then time blocked in collectives, then time a pipeline
 stage waits for its neighbours. Entering an inner bucket stops the outer one, so that "forward" is
-the rank's own work in forward, whatever it waited for inside.
+the rank's self time in forward, whatever it waited for inside.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ function drawIncidents(incidents) {
 const ranks = ([first, last]) => first === last ? "rank " + first : "ranks " + first + "-" + last;
 const steps = ([first, last]) => first === last ? "step " + first : "steps " + first + "-" + last;
 
-// From faint to strong against the background: readable in grey and with red-green blindness.
+// From faint to strong against the background: readable in grey and for those who cannot tell red from green.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const RAMPS = { light: [[222, 235, 247], [8, 48, 107]], dark: [[44, 58, 72], [255, 205, 96]] };
 function colour(value, low, high) {
