@@ -41,8 +41,8 @@ from . import frame
 from .compression import Codec
 from .segment import Segment
 
-_Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 _ByteMatrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+_BYTE = np.dtype(np.uint8)
 _LEVEL = 6
 _COUNT = struct.Struct("<H")
 _SIZE = struct.Struct("<I")
@@ -109,11 +109,10 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
     tables, expected = _directory(raw[_SIZE.size : at])
     if at + expected != len(raw):
         raise SegmentError(f"tables of {expected} bytes in a payload with {len(raw) - at}")
-    content = np.frombuffer(raw, dtype=np.uint8)
     known: dict[Kind, Rows] = {}
     unknown: dict[int, Rows] = {}
     for number, count, size, (dtype, kind, convert) in tables:
-        rows = _unpack(content[at : at + size], count, dtype)
+        rows = _unpack(raw, at, count, dtype)
         at += size
         if kind is None:
             unknown[number] = rows
@@ -150,11 +149,13 @@ def _pack(rows: Rows) -> bytes:
     return block
 
 
-def _unpack(block: _Bytes, count: int, dtype: np.dtype[np.void]) -> Rows:
+def _unpack(raw: bytes, at: int, count: int, dtype: np.dtype[np.void]) -> Rows:
+    """Rows of the block that begins at `at`; its size is checked."""
     size = dtype.itemsize
-    differences = block[size:].reshape((count, size), order="F")
-    table = np.add(differences, block[:size], order="C")
-    return np.ndarray(count, dtype, table)
+    first = np.ndarray(size, _BYTE, raw, at)
+    # Byte k of row r lies at k * count + r: a view, no copy.
+    differences = np.ndarray((count, size), _BYTE, raw, at + size, (1, count))
+    return np.ndarray(count, dtype, np.add(differences, first, order="C"))
 
 
 @lru_cache(maxsize=128)
