@@ -135,7 +135,9 @@ def test_a_reducer_on_another_thread_is_not_booked_into_the_step(watch: Watch, r
         model(torch.ones(2, 4)).sum().backward()
     assert watch.guard.errors == 0
     rows = rows_in(rings, Kind.COLLECTIVE)
-    assert rows["step"].tolist() == [1]
+    # torch >= 2.14 shows DDP's broadcasts as well.
+    assert set(rows["step"].tolist()) == {1}
+    assert rows["step"][rows["op"] == Op.ALL_REDUCE].tolist() == [1]
     assert rows_in(rings, Kind.STEP)["collective_ns"][0] == 0
 
 
