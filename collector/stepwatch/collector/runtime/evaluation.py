@@ -23,7 +23,8 @@ from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.objectives import Judgement, Slo, judge
 from stepwatch.collector.slo.slices import Slice, changed, slices_of
-from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
