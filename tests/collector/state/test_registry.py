@@ -6,16 +6,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from stepwatch.collector.state import registry, trackers
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.agents import DEFAULT_FLUSH_SECONDS
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.steps import Steps
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind
 from tests.collector.made import segment, state_rows, step_rows
 
 FILE = '''
@@ -94,16 +92,3 @@ def test_a_released_attempt_keeps_its_history_and_refuses_steps() -> None:
     assert attempt.cells == 0 == attempt.tracker(CollectiveRecords).cells
     assert len(attempt.tracker(Steps).history) == 3
     assert attempt.refused_records == 5 * 4
-
-
-@pytest.mark.parametrize(
-    ("said", "known"), [(5.0, 5.0), (np.nan, 1.0), (0.0, 1.0), (-1.0, 1.0), (1e9, 1.0)]
-)
-def test_a_node_flushes_as_often_as_its_agent_says(said: float, known: float) -> None:
-    assert DEFAULT_FLUSH_SECONDS == 1.0
-    attempt = Attempt(0)
-    rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    rows["flush_seconds"] = said
-    attempt.apply(segment(1, {Kind.AGENT: rows}, node="node-3"), Received(1.0, 1.0))
-    assert attempt.flush_seconds("node-3") == known
-    assert attempt.flush_seconds("node-4") == 1.0

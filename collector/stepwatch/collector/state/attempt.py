@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepwatch.collector.state.registry import discover
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import MAX_NODES, Batch, Received, TrackedAttempt
-from stepwatch.collector.state.trackers.agents import Agents
+from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, Checkpoints
 from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
@@ -19,6 +19,9 @@ from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
+
+MISSED_FLUSHES = 3
+"""An agent that misses so many flushes is stale; one of them may be late, and one lost."""
 
 
 class Attempt(TrackedAttempt):
@@ -102,7 +105,7 @@ class Attempt(TrackedAttempt):
     def staleness(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was received from, at monotonic `now_s`, while it should report.
 
-        Ranks that others trained with but that never reported count as node `unknown`.
+        Ranks that others trained with but that never reported count as node `UNKNOWN_NODE`.
         """
         received: dict[str, float] = {}
         over = self.ranks.gone | self.ended.keys()
@@ -112,14 +115,18 @@ class Attempt(TrackedAttempt):
         known = set(self.states) | set(self.ended)
         first = self.tracker(Steps).first_received_s
         if first is not None and self.states and len(known) < self.world:
-            received["unknown"] = first
+            received[UNKNOWN_NODE] = first
         if not self.states:
-            received["unknown"] = self.received_monotonic_s
+            received[UNKNOWN_NODE] = self.received_monotonic_s
         return {node: now_s - at for node, at in received.items()}
 
     def flush_seconds(self, node: str) -> float:
         """Seconds between two flushes of a node's agent; 1 s for one that does not say."""
         return self.tracker(Agents).flush_seconds(node)
+
+    def stale_after(self, node: str, least_seconds: float) -> float:
+        """Seconds without a report that make a node stale: so many of its flushes are missing."""
+        return max(least_seconds, MISSED_FLUSHES * self.flush_seconds(node))
 
     @property
     def finished(self) -> bool:

@@ -8,6 +8,8 @@ from stepwatch.signals.records import Kind
 
 DEFAULT_FLUSH_SECONDS = 1.0
 """How often an agent flushes that does not say: every version that does not flushes so."""
+UNKNOWN_NODE = "unknown"
+"""Stands for the nodes of an attempt that never reported."""
 MAX_FLUSH_SECONDS = 3600.0
 """An agent that claims to flush less often is not believed: it would never be missed."""
 
@@ -35,10 +37,11 @@ class Agents(Tracker):
             self._flush_seconds.pop(batch.node, None)
 
     def flush_seconds(self, node: str) -> float:
-        """Seconds between two flushes of a node's agent; the default while it does not say."""
-        return self._flush_seconds.get(node, DEFAULT_FLUSH_SECONDS)
+        """Seconds between two flushes of a node's agent.
 
-    @property
-    def slowest_flush_seconds(self) -> float:
-        """The longest of all nodes; for a node that was never heard it is the best guess."""
-        return max(self._flush_seconds.values(), default=DEFAULT_FLUSH_SECONDS)
+        The default while it does not say; for a node that never reported, what the slowest of
+        the others says, as one configuration starts them all.
+        """
+        if node == UNKNOWN_NODE:
+            return max(self._flush_seconds.values(), default=DEFAULT_FLUSH_SECONDS)
+        return self._flush_seconds.get(node, DEFAULT_FLUSH_SECONDS)
