@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from stepwatch.collector.state.job import Attempt, Received
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.web import breakdown_view
 from stepwatch.signals.records import DTYPES, Kind, Op
 from stepwatch.signals.wire import Rows, Segment

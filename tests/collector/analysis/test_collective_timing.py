@@ -17,8 +17,8 @@ from stepwatch.collector.analysis.collective_timing import (
     summaries,
     waits,
 )
-from stepwatch.collector.state import collective_records as calls_module
-from stepwatch.collector.state.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers import collective_records as calls_module
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Op
 from tests.collector.gathered import call_rows, group_rows, kept

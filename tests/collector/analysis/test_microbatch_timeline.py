@@ -16,8 +16,8 @@ from stepwatch.collector.analysis.microbatch_timeline import (
     StageTimes,
     microbatch_timeline,
 )
-from stepwatch.collector.state import microbatches
-from stepwatch.collector.state.microbatches import CHUNK, STEPS_AHEAD, Microbatches
+from stepwatch.collector.state.trackers import microbatches
+from stepwatch.collector.state.trackers.microbatches import CHUNK, STEPS_AHEAD, Microbatches
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, Phase

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
 from stepwatch.collector.detect import data_skew
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 
 from .windows import slow, window
 

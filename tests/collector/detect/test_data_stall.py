@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import data_stall, straggler
 from stepwatch.collector.detect.data_stall import Baseline, past_of
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.records import StepFlag
 
 from .windows import settle, unknown_facts, window

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.detect.desync import Entered, finding, from_flight, from_lines
 from stepwatch.collector.detect.finding import NO_RANK
-from stepwatch.collector.state.diagnoses import Diagnosis, FlightEntry
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import GilState, Op
 

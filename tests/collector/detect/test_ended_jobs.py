@@ -8,10 +8,12 @@ import pytest
 from stepwatch.collector.detect import hang, non_finite, rank_failed
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
-from stepwatch.collector.state.diagnoses import Diagnoses
-from stepwatch.collector.state.job import Attempt, LiveJob, Received
-from stepwatch.collector.state.memory_history import MemoryHistory
-from stepwatch.collector.state.numerics import MAX_SCALED_OF_STEP
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.diagnoses import Diagnoses
+from stepwatch.collector.state.trackers.memory_history import MemoryHistory
+from stepwatch.collector.state.trackers.numerics import MAX_SCALED_OF_STEP, Numerics
 from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, LifecycleEvent, NumericsSource
 from stepwatch.signals.wire import Rows
 from tests.collector.made import JOB, lifecycle_rows, run_segments, segment, state_rows, step_rows
@@ -66,14 +68,14 @@ def test_an_overflow_is_told_until_enough_finite_losses_followed() -> None:
 
 def test_a_second_overflow_is_told_after_the_first_was_got_over() -> None:
     context = overflow(60)
-    context.attempt.numerics.add(bad_rows(58), 4)
+    context.attempt.tracker(Numerics).add(bad_rows(58), 4)
     (finding,) = non_finite.find(context)
     assert finding.began_step == 58
 
 
 def test_overflows_of_a_scaler_are_told_once_they_go_on_and_kept_within_bounds() -> None:
     context = overflow(101)
-    numerics = context.attempt.numerics
+    numerics = context.attempt.tracker(Numerics)
     for step in range(100, 100 + SCALER_STEPS + 1):
         assert non_finite.find(context) == []
         rows = np.tile(bad_rows(step), 100)
@@ -88,7 +90,8 @@ def test_overflows_of_a_scaler_are_told_once_they_go_on_and_kept_within_bounds()
 def test_memory_readings_count_and_are_given_back() -> None:
     attempt = Attempt(0)
     attempt.apply(segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0)}), Received(0.0, 0.0))
-    assert attempt.cells >= attempt.ring.cells + attempt.memory.cells > attempt.ring.cells
+    memory = attempt.tracker(MemoryHistory)
+    assert attempt.cells >= attempt.ring.cells + memory.cells > attempt.ring.cells
     attempt.release()
     assert attempt.cells == MemoryHistory().cells == 0
 
@@ -153,9 +156,9 @@ def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
     flights = np.zeros(600, dtype=DTYPES[Kind.FLIGHT])
     flights["rank"], flights["collective_seq"] = np.tile([0, 1, 2], 200), range(600)
     known = Diagnoses()
-    known.take(asked, flights, 4)
+    known.add(asked, flights, 4)
     assert {rank: item.at_ns for rank, item in known.of.items()} == {0: 58, 2: 57}
     for rank, item in known.of.items():
         assert [each.number for each in item.flight] == list(range(600))[rank::3]
-    known.take(asked[:1], flights[:0], 4)
+    known.add(asked[:1], flights[:0], 4)
     assert known.of[2].flight == ()

@@ -13,7 +13,7 @@ from stepwatch.collector.detect import memory_growth
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.memory_growth import History
 from stepwatch.collector.quantities import quantity
-from stepwatch.collector.state.memory_history import SHORT_DEPTH, Readings
+from stepwatch.collector.state.trackers.memory_history import SHORT_DEPTH, Readings
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import DTYPES, Kind
 

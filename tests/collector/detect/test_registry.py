@@ -14,7 +14,8 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.detect.registry import Detector, When, discover, failure_kinds, find
 from stepwatch.collector.runtime.evaluation import Evaluator
-from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from stepwatch.signals.names import Cause, FindingKind
 from tests.collector.made import JOB, HandClock, run_segments

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import silent_corruption
 from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.silent_corruption import detect
-from stepwatch.collector.state import numerics as numerics_module
-from stepwatch.collector.state.collective_records import Group
-from stepwatch.collector.state.numerics import MAX_BAD, MAX_PENDING, Comparison, Numerics
+from stepwatch.collector.state.trackers import numerics as numerics_module
+from stepwatch.collector.state.trackers.collective_records import Group
+from stepwatch.collector.state.trackers.numerics import MAX_BAD, MAX_PENDING, Comparison, Numerics
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import DTYPES, Kind, NumericsSource
 from stepwatch.signals.wire import Rows

@@ -10,8 +10,8 @@ import pytest
 from stepwatch.collector.analysis.collective_timing import waits
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
-from stepwatch.collector.state.baseline import BaselineCollective
-from stepwatch.collector.state.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.baseline import BaselineCollective
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows, kept

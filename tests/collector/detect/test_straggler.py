@@ -15,7 +15,7 @@ from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import FEW, peer_seconds, peers_of
 from stepwatch.collector.detect.straggler import RankFacts, detect
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.records import StepFlag
 
 from .healthy import KINDS, healthy

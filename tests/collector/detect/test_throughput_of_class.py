@@ -11,9 +11,10 @@ from stepwatch.collector.analysis.class_throughput import (
     held_against,
 )
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.early_baseline import KEPT_STEPS, LEAST_STEPS, EarlyBaseline
-from stepwatch.collector.state.job import LiveJob, Received
-from stepwatch.collector.state.step_history import WARMUP_STEPS
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.early_baseline import KEPT_STEPS, LEAST_STEPS, EarlyBaseline
+from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
 from stepwatch.signals.records import Kind
 from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments, step_rows
 

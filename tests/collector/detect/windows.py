@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.detect.straggler import RankFacts
-from stepwatch.collector.state.step_window import COLUMNS, VALUES, Window
+from stepwatch.collector.state.trackers.step_window import COLUMNS, VALUES, Window
 
 SHARES = {"data": 0.05, "forward": 0.25, "backward": 0.4, "optimizer": 0.05, "other": 0.05}
 

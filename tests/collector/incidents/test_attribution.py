@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.incidents.attribution import RULES, attribute
-from stepwatch.collector.state.node_facts import (
+from stepwatch.collector.state.trackers.node_facts import (
     DEVICE_FACTS,
     NODE_FACTS,
     RANK_FACTS,

@@ -6,8 +6,9 @@ import pytest
 
 from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.checkpoints_in_flight import CheckpointsInFlight
-from stepwatch.collector.state.job import Attempt, Received
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind

@@ -12,10 +12,14 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state import attempt as attempt_module
 from stepwatch.collector.state import job as jobs
-from stepwatch.collector.state.job import Attempt, LiveJob, Received
-from stepwatch.collector.state.memory_history import MemoryHistory
-from stepwatch.collector.state.step_history import BASELINE_STEPS
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import MAX_WORLD, Received
+from stepwatch.collector.state.trackers.memory_history import MemoryHistory
+from stepwatch.collector.state.trackers.node_facts import NodeFacts
+from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view, job_view
 from stepwatch.collector.web.metrics import JobExporter
@@ -105,7 +109,7 @@ def test_a_huge_world_is_refused_without_allocation() -> None:
     attempt = Attempt(0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rows = state_rows(range(4), 4, 1.0)
-    for world in (2**32 - 1, jobs.MAX_WORLD + 1):
+    for world in (2**32 - 1, MAX_WORLD + 1):
         rows["world"] = world
         hear(attempt, {Kind.RANK_STATE: rows})
     hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(4), 2**62)})
@@ -273,7 +277,7 @@ def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch
 
 
 def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MAX_NODES", 10)
+    monkeypatch.setattr(attempt_module, "MAX_NODES", 10)
     monkeypatch.setattr(jobs, "MAX_ATTEMPTS", 10)
     job = LiveJob(JOB)
     for number in range(30):
@@ -282,7 +286,7 @@ def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
         job.apply(made, Received(0.0, 0.0))
         job.apply(segment(1, host, attempt=100 + number), Received(0.0, 0.0))
     assert len(job.attempts) == 10
-    assert max(len(attempt.hosts) for attempt in job.attempts.values()) <= 10
+    assert max(len(attempt.tracker(NodeFacts).hosts) for attempt in job.attempts.values()) <= 10
 
 
 def test_store_takes_the_largest_numbers(store: Store, clock: HandClock, tmp_path: Path) -> None:

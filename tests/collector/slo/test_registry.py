@@ -12,7 +12,8 @@ from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.slo import slis
 from stepwatch.collector.slo.openslo import parse_slo
 from stepwatch.collector.slo.registry import discover
-from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from tests.collector.made import JOB, HandClock, run_segments
 

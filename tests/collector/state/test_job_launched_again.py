@@ -7,7 +7,7 @@ import pytest
 
 from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows, Segment

@@ -7,7 +7,10 @@ import pytest
 from stepwatch.collector.analysis import newest_steps
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
-from stepwatch.collector.state.job import Attempt, LiveJob, Received
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.microbatches import Microbatches
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view
 from stepwatch.collector.web.api import make_api
@@ -89,10 +92,10 @@ def test_microbatches_of_old_attempts_are_given_back() -> None:
         Kind.MICROBATCH: microbatch_rows(8, range(4)),
     }
     attempt.apply(segment(1, tables), Received(0.0, 0.0))
-    assert attempt.microbatches.cells == 36
+    assert attempt.tracker(Microbatches).cells == 36
     attempt.release()
     attempt.apply(segment(2, tables), Received(0.0, 0.0))
-    assert attempt.microbatches.cells == 0
+    assert attempt.tracker(Microbatches).cells == 0
 
 
 def test_the_straggler_is_waited_for(judged: Client) -> None:

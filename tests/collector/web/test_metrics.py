@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.collector.runtime.evaluation import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.checkpoints import Checkpoint, failures_in_a_row
+from stepwatch.collector.state.trackers.checkpoints import Checkpoint, failures_in_a_row
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import metrics
 from stepwatch.collector.web.metrics import JobExporter

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.job import Attempt, LiveJob
-from stepwatch.collector.state.step_history import (
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     WARMUP_STEPS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stepwatch.collector.analysis.collective_timing import Waits, waits
-from stepwatch.collector.state.job import Attempt
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.step_window import Window
 
 WINDOW_STEPS = 64
 """Steps looked at: enough to even out noise, few enough to show the run as it is now."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 
@@ -21,23 +21,6 @@ STAGE_WORK = ("forward", "backward")
 
 MAX_STAGES = 256
 """Beyond any pipeline that is run; more are taken for a mistake."""
-
-
-class Schedule(NamedTuple):
-    """The pipeline schedule of an attempt; `ideal_bubble_ratio` is what it cannot avoid.
-
-    None where the schedule tells no order.
-    """
-
-    name: str
-    ideal_bubble_ratio: float | None
-
-
-def schedule_of(row: np.void) -> Schedule:
-    """What a LIFECYCLE row of a schedule tells: its name, and its ideal bubble in millionths."""
-    ideal = int(row["value"]) / 1e6
-    name = bytes(row["text"]).decode("utf-8", "replace")
-    return Schedule(name, ideal if 0.0 <= ideal < 1.0 else None)
 
 
 class Stage(NamedTuple):

@@ -21,7 +21,7 @@ import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import known_stages, own_work, stage_work
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Matrix, Vector
 
 LEAST_STEPS = 3

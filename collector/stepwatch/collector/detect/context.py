@@ -8,8 +8,9 @@ from functools import cached_property
 
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.job import Attempt, LiveJob
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 
@@ -39,7 +40,7 @@ class DetectionContext:
         self.wall_s = wall_s
         self.attempt: Attempt = job.current if attempt is None else attempt
         self._found: dict[Callable[[DetectionContext], list[Finding]], list[Finding]] = {}
-        self.silences = self.attempt.silences(now_s)
+        self.silences = self.attempt.staleness(now_s)
 
     @cached_property
     def window(self) -> Window:

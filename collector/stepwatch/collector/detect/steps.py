@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.records import StepFlag
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding
-from stepwatch.collector.state.node_facts import Neighbour, View
 from stepwatch.collector.state.readings import Values
+from stepwatch.collector.state.trackers.node_facts import Neighbour, View
 from stepwatch.signals.names import Cause
 
 NODE, RANK, DEVICE = "node", "rank", "device"

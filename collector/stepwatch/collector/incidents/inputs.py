@@ -6,7 +6,8 @@ import math
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.attribution import attribute
-from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.node_facts import NodeFacts
 
 SPANS = (4.0, 8.0, 16.0, 60.0)
 """Seconds over which facts are averaged: the shortest that reaches back to the beginning."""
@@ -17,7 +18,7 @@ def attributed(attempt: Attempt, findings: list[Finding]) -> list[Finding]:
     nodes = {rank: view.node for rank, view in attempt.states.items()} if findings else {}
     found_ranks = frozenset(finding.rank for finding in findings if finding.rank >= 0)
     views = {
-        span: attempt.facts.view(nodes, attempt.world, span)
+        span: attempt.tracker(NodeFacts).view(nodes, attempt.world, span)
         for span in {_span(finding) for finding in findings}
     }
     return [attribute(item, views[_span(item)], found_ranks - {item.rank}) for item in findings]

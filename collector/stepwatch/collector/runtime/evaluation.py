@@ -23,7 +23,8 @@ from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.objectives import Judgement, Slo, judge
 from stepwatch.collector.slo.slices import Slice, changed, slices_of
-from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
@@ -31,7 +32,8 @@ from stepwatch.signals.names import FindingKind
 ABANDONED_SECONDS = 24 * 3600.0
 """Silence after which a job that never said its end is no longer expected to run."""
 FROZEN_AFTER_SECONDS = 3.0
-"""A node's silence after which incidents about ranks stay as they are: agents send every second."""
+"""The least time without a report from a node after which incidents about ranks stay as they are;
+an agent that flushes rarely has longer."""
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is judged a little longer: the last segments may still be on their way."""
 CLOCK_SET_SECONDS = 1.0
@@ -116,7 +118,7 @@ class Evaluator:
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
         verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(context)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
-        frozen = lost or max(context.silences.values(), default=0.0) > FROZEN_AFTER_SECONDS
+        frozen = lost or _is_stale(context)
         moment = _moment(context, frozen=frozen and not failed, ended=ended)
         before, others = self._of_failed_attempt(job, verdicts.incidents.values(), abandoned)
         moved = advance(others, verdicts.findings, moment)
@@ -178,6 +180,15 @@ class Evaluator:
             for sli in self._slis.values()
             for part in changed(verdicts.slices.get(sli.name, {}), slices_of(sli, attempts))
         ]
+
+
+def _is_stale(context: DetectionContext) -> bool:
+    """Whether a node that should report missed several flushes of its agent."""
+    attempt = context.attempt
+    return any(
+        seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
+        for node, seconds in context.silences.items()
+    )
 
 
 def _follow_clock(verdicts: Verdicts, wall_s: float, monotonic_s: float) -> None:

@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass
 
 from stepwatch.collector.runtime.evaluation import Evaluator
-from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import CONTAINED, RESTORING, LiveState, Withheld
+from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store, StoredPayload, StoredSegment
 from stepwatch.collector.store.undecoded import UndecodedSegment
 from stepwatch.signals import wire

@@ -17,8 +17,9 @@ from stepwatch.collector.runtime import restore
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.slo.openslo import default_slos
-from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
+from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 from stepwatch.signals.errors import StoreError

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from stepwatch.collector.slo import slis
-from stepwatch.collector.state.step_history import StepFacts
+from stepwatch.collector.state.trackers.step_history import StepFacts
 from stepwatch.signals.arrays import Vector
 
 

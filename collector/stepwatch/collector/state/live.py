@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from stepwatch.collector.state.job import LiveJob, Received
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.totals import Totals
+from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.errors import StepwatchError
 from stepwatch.signals.wire import Segment
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from stepwatch.collector.state.step_history import StepHistory
-from stepwatch.collector.state.step_window import COLUMNS
+from stepwatch.collector.state.trackers.step_history import StepHistory
+from stepwatch.collector.state.trackers.step_window import COLUMNS
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
@@ -80,11 +80,10 @@ class Totals:
 class CountedSteps:
     """Which steps of one attempt its job's totals hold: all before the first that is awaited."""
 
-    def __init__(self, totals: Totals) -> None:
-        self._totals = totals
+    def __init__(self) -> None:
         self._awaited: int | None = None
 
-    def advance(self, history: StepHistory, world: int) -> None:
+    def advance(self, history: StepHistory, world: int, totals: Totals) -> None:
         """Count steps up to the newest that `world` ranks reported, and those given up.
 
         A rank reports its steps in order, so what is missing before a complete step is lost.
@@ -94,11 +93,11 @@ class CountedSteps:
         due = int(complete[-1]) + 1 if len(complete) else 0
         if len(known) > GIVE_UP_STEPS:
             due = max(due, int(known[-GIVE_UP_STEPS - 1]) + 1)
-        self._count(history, due)
+        self._count(history, due, totals)
 
-    def give_up(self, history: StepHistory) -> None:
+    def give_up(self, history: StepHistory, totals: Totals) -> None:
         """Count every step as it stands: no rank is awaited any more."""
-        self._count(history, len(self._rows(history)))
+        self._count(history, len(self._rows(history)), totals)
 
     def _rows(self, history: StepHistory) -> Rows:
         if self._awaited is None:
@@ -106,9 +105,9 @@ class CountedSteps:
         found: Rows = history.rows[max(0, self._awaited - history.first) :]
         return found
 
-    def _count(self, history: StepHistory, due: int) -> None:
+    def _count(self, history: StepHistory, due: int, totals: Totals) -> None:
         if not due:
             return
         rows = self._rows(history)
-        self._totals.add_steps(rows["longest"][:due])
+        totals.add_steps(rows["longest"][:due])
         self._awaited = history.first + len(history) - len(rows) + due

@@ -16,7 +16,7 @@ from stepwatch.collector.store import schema
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.records import Kind
-from stepwatch.signals.wire import Segment
+from stepwatch.signals.wire import Segment, SegmentKey
 
 SCHEMA_VERSION = "1"
 REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
@@ -66,6 +66,9 @@ class Store:
             self._create_tables()
             self._check_version()
             self.undecoded = Undecoded(self._engine)
+            key = [schema.segment.c[name] for name in SegmentKey._fields]
+            insert = self._insert(schema.segment).on_conflict_do_nothing()
+            self._insert_segments = insert.returning(*key)
         except sa.exc.SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or error).splitlines()[0]
             raise StoreError(
@@ -114,21 +117,33 @@ class Store:
         rows = [_segment_columns(stored, received_ns) for stored in segments]
         try:
             with self._engine.begin() as connection:
-                return [self._add(connection, row) for row in rows]
+                return self._add_all(connection, rows)
         except REFUSALS as error:
             if refusal(error) is None:
                 raise
         with self._engine.begin() as connection:
             return [self._add_or_refuse(connection, row) for row in rows]
 
-    def _add(self, connection: sa.Connection, row: dict[str, Any]) -> Added:
-        statement = self._insert(schema.segment).values(**row).on_conflict_do_nothing()
-        return Added(new=connection.execute(statement).rowcount == 1)
+    def _add_all(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> list[Added]:
+        """Insert all rows with few statements; the keys that come back are those of new rows.
+
+        Of rows with the same key the first is new: [a, b, a], with b there already, returns {a}.
+        """
+        if not rows:
+            return []
+        returned = connection.execute(self._insert_segments, rows)
+        fresh = {tuple(row) for row in returned}
+        added = []
+        for row in rows:
+            key = tuple(row[name] for name in SegmentKey._fields)
+            added.append(Added(new=key in fresh))
+            fresh.discard(key)
+        return added
 
     def _add_or_refuse(self, connection: sa.Connection, row: dict[str, Any]) -> Added:
         try:
             with self._single_statement(connection):
-                return self._add(connection, row)
+                return self._add_all(connection, [row])[0]
         except REFUSALS as error:
             reason = refusal(error)
             if reason is None:

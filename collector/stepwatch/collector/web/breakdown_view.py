@@ -20,8 +20,9 @@ from stepwatch.collector.analysis.step_time_breakdown import (
     step_time_breakdown,
 )
 from stepwatch.collector.analysis.what_if import what_if
-from stepwatch.collector.state.job import Attempt
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.microbatches import Microbatches
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.records import OP_NAMES
 
 MAX_COLLECTIVES = 128
@@ -56,7 +57,7 @@ def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
 
 
 def _microbatches(attempt: Attempt) -> dict[str, Any] | None:
-    sample = attempt.microbatches.sample()
+    sample = attempt.tracker(Microbatches).sample()
     found = None if sample is None else sample.microbatch_timeline
     if found is None:
         return None

@@ -11,7 +11,8 @@ import numpy as np
 from stepwatch.collector.detect import telemetry
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
 from stepwatch.collector.slo.objectives import Judgement, budget_words
-from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES

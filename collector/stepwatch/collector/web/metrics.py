@@ -17,9 +17,10 @@ from prometheus_client.core import (
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
 from stepwatch.collector.slo.objectives import SloState
-from stepwatch.collector.state.checkpoints import failures_in_a_row
-from stepwatch.collector.state.job import Attempt, LiveJob
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
+from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES

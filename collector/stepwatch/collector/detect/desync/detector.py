@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
-from stepwatch.collector.state.diagnoses import Diagnosis, FlightEntry
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op

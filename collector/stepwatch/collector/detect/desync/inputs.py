@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepwatch.collector.detect import hang, rank_failed
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.signals.records import phase_name
 
 from . import detector

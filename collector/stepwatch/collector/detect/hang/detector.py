@@ -18,7 +18,7 @@ from stepwatch.collector.detect.finding import (
     text_evidence,
 )
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.state.diagnoses import Diagnosis
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, GilState, Phase, ProcessState, phase_name
 

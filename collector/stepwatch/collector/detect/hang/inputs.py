@@ -8,7 +8,8 @@ import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 
@@ -48,7 +49,7 @@ def asked(attempt: Attempt) -> detector.Asked:
     """Diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
-        for rank, diagnosis in attempt.diagnoses.of.items()
+        for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
         if (view := attempt.states.get(rank)) is not None
         and diagnosis.at_ns >= max(int(view.row["since_ns"]), int(view.row["collective_since_ns"]))
     }

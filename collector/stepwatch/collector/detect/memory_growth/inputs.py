@@ -6,8 +6,9 @@ import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.job import Attempt
-from stepwatch.collector.state.memory_history import Readings
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.memory_history import MemoryHistory, Readings
+from stepwatch.collector.state.trackers.node_facts import NodeFacts
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause
 
@@ -16,7 +17,7 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Ranks on the way out of host or device memory, in seconds or in hours."""
-    memory, first = context.attempt.memory, context.attempt.step_history.first
+    memory, first = context.attempt.tracker(MemoryHistory), context.attempt.step_history.first
     if not len(context.attempt.step_history):
         return []
     found: dict[str, Finding] = {}
@@ -37,7 +38,7 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
     trend = readings.trend()
     ranks = len(trend.bytes)
     if cause is Cause.DEVICE_MEMORY:
-        room = attempt.memory.device_limit - trend.bytes[:, -1]
+        room = attempt.tracker(MemoryHistory).device_limit - trend.bytes[:, -1]
         share = np.arange(ranks)
     else:
         room, share = _host_room(attempt, ranks)
@@ -46,8 +47,9 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
 
 def _host_room(attempt: Attempt, ranks: int) -> tuple[Vector, Integers]:
     """Memory that each rank's node has left, and a number for the node."""
+    hosts = attempt.tracker(NodeFacts).hosts
     available = [
-        float(attempt.hosts[node]["memory_available_bytes"]) if node in attempt.hosts else 0.0
+        float(hosts[node]["memory_available_bytes"]) if node in hosts else 0.0
         for node in attempt.ranks.nodes
     ]
     room = np.array([*available, 0.0])[attempt.ranks.node_at[:ranks]]

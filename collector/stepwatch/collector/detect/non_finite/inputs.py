@@ -6,7 +6,8 @@ import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.numerics import Numerics
 
 from . import detector
 
@@ -21,7 +22,7 @@ def _got_over(attempt: Attempt) -> int:
     """
     step_history, needed = attempt.step_history, detector.LIMITS.recovered_steps
     healthy = step_history.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= max(attempt.world, 1)
-    numerics = attempt.numerics
+    numerics = attempt.tracker(Numerics)
     bad = np.concatenate([numerics.bad["step"], numerics.scaled["step"]])
     healthy &= ~np.isin(step_history.steps[-LOOKED_BACK_STEPS:], bad)
     if len(healthy) < needed:
@@ -34,7 +35,7 @@ def _got_over(attempt: Attempt) -> int:
 def find(context: DetectionContext) -> list[Finding]:
     """The rank that first held NaN or infinity; told until the attempt ends or has got over it."""
     attempt = context.attempt
-    numerics = attempt.numerics
+    numerics = attempt.tracker(Numerics)
     if len(numerics.bad) or len(numerics.scaled):
         numerics.get_over(_got_over(attempt))
     rows = np.concatenate([numerics.bad, numerics.scaled])

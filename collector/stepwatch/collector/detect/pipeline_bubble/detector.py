@@ -25,7 +25,7 @@ from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text

@@ -8,8 +8,8 @@ import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.job import Attempt
-from stepwatch.collector.state.ranks import RankView
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.ranks import RankView
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 

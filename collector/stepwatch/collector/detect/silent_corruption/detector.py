@@ -14,7 +14,7 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.state.numerics import Comparison
+from stepwatch.collector.state.trackers.numerics import Comparison
 from stepwatch.signals.names import Cause, FindingKind
 
 RANKS_NAMED = 8

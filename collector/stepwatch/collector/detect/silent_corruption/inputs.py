@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.trackers.numerics import Numerics
 
 from . import detector
 
@@ -14,8 +15,8 @@ def find(context: DetectionContext) -> list[Finding]:
     From the first step with values that are not finite on, NaN explains what differs.
     """
     attempt = context.attempt
-    disputes = attempt.numerics.compare(attempt.collective_records.groups)
-    bad = attempt.numerics.bad
+    disputes = attempt.tracker(Numerics).compare(attempt.collective_records.groups)
+    bad = attempt.tracker(Numerics).bad
     if len(bad) and disputes:
         first = int(bad["step"].min())
         disputes = [dispute for dispute in disputes if dispute.first_step < first]

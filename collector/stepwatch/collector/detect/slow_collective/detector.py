@@ -20,8 +20,8 @@ from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
-from stepwatch.collector.state.baseline import BaselineCollective
-from stepwatch.collector.state.collective_records import Group
+from stepwatch.collector.state.trackers.baseline import BaselineCollective
+from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, Op

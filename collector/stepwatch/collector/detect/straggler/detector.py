@@ -21,7 +21,7 @@ from stepwatch.collector.detect.straggler.persistent import persistent
 from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import evaluated_steps
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
 
 

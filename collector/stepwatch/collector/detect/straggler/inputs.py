@@ -7,7 +7,7 @@ import numpy as np
 from stepwatch.collector.analysis.newest_steps import newest_window, waits_of
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.job import Attempt
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.signals.clock import NANOSECONDS
 
 from .arrival_skew import with_arrival_skew

@@ -11,7 +11,7 @@ import numpy as np
 from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.peers import Peers, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import step_seconds
-from stepwatch.collector.state.step_window import Window
+from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import (
     FloatMatrix,
     Floats,

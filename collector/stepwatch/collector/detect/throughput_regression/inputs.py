@@ -8,8 +8,8 @@ from stepwatch.collector.analysis.class_throughput import beginning_of, course_o
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import usable_steps
-from stepwatch.collector.state.step_history import WARMUP_STEPS
-from stepwatch.collector.state.step_window import COLUMNS
+from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
+from stepwatch.collector.state.trackers.step_window import COLUMNS
 
 from .detector import LIMITS, Shift, detect
 

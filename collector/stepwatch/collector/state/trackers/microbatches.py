@@ -6,7 +6,9 @@ import numpy as np
 
 from stepwatch.collector.analysis.microbatch_timeline import MicrobatchTimeline, microbatch_timeline
 from stepwatch.collector.ingest import validation
-from stepwatch.signals.records import Phase
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.signals.records import Kind, Phase
 from stepwatch.signals.wire import Rows
 
 MAX_ROWS = 1 << 17
@@ -72,8 +74,11 @@ class Sample:
         return len(np.unique(rows["rank"][rows["phase"] == Phase.OTHER]))
 
 
-class Microbatches:
+class Microbatches(Tracker):
     """Keeps two samples: the newest, and the one before while the newest still arrives."""
+
+    kinds = frozenset({Kind.MICROBATCH})
+    given_back = True
 
     def __init__(self) -> None:
         self._samples: list[Sample] = []
@@ -82,6 +87,12 @@ class Microbatches:
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
         return sum(sample.count for sample in self._samples)
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply MICROBATCH rows."""
+        if (rows := batch.rows(Kind.MICROBATCH)) is not None:
+            newest = attempt.tracker(Steps).ring.newest
+            attempt.refused_records += self.add(rows, attempt.world, newest)
 
     def add(self, rows: Rows, world: int, newest_step: int) -> int:
         """Take MICROBATCH rows while `newest_step` is the newest step known.

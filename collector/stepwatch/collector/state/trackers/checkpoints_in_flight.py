@@ -58,7 +58,7 @@ class CheckpointsInFlight:
             save = self._of(step, world)
             self._fold(save, rows[rows["step"] == step], to_wall_ns)
 
-    def look(self, states: Rows) -> None:
+    def add_states(self, states: Rows) -> None:
         """Take RANK_STATE rows: how far the ranks that stand in a save have come."""
         if not self.newest:
             return

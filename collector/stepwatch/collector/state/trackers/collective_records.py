@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
@@ -38,8 +39,12 @@ class Group(NamedTuple):
     ranks: str
 
 
-class CollectiveRecords:
+class CollectiveRecords(Tracker):
     """Keeps the rows that arrived last; older ones are overwritten."""
+
+    kinds = frozenset({Kind.COLLECTIVE, Kind.GROUP})
+    order = 20
+    given_back = True
 
     def __init__(self) -> None:
         self.groups: dict[int, Group] = {}
@@ -50,6 +55,13 @@ class CollectiveRecords:
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
         return len(self._rows) + len(self.groups)
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply GROUP and COLLECTIVE rows."""
+        if (groups := batch.rows(Kind.GROUP)) is not None:
+            self.add_groups(groups)
+        if (rows := batch.rows(Kind.COLLECTIVE)) is not None:
+            attempt.refused_records += self.add(rows, attempt.world)
 
     def add(self, rows: Rows, world: int) -> int:
         """Take COLLECTIVE rows; returns how many were refused as impossible."""

@@ -8,10 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.ingest import validation
 from stepwatch.collector.ingest.validation import UNKNOWN
 from stepwatch.collector.state.totals import FAILED, VERIFIED
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
+from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import CheckpointEvent
+from stepwatch.signals.records import CheckpointEvent, Kind
 from stepwatch.signals.wire import Rows
 
 MAX_CHECKPOINTS = 10_000
@@ -29,7 +33,28 @@ class Checkpoint(NamedTuple):
     reason: str = ""
 
 
-def apply(known: dict[int, Checkpoint], rows: Rows) -> Counter[str]:
+class Checkpoints(Tracker):
+    """`known` maps a step to its checkpoint; `in_flight` holds who is still held up in one."""
+
+    kinds = frozenset({Kind.CHECKPOINT, Kind.RANK_STATE})
+    order = 40
+
+    def __init__(self) -> None:
+        self.known: dict[int, Checkpoint] = {}
+        self.in_flight = CheckpointsInFlight()
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply CHECKPOINT rows, and how far RANK_STATE rows say that ranks have come in one."""
+        if (rows := batch.rows(Kind.CHECKPOINT)) is not None:
+            began_ns = attempt.tracker(LifecycleEvents).began_ns.get(batch.node, 0)
+            valid = validation.checkpoints(rows, began_ns)
+            self.in_flight.add(valid, attempt.world, batch.to_wall_ns)
+            attempt.totals.add_checkpoints(fold(self.known, valid))
+        if (states := batch.rows(Kind.RANK_STATE)) is not None:
+            self.in_flight.add_states(states)
+
+
+def fold(known: dict[int, Checkpoint], rows: Rows) -> Counter[str]:
     """Fold CHECKPOINT rows, as `validation.checkpoints` left them, into `known` by step.
 
     Returns how many checkpoints reached each outcome of `totals` with these rows.

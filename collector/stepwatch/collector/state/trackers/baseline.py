@@ -14,8 +14,8 @@ import numpy as np
 
 from stepwatch.collector.analysis.collective_timing import grouped_medians, waits
 from stepwatch.collector.analysis.pipeline_stages import WORK
-from stepwatch.collector.state.collective_records import CollectiveRecords, Group
-from stepwatch.collector.state.step_history import (
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords, Group
+from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     WARMUP_STEPS,

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.collective_records import Group
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
 
@@ -40,8 +41,11 @@ class Comparison(NamedTuple):
     previous: Comparison | None = None
 
 
-class Numerics:
+class Numerics(Tracker):
     """Keeps what detectors need of one attempt's NUMERICS rows, within bounds."""
+
+    kinds = frozenset({Kind.NUMERICS})
+    given_back = True
 
     def __init__(self) -> None:
         self.bad: Rows = np.zeros(0, dtype=_ROW)
@@ -60,6 +64,11 @@ class Numerics:
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
         return len(self.bad) + len(self.scaled) + len(self._pending)
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply NUMERICS rows."""
+        if (rows := batch.rows(Kind.NUMERICS)) is not None:
+            attempt.refused_records += self.add(rows, attempt.world)
 
     def add(self, rows: Rows, world: int) -> int:
         """Take NUMERICS rows; returns how many were refused as impossible."""

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import GilState
+from stepwatch.signals.records import GilState, Kind
 from stepwatch.signals.wire import Rows
 
 MAX_ENTRIES = 256
@@ -52,16 +53,22 @@ class Diagnosis(NamedTuple):
         return (now_ns - self.at_ns) / NANOSECONDS
 
 
-class Diagnoses:
+class Diagnoses(Tracker):
     """Newest diagnosis by rank."""
+
+    kinds = frozenset({Kind.DIAGNOSIS})
+    given_back = True
 
     def __init__(self) -> None:
         self.of: dict[int, Diagnosis] = {}
 
-    def take(self, rows: Rows | None, flights: Rows | None, world: int) -> None:
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply DIAGNOSIS rows and the FLIGHT rows that came with them."""
+        if (rows := batch.rows(Kind.DIAGNOSIS)) is not None:
+            self.add(rows, batch.rows(Kind.FLIGHT), attempt.world)
+
+    def add(self, rows: Rows, flights: Rows | None, world: int) -> None:
         """Take DIAGNOSIS rows and the FLIGHT rows that came with them."""
-        if rows is None:
-            return
         newest = {int(row["rank"]): row for row in rows}
         recorded = _by_rank(flights)
         for rank, row in newest.items():

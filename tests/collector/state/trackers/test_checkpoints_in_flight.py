@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.checkpoints_in_flight import MAX_SAVES, CheckpointsInFlight
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.checkpoints_in_flight import MAX_SAVES, CheckpointsInFlight
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import CheckpointEvent, Kind, Phase
 from stepwatch.signals.wire import Rows
@@ -123,6 +123,6 @@ def test_saves_are_bounded_and_ranks_out_of_range_are_left_out() -> None:
     assert (saves.newest[20].began_ns > 0).tolist() == [False, False, True, False]
     states = inside(25.0, 20, 21.0)
     states["rank"] = [-1, 4, 2, 1]
-    saves.look(states)
+    saves.add_states(states)
     assert np.isnan(saves.newest[20].own).tolist() == [True, True, False, True]
     assert saves.newest[20].in_progress

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.readings import Rates, Readings, Table, Values
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, Throttle
 from stepwatch.signals.wire import Rows
@@ -64,10 +65,14 @@ class View(NamedTuple):
     devices_read: bool
 
 
-class NodeFacts:
+class NodeFacts(Tracker):
     """Keeps the readings of one attempt; fed with every segment."""
 
+    kinds = frozenset({Kind.HOST, Kind.DEVICE, Kind.RANK_STATE})
+
     def __init__(self) -> None:
+        self.hosts: dict[str, np.void] = {}
+        """Newest HOST row of each node."""
         self.nodes = Readings(NODE_FACTS, MAX_NODES)
         self.ranks = Readings(RANK_FACTS, MAX_RANKS)
         self.devices = Readings(DEVICE_FACTS, MAX_RANKS)
@@ -77,7 +82,14 @@ class NodeFacts:
         self._device_rates = Rates(2, MAX_DEVICES)
         self._nic_rates = Rates(5, MAX_NODES * 4)
 
-    def take(self, tables: Mapping[Kind, Rows], node: str) -> None:
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply HOST, NIC, DEVICE and RANK_STATE rows."""
+        hosts = batch.rows(Kind.HOST)
+        if hosts is not None and batch.node in attempt.offsets:
+            self.hosts[batch.node] = hosts[-1]
+        self.add(batch.tables, batch.node)
+
+    def add(self, tables: Mapping[Kind, Rows], node: str) -> None:
         """Take in one segment's readings."""
         hosts, nics = tables.get(Kind.HOST), tables.get(Kind.NIC)
         if hosts is not None and len(hosts):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.state.step_history import BASELINE_STEPS, WARMUP_STEPS
-from stepwatch.collector.state.step_window import COLUMNS
+from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
+from stepwatch.collector.state.trackers.step_window import COLUMNS
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 
 SHORT_DEPTH, SHORT_SECONDS = 16, 0.9
@@ -47,6 +49,9 @@ class Readings:
 
     def add(self, rows: Rows, field: str) -> None:
         """Take rows of ranks that exist, those of one rank in the order of their time."""
+        if (np.diff(rows["rank"]) > 0).all():  # each rank once, as agents usually send them
+            self._add_one_each(rows, field)
+            return
         _, turns = np.unique(rows["rank"], return_inverse=True)
         order = np.argsort(turns, kind="stable")
         firsts = np.flatnonzero(np.diff(turns[order], prepend=-1))
@@ -78,8 +83,12 @@ class Readings:
         return Trend(*planes)
 
 
-class MemoryHistory:
+class MemoryHistory(Tracker):
     """Host and device memory of the ranks of one attempt."""
+
+    kinds = frozenset({Kind.RANK_STATE, Kind.MEMORY})
+    order = 5
+    given_back = True
 
     def __init__(self) -> None:
         self.host = (Readings(SHORT_DEPTH, SHORT_SECONDS), Readings(LONG_DEPTH, LONG_SECONDS))
@@ -87,6 +96,13 @@ class MemoryHistory:
         self.device = (Readings(SHORT_DEPTH, SHORT_SECONDS), Readings(LONG_DEPTH, LONG_SECONDS))
         self.device_limit = np.zeros(0)
         self._world = 0
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply RANK_STATE and MEMORY rows."""
+        if (rows := batch.rows(Kind.RANK_STATE)) is not None:
+            self.add_states(rows)
+        if (rows := batch.rows(Kind.MEMORY)) is not None:
+            attempt.refused_records += self.add_device(rows)
 
     @property
     def cells(self) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.tracker import MAX_WORLD, Batch, TrackedAttempt, Tracker
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
@@ -34,13 +35,16 @@ class Usage(NamedTuple):
     run_queue_seconds: float
 
 
-class Ranks:
+class Ranks(Tracker):
     """Newest RANK_STATE row of each rank.
 
     `views` holds those that reported, `gone` those whose process vanished. Arrays (world,): `rows`,
     zeros where nothing was received; `received_monotonic_s`, NaN there; `node_at`, the index of the
     rank's node in `nodes`, -1 there; `stage`, -1 while unknown.
     """
+
+    kinds = frozenset({Kind.RANK_STATE})
+    order = 0
 
     def __init__(self) -> None:
         self.views: dict[int, RankView] = {}
@@ -51,6 +55,16 @@ class Ranks:
         self.received_monotonic_s: Vector = np.zeros(0)
         self.node_at = np.zeros(0, dtype=np.int64)
         self.stage = np.zeros(0, dtype=np.int16)
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply RANK_STATE rows; they also say how large the attempt is, and of which class."""
+        rows = batch.rows(Kind.RANK_STATE)
+        if rows is None:
+            return
+        possible = rows["world"][rows["world"] <= MAX_WORLD]
+        attempt.grow(int(possible.max(initial=0)))
+        attempt.job_class = bytes(rows["job_class"][-1]).decode("utf-8", "replace")
+        attempt.refused_records += self.add(rows, batch.node, batch.received.monotonic_s)
 
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""

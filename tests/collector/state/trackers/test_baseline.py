@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.pipeline_stages import WORK, Schedule
+from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.registry import discover, find
-from stepwatch.collector.state.baseline import GRACE_STEPS, Baseline
-from stepwatch.collector.state.collective_records import CollectiveRecords
-from stepwatch.collector.state.job import Received
 from stepwatch.collector.state.live import LiveState
-from stepwatch.collector.state.step_history import BASELINE_STEPS, WARMUP_STEPS
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.baseline import GRACE_STEPS, Baseline
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.lifecycle import Schedule
+from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
 from tests.collector.gathered import call_rows, group_rows, kept

@@ -1,0 +1,234 @@
+"""One attempt of a job: its identity, and what its trackers know."""
+
+from __future__ import annotations
+
+from stepwatch.collector.state.registry import discover
+from stepwatch.collector.state.totals import Totals
+from stepwatch.collector.state.tracker import MAX_NODES, Batch, Received, TrackedAttempt
+from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE, Agents
+from stepwatch.collector.state.trackers.baseline import Baseline
+from stepwatch.collector.state.trackers.checkpoints import Checkpoint, Checkpoints
+from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
+from stepwatch.collector.state.trackers.ranks import Ranks, RankView
+from stepwatch.collector.state.trackers.step_history import StepHistory
+from stepwatch.collector.state.trackers.step_window import StepRing, Window
+from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.signals.arrays import Vector
+from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.wire import Segment
+
+MISSED_FLUSHES = 3
+"""An agent that misses so many flushes is stale; one of them may be late, and one lost."""
+
+
+class Attempt(TrackedAttempt):
+    """One attempt of a job, and short names for what most readers want of its trackers.
+
+    `tracker` gives any of them; a new signal needs no name here.
+    """
+
+    def __init__(
+        self, number: int, earlier: Attempt | None = None, totals: Totals | None = None
+    ) -> None:
+        super().__init__(number, totals or Totals(), discover())
+        self.earlier = earlier
+        """The run of the same number before it, until this one makes a step."""
+        self.received_s = 0.0
+        self.received_monotonic_s = 0.0
+
+    def apply(self, segment: Segment, received: Received) -> None:
+        """Apply one segment that was not seen before."""
+        to_wall_ns = segment.clock.wall_ns - segment.clock.monotonic_ns
+        node = segment.key.node
+        self.received_s, self.received_monotonic_s = received
+        if node in self.offsets or len(self.offsets) < MAX_NODES:
+            self.offsets[node] = to_wall_ns
+        batch = Batch(node, to_wall_ns, received, segment.tables)
+        for tracker in self._trackers.values():
+            closed = self.is_released and tracker.given_back
+            if not closed and not tracker.kinds.isdisjoint(batch.tables):
+                tracker.apply(batch, self)
+        if len(self.step_history):
+            self.earlier = None
+        if self._is_over():
+            self.give_up()
+
+    def begins_again(self, segment: Segment) -> bool:
+        """Whether a rank that had ended starts in `segment`: somebody launched the job once more.
+
+        Launchers count their own restarts; by hand, nobody counts.
+        """
+        rows = segment.tables.get(Kind.LIFECYCLE)
+        if rows is None:
+            return False
+        started = rows["rank"][rows["event"] == LifecycleEvent.START].tolist()
+        return not (self.ended.keys() | self.ranks.gone).isdisjoint(started)
+
+    def anew(self) -> Attempt:
+        """An attempt of the same number that knows nothing; what ended last stays beside it."""
+        ended = self if len(self.step_history) else self.earlier
+        self.earlier = None
+        self.give_up()
+        fresh = Attempt(self.number, ended, self.totals)
+        fresh.tracker(Steps).newest_s = self.newest_s
+        return fresh
+
+    def give_up(self) -> None:
+        """Count the steps that some rank has not reported as they stand."""
+        self.tracker(Steps).give_up(self)
+
+    def release(self) -> None:
+        """Give cells back; steps that still arrive are refused, the step history stays."""
+        self.give_up()
+        super().release()
+        self.earlier = None
+
+    @property
+    def cells(self) -> int:
+        """Cells held, also by the run of the same number before it."""
+        return super().cells + (0 if self.earlier is None else self.earlier.cells)
+
+    def _is_over(self) -> bool:
+        """Whether every rank ended or vanished."""
+        ended, vanished = self.ended, self.ranks.gone
+        if not 0 < self.world <= len(ended) + len(vanished):
+            return False
+        return len(ended.keys() | vanished) >= self.world
+
+    def window(self, count: int) -> Window:
+        """The newest `count` steps."""
+        return self.ring.window(count, self.ranks.stage)
+
+    def staleness(self, now_s: float) -> dict[str, float]:
+        """Seconds since each node was received from, at monotonic `now_s`, while it should report.
+
+        Ranks that others trained with but that never reported count as node `UNKNOWN_NODE`.
+        """
+        received: dict[str, float] = {}
+        over = self.ranks.gone | self.ended.keys()
+        for rank, view in self.states.items():
+            if rank not in over:
+                received[view.node] = max(received.get(view.node, 0.0), view.received_monotonic_s)
+        known = set(self.states) | set(self.ended)
+        first = self.tracker(Steps).first_received_s
+        if first is not None and self.states and len(known) < self.world:
+            received[UNKNOWN_NODE] = first
+        if not self.states:
+            received[UNKNOWN_NODE] = self.received_monotonic_s
+        return {node: now_s - at for node, at in received.items()}
+
+    def flush_seconds(self, node: str) -> float:
+        """Seconds between two flushes of a node's agent; 1 s for one that does not say."""
+        return self.tracker(Agents).flush_seconds(node)
+
+    def stale_after(self, node: str, least_seconds: float) -> float:
+        """Seconds without a report that make a node stale: so many of its flushes are missing."""
+        return max(least_seconds, MISSED_FLUSHES * self.flush_seconds(node))
+
+    @property
+    def finished(self) -> bool:
+        """Whether every rank reported that it reached the end."""
+        ends = [self.ended.get(rank) for rank in range(self.world)]
+        return self.world > 0 and all(event is LifecycleEvent.FINISH for event in ends)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a rank reported that it failed, or vanished without a report."""
+        return LifecycleEvent.FAILURE in self.ended.values() or bool(self.gone)
+
+    @property
+    def gone(self) -> set[int]:
+        """Ranks whose process vanished before they finished."""
+        return self.ranks.gone - self.ended.keys()
+
+    def is_gone(self, rank: int) -> bool:
+        """Whether the process of `rank` vanished before it finished."""
+        return rank in self.ranks.gone and rank not in self.ended
+
+    @property
+    def ranks(self) -> Ranks:
+        """The newest reports on each rank."""
+        return self.tracker(Ranks)
+
+    @property
+    def states(self) -> dict[int, RankView]:
+        """Newest state of each rank that reported."""
+        return self.tracker(Ranks).views
+
+    @property
+    def lifecycle(self) -> list[Lifecycle]:
+        """Starts, ends and resumes of its ranks, in the order they arrived."""
+        return self.tracker(LifecycleEvents).events
+
+    @property
+    def ended(self) -> dict[int, LifecycleEvent]:
+        """How each rank ended that reported its end."""
+        return self.tracker(LifecycleEvents).ended
+
+    @property
+    def began_s(self) -> float:
+        """When the first rank began, Unix seconds; 0 while unknown."""
+        return self.tracker(LifecycleEvents).began_s
+
+    @property
+    def resumed_from(self) -> int | None:
+        """The step it resumed from; None while no rank reported one."""
+        return self.tracker(LifecycleEvents).resumed_from
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Its pipeline schedule; None while unknown."""
+        return self.tracker(LifecycleEvents).schedule
+
+    @property
+    def step_history(self) -> StepHistory:
+        """One row per step, for its whole life."""
+        return self.tracker(Steps).history
+
+    @property
+    def ring(self) -> StepRing:
+        """Its newest steps by rank."""
+        return self.tracker(Steps).ring
+
+    @property
+    def baseline(self) -> Baseline:
+        """Medians of its first steps by rank."""
+        return self.tracker(Steps).baseline
+
+    @property
+    def early_baseline(self) -> EarlyBaseline:
+        """Sums over ranks of its first steps."""
+        return self.tracker(Steps).early_baseline
+
+    @property
+    def rank_seconds(self) -> dict[str, Vector]:
+        """Seconds so far (world,) by column of a step."""
+        return self.tracker(Steps).rank_seconds
+
+    @property
+    def newest_s(self) -> float:
+        """Wall time of its newest step, Unix seconds; 0 before the first."""
+        return self.tracker(Steps).newest_s
+
+    @property
+    def collective_records(self) -> CollectiveRecords:
+        """The newest collectives, and the groups."""
+        return self.tracker(CollectiveRecords)
+
+    @property
+    def checkpoints(self) -> dict[int, Checkpoint]:
+        """What is known of each checkpoint, by step."""
+        return self.tracker(Checkpoints).known
+
+    @property
+    def checkpoints_in_flight(self) -> CheckpointsInFlight:
+        """The newest checkpoints, rank by rank."""
+        return self.tracker(Checkpoints).in_flight
+
+    @property
+    def lost_records(self) -> int:
+        """Records that were lost before they were sent."""
+        return self.tracker(Agents).lost_records

@@ -1,0 +1,23 @@
+"""Which trackers there are: every subclass of `Tracker` in a file of `trackers/`."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from stepwatch.collector.state import trackers
+from stepwatch.collector.state.tracker import Tracker
+
+
+@cache
+def discover() -> tuple[type[Tracker], ...]:
+    """All trackers by `order`, then by name; nothing else lists them."""
+    names = [f"{trackers.__name__}.{each.name}" for each in pkgutil.iter_modules(trackers.__path__)]
+    found = [
+        value
+        for name in names
+        for value in vars(import_module(name)).values()
+        if isinstance(value, type) and issubclass(value, Tracker) and value.__module__ == name
+    ]
+    return tuple(sorted(found, key=lambda each: (each.order, each.__name__)))

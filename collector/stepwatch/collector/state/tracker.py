@@ -1,0 +1,116 @@
+"""What every tracker of an attempt shares: the batches it is given and the face it has.
+
+A tracker follows one signal of an attempt. It names the kinds of records it takes, applies their
+rows, says how many cells it holds, and gives them back when the attempt is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self, TypeVar
+
+from stepwatch.collector.state.totals import Totals
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.records import Kind
+
+MAX_WORLD = 131_072
+MAX_NODES = 16_384
+
+T = TypeVar("T", bound="Tracker")
+
+
+class Received(NamedTuple):
+    """When the collector received something: Unix seconds, and seconds on its monotonic clock.
+
+    Staleness is counted on the monotonic one, so that a wall-clock step is never taken for it.
+    """
+
+    wall_s: float
+    monotonic_s: float
+
+
+class Batch(NamedTuple):
+    """Rows of one node that were received together; `to_wall_ns` makes its clock wall time."""
+
+    node: str
+    to_wall_ns: int
+    received: Received
+    tables: Mapping[Kind, Rows]
+
+    def rows(self, kind: Kind) -> Rows | None:
+        """The rows of a kind; None without any."""
+        found = self.tables.get(kind)
+        return found if found is not None and len(found) else None
+
+
+class Tracker:
+    """One signal of one attempt; a subclass in `trackers/` is found by the registry.
+
+    Trackers of an attempt are given a batch in rising `order`: those that size others come first.
+    """
+
+    kinds: ClassVar[frozenset[Kind]] = frozenset()
+    """Kinds of records it takes; it is not given a batch without any of them."""
+    order: ClassVar[int] = 50
+    given_back: ClassVar[bool] = False
+    """Whether a released attempt drops what it holds, and gives it no more rows."""
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Fold the rows of a batch in."""
+        raise NotImplementedError
+
+    def resize(self, world: int) -> None:
+        """Make room for `world` ranks; what is known stays."""
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state: a cell is about 62 bytes."""
+        return 0
+
+    def released(self) -> Self:
+        """What is left of it once the attempt is released: itself, or an empty one."""
+        return type(self)() if self.given_back else self
+
+
+class TrackedAttempt:
+    """What a tracker sees of its attempt: identity, size, and the other trackers."""
+
+    def __init__(self, number: int, totals: Totals, trackers: tuple[type[Tracker], ...]) -> None:
+        self.number = number
+        self.totals = totals
+        """Those of the job; they keep what this attempt counted when it is gone."""
+        self.world = 0
+        self.job_class = ""
+        self.refused_records = 0
+        self.offsets: dict[str, int] = {}
+        """Wall minus monotonic nanoseconds of each node, of at most `MAX_NODES`."""
+        self.is_released = False
+        self._trackers: dict[type[Tracker], Tracker] = {each: each() for each in trackers}
+
+    def tracker(self, wanted: type[T]) -> T:
+        """The attempt's tracker of that type.
+
+        Raises:
+            KeyError: the registry holds none.
+        """
+        found = self._trackers[wanted]
+        assert isinstance(found, wanted)
+        return found
+
+    def grow(self, world: int) -> None:
+        """Make room for more ranks; a number that no job has is left out."""
+        if not self.world < world <= MAX_WORLD:
+            return
+        self.world = world
+        for tracker in self._trackers.values():
+            tracker.resize(world)
+
+    def release(self) -> None:
+        """Give cells back; steps that still arrive are refused, the step history stays."""
+        self._trackers = {kind: each.released() for kind, each in self._trackers.items()}
+        self.is_released = True
+
+    @property
+    def cells(self) -> int:
+        """Cells held, all of which `release` gives back."""
+        return sum(each.cells for each in self._trackers.values())

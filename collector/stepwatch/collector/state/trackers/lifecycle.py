@@ -1,0 +1,92 @@
+"""What ranks report of their lives: starts, ends, resumes, and the pipeline schedule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.tracker import MAX_WORLD, Batch, TrackedAttempt, Tracker
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Kind, LifecycleEvent
+
+MAX_EVENTS = 10_000
+
+
+class Lifecycle(NamedTuple):
+    """One lifecycle record in wall time (Unix seconds)."""
+
+    at: float
+    rank: int
+    event: LifecycleEvent
+    value: int
+    text: str
+
+
+class Schedule(NamedTuple):
+    """The pipeline schedule of an attempt; `ideal_bubble_ratio` is what it cannot avoid.
+
+    None where the schedule tells no order.
+    """
+
+    name: str
+    ideal_bubble_ratio: float | None
+
+
+class LifecycleEvents(Tracker):
+    """`events` in the order they arrived, at most `MAX_EVENTS`, and what follows from them.
+
+    `ended` maps a rank to how it ended; `began_s` is when the first rank began (Unix seconds, 0
+    while unknown), `began_ns` the same for each node, monotonic there.
+    """
+
+    kinds = frozenset({Kind.LIFECYCLE})
+    order = 10
+
+    def __init__(self) -> None:
+        self.events: list[Lifecycle] = []
+        self.ended: dict[int, LifecycleEvent] = {}
+        self.began_s = 0.0
+        self.began_ns: dict[str, int] = {}
+        self.resumed_from: int | None = None
+        self.schedule: Schedule | None = None
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply LIFECYCLE rows; an event that is not known is left out."""
+        for row in batch.tables[Kind.LIFECYCLE]:
+            try:
+                event = LifecycleEvent(int(row["event"]))
+            except ValueError:
+                continue
+            if event is LifecycleEvent.SCHEDULE:
+                self.schedule = schedule_of(row)
+                continue
+            at = (int(row["time_ns"]) + batch.to_wall_ns) / NANOSECONDS
+            rank, value = int(row["rank"]), int(row["value"])
+            if event is LifecycleEvent.START:
+                self._start(int(row["time_ns"]), at, batch.node, attempt)
+                attempt.grow(value)
+            elif event is LifecycleEvent.RESUME and value >= 0:
+                self.resumed_from = value
+            elif event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
+                self._end(rank, event)
+            if len(self.events) < MAX_EVENTS:
+                text = bytes(row["text"]).decode("utf-8", "replace")
+                self.events.append(Lifecycle(at, rank, event, value, text))
+
+    def _start(self, time_ns: int, at: float, node: str, attempt: TrackedAttempt) -> None:
+        self.began_s = min(self.began_s or at, at)
+        if node in attempt.offsets:
+            self.began_ns[node] = min(self.began_ns.get(node, time_ns), time_ns)
+
+    def _end(self, rank: int, event: LifecycleEvent) -> None:
+        """A failure stays one whatever follows."""
+        if 0 <= rank < MAX_WORLD and self.ended.get(rank) is not LifecycleEvent.FAILURE:
+            self.ended[rank] = event
+
+
+def schedule_of(row: np.void) -> Schedule:
+    """What a LIFECYCLE row of a schedule tells: its name, and its ideal bubble in millionths."""
+    ideal = int(row["value"]) / 1e6
+    name = bytes(row["text"]).decode("utf-8", "replace")
+    return Schedule(name, ideal if 0.0 <= ideal < 1.0 else None)
