@@ -160,7 +160,7 @@ def test_contention_names_the_neighbour() -> None:
     found = attribute(named, view({"run_queue_ratio": {SLOW: 0.5}}, neighbour=noisy))
     assert found.cause is Cause.CPU_CONTENTION
     assert "because it is ready to run and gets no CPU: backup (pid 4242)" in found.summary
-    assert found.evidence[-1].name == "neighbour backup, pid 4242"
+    assert found.evidence[-1].name == "noisy neighbour backup, pid 4242"
     quiet = attribute(named, view(neighbour=noisy._replace(cpu_ratio=0.01)))
     assert quiet.cause is Cause.CPU_CONTENTION and "backup" not in quiet.summary
     stolen = attribute(named, view({"cpu_steal_ratio": {1: 0.3}}, neighbour=noisy))

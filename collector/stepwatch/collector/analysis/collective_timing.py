@@ -1,7 +1,7 @@
 """Collectives: how long they took to transfer, and how long their members waited for the last one.
 
 Within one step, group and operation the last arriver waits least, so its exposed time is the
-**transfer** and what the others are blocked beyond it is their **wait for others**. Durations are
+**transfer** and what the others are blocked beyond it is their **arrival skew**. Durations are
 compared, never moments, so no two clocks need to agree.
 
 A record adds up all calls of a step. Where another member arrives last at another call, the least
@@ -178,12 +178,12 @@ def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
     rows, head = part.rows, part.rows[0]
     op, number = Op(int(head["op"])), int(head["group"])
     group = groups.get(number)
-    judged = ~np.isnan(part.transfer)
+    known = ~np.isnan(part.transfer)
     size = group.size if group is not None and group.size else None
     last_arriver, ratio = _last_arriver(part)
     bandwidth = None
-    if judged.any() and size is not None:
-        sent, seconds = rows["bytes"][judged].sum(), part.transfer[judged].sum()
+    if known.any() and size is not None:
+        sent, seconds = rows["bytes"][known].sum(), part.transfer[known].sum()
         bandwidth = bus_bytes_per_second(op, size, float(sent), float(seconds))
     return Collective(
         op,
@@ -196,8 +196,8 @@ def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
         float(rows["count"].mean()),
         float(rows["bytes"].mean()),
         float(rows["exposed"].mean(dtype=np.float64)),
-        float(part.transfer[judged].mean()) if judged.any() else None,
-        float(part.wait[judged].mean()) if judged.any() else None,
+        float(part.transfer[known].mean()) if known.any() else None,
+        float(part.wait[known].mean()) if known.any() else None,
         last_arriver,
         ratio,
         bandwidth,

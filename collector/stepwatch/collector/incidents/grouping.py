@@ -88,7 +88,7 @@ def grouped(
 ) -> list[Group]:
     """One group per cause; every finding is in exactly one, as its cause or as a symptom.
 
-    `remembered` are causes of open incidents that no detector speaks of just now: they go on
+    `remembered` are causes of open incidents that no detector finds just now: they go on
     explaining what they explain, and are explained themselves by a finding, never by each other;
     those without symptoms are left out. `nodes` names the node of each rank. `open_since` says
     which findings are causes of open incidents: between equals they stay the cause.

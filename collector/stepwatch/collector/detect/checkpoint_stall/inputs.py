@@ -1,4 +1,4 @@
-"""Gathers for the checkpoint stall detector."""
+"""Inputs of the checkpoint stall detector."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
 
 
 def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
-    """Longest time in seconds that a rank has stood in this save when its agent last looked.
+    """Longest time in seconds that a rank has waited in this checkpoint at its agent's newest poll.
 
-    0 where none stands in it.
+    0 where none waits in it.
     """
     rows = attempt.ranks.rows[: len(save.stall)]
     stall, began = save.stall[: len(rows)], save.began_ns[: len(rows)]

@@ -4,7 +4,7 @@ from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, Asked, RankSituation, allowed_seconds, detect, missed_collectives
-from .inputs import asked, find, rank_situations, still_seconds
+from .inputs import asked, find, rank_situations, stalled_seconds
 
 __all__ = [
     "DETECTORS",
@@ -17,7 +17,7 @@ __all__ = [
     "find",
     "missed_collectives",
     "rank_situations",
-    "still_seconds",
+    "stalled_seconds",
 ]
 
 DETECTORS = (

@@ -1,4 +1,4 @@
-"""Hang: no rank has moved for longer than the job's phase allows; who did not arrive, and why.
+"""Hang: no rank makes progress for longer than the job's phase allows; who did not arrive, and why.
 
 Ages are taken on each node's own monotonic clock, so no two clocks are compared. The rank that did
 not arrive is the one that is neither inside a collective nor waiting for a pipeline neighbour.
@@ -24,7 +24,7 @@ from stepwatch.signals.records import OP_NAMES, GilState, Phase, ProcessState, p
 
 
 class Thresholds(NamedTuple):
-    """When a job stands still; see `thresholds.toml`."""
+    """When a job is stalled; see `thresholds.toml`."""
 
     least_seconds: float
     step_multiple: float
@@ -39,7 +39,7 @@ LIMITS = load(__package__, Thresholds)
 
 
 class RankSituation(NamedTuple):
-    """One rank as its agent last saw it; ages in seconds before the agent's look.
+    """One rank as its agent last saw it; ages in seconds before the agent's poll.
 
     `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
     hooks' side thread ran.
@@ -69,7 +69,7 @@ class Missed(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What the ranks were found doing since they stand still, by rank, and the groups' members.
+    """What the ranks were found doing since they stalled, by rank, and the groups' members.
 
     `groups` maps the low 16 bits of a group's number, as the collective line holds them, to its
     ranks as text.
@@ -116,19 +116,19 @@ def detect(
     """
     if not ranks:
         return []
-    still = min(situation.moved_age for situation in ranks)
-    if still < allowed_seconds(ranks, median_step, longest_step, limits):
+    stalled_for = min(situation.moved_age for situation in ranks)
+    if stalled_for < allowed_seconds(ranks, median_step, longest_step, limits):
         return []
     missing = [item for item in ranks if not item.waiting and not item.in_collective]
     lacking = missed_collectives(asked.diagnoses)
     culprit = _culprit(ranks, missing, lacking)
-    return [_finding(ranks, culprit, still, limits, asked, lacking)]
+    return [_finding(ranks, culprit, stalled_for, limits, asked, lacking)]
 
 
 def allowed_seconds(
     ranks: list[RankSituation], median_step: float, longest_step: float, limits: Thresholds
 ) -> float:
-    """How long all ranks may be silent in the phase they are in."""
+    """How long all ranks may make no progress in the phase they are in."""
     if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
         return limits.pause_seconds
     if math.isnan(longest_step):
@@ -144,7 +144,7 @@ def _culprit(
 ) -> RankSituation | None:
     """The rank all others wait for: a dead or stopped one first, else the one that is behind.
 
-    Where the lines do not tell one rank (the hooks may not see the trainer's collectives), the
+    Where the lines do not name one rank (the hooks may not see the trainer's collectives), the
     flight recorders do: `lacking` entered one collective less. A rank that waits may be seen
     blocked in the kernel for a moment; only one that does not wait holds the others up by it.
     """
@@ -165,22 +165,25 @@ def _culprit(
 def _finding(
     ranks: list[RankSituation],
     culprit: RankSituation | None,
-    still: float,
+    stalled_for: float,
     limits: Thresholds,
     asked: Asked,
     lacking: list[Missed],
 ) -> Finding:
     step = min(item.step for item in ranks)
-    evidence = _standing(ranks, still)
+    evidence = _standing(ranks, stalled_for)
     if culprit is None:
-        summary = f"the job stands still in step {step} for {still:.0f} s; no rank stands out"
+        summary = (
+            f"the job has made no progress in step {step} for {stalled_for:.0f} s; "
+            "no rank stands out"
+        )
         return build_finding(
             kind=FindingKind.HANG,
             cause=Cause.UNKNOWN,
             summary=summary,
             began_step=step,
-            began_ago_seconds=still,
-            severity=still,
+            began_ago_seconds=stalled_for,
+            severity=stalled_for,
             lost_ratio=1.0,
             evidence=evidence,
         )
@@ -192,7 +195,8 @@ def _finding(
     if diagnosis is not None and diagnosis.line:
         where = f"it is at {diagnosis.line} in {diagnosis.function} ({phase})"
     summary = (
-        f"the job stands still in step {step} for {still:.0f} s: rank {culprit.rank} {absent}; "
+        f"the job has made no progress in step {step} for {stalled_for:.0f} s: "
+        f"rank {culprit.rank} {absent}; "
         f"{where}, and {words}"
     )
     evidence += _about(culprit, absent, diagnosis, limits)
@@ -210,10 +214,10 @@ def _finding(
     )
 
 
-def _standing(ranks: list[RankSituation], still: float) -> list[Evidence]:
+def _standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
     waiting = [item for item in ranks if item.waiting or item.in_collective]
     evidence = [
-        Evidence("seconds without movement of any rank", still, "seconds", "0 while training"),
+        Evidence("time without progress of any rank", stalled_for, "seconds", "0 while training"),
         Evidence("ranks waiting for others", len(waiting), "ranks", f"of {len(ranks)}"),
     ]
     inside = next((item for item in ranks if item.in_collective), None)
@@ -232,7 +236,7 @@ def _standing(ranks: list[RankSituation], still: float) -> list[Evidence]:
 def _absence(
     culprit: RankSituation, ranks: list[RankSituation], asked: Asked, lacking: list[Missed]
 ) -> str:
-    """What the culprit did not do: the collective it did not enter, if anything tells which."""
+    """What the culprit did not do: the collective it did not enter, if that is known."""
     inside = next((item for item in ranks if item.in_collective and item is not culprit), None)
     members = asked.groups.get(inside.group, "") if inside is not None else ""
     of = f" of group {members}" if members else ""

@@ -1,4 +1,4 @@
-"""Gathers for the hang detector."""
+"""Inputs of the hang detector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job in which no rank moves, and the rank that did not arrive."""
+    """A job in which no rank makes progress, and the rank that did not arrive."""
     step_history = context.attempt.step_history
     if not moved_age(context) >= detector.LIMITS.least_seconds:  # no phase allows less
         return []
@@ -58,10 +58,10 @@ def asked(attempt: Attempt) -> detector.Asked:
     return detector.Asked(fresh, groups)
 
 
-def still_seconds(context: DetectionContext) -> float:
+def stalled_seconds(context: DetectionContext) -> float:
     """Seconds since any rank moved, NaN while no rank is known."""
-    silent = min(context.silences.values(), default=0.0)
-    return moved_age(context) + max(silent, 0.0)
+    stale = min(context.staleness.values(), default=0.0)
+    return moved_age(context) + max(stale, 0.0)
 
 
 def moved_age(context: DetectionContext) -> float:

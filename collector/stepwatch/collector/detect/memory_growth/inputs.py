@@ -1,4 +1,4 @@
-"""Gathers for the memory-growth detector."""
+"""Inputs of the memory-growth detector."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def find(context: DetectionContext) -> list[Finding]:
         for history in readings:
             if not history.full:
                 continue
-            told = _history(context.attempt, history, cause)
-            for finding in detector.detect(told, first, detector.LIMITS):
+            usable = _history(context.attempt, history, cause)
+            for finding in detector.detect(usable, first, detector.LIMITS):
                 found.setdefault(f"{finding.subject}/{finding.rank}", finding)
     return list(found.values())
 

@@ -1,7 +1,8 @@
 """Non-finite: the rank that first held NaN or infinity, before a reduction gave it to all.
 
 A detector of the first step only: from the next one on every rank holds it. Gradients of a scaled
-loss overflow now and then, and the scaler leaves such a step out: only one that goes on is told.
+loss overflow now and then, and the scaler leaves such a step out: only one that goes on is a
+finding.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def detect(
     """One finding about the first step in which a rank held values that are not finite.
 
     `rows` are NUMERICS rows of any step, some marked `LOSS_SCALED`; `complete_step` is the newest
-    step that every rank reported, `newest_step` that of any rank. Nothing is said before the first
-    step is complete, unless the job went on for a while or is `over`.
+    step that every rank reported, `newest_step` that of any rank. There is no finding before the
+    first step is complete, unless the job went on for a while or is `over`.
     """
     rows = _unhealthy(rows[rows["nonfinite"] > 0], limits)
     if not len(rows):

@@ -1,4 +1,4 @@
-"""Gathers for the rank-failed detector."""
+"""Inputs of the rank-failed detector."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def find(context: DetectionContext) -> list[Finding]:
     """The first rank that failed, once no earlier one can turn up."""
     attempt = context.attempt
     ends = rank_ends(attempt)
-    heard = [
+    received = [
         attempt.states[end.rank].received_monotonic_s for end in ends if end.rank in attempt.states
     ]
-    waited = context.now_s - min(heard, default=context.now_s)
+    waited = context.now_s - min(received, default=context.now_s)
     if len(ends) < attempt.world and waited < detector.LIMITS.settle_seconds:
         return []
     preempted = _is_preempted(attempt)
@@ -39,11 +39,13 @@ def _is_preempted(attempt: Attempt) -> bool:
 
 def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     """Ranks of `attempt` that ended in any way."""
-    told = {fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE}
+    failures = {
+        fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE
+    }
     seen = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
     ends = []
-    for rank in sorted({*told, *seen} & attempt.states.keys()):
-        failure, view = told.get(rank), attempt.states[rank]
+    for rank in sorted({*failures, *seen} & attempt.states.keys()):
+        failure, view = failures.get(rank), attempt.states[rank]
         gone_at = _gone_at(attempt, view)
         if failure is None and math.isnan(gone_at):
             continue
