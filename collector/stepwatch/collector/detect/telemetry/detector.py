@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.signals.names import Cause, FindingKind
 
 NODES_NAMED = 8
-_AGAINST = "agents send every second"
 
 
 class Thresholds(NamedTuple):
     """When telemetry is missing; see `thresholds.toml`."""
 
     least_seconds: float
+    least_flushes: float
 
+
+DEFAULT_FLUSH_SECONDS = 1.0
+"""Between two flushes of an agent that does not report its own interval."""
 
 LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
 
-def detect(staleness: Mapping[str, float], step: int, limits: Thresholds) -> list[Finding]:
+def detect(
+    staleness: Mapping[str, float],
+    step: int,
+    limits: Thresholds,
+    flush_seconds: Mapping[str, float] = MappingProxyType({}),
+) -> list[Finding]:
     """One finding if a node of a job that has not ended is stale for too long.
 
     `staleness` holds the seconds since something was received from each node, on the collector's
-    clock; `step` is the newest step known of all ranks. No node known is no finding.
+    clock; `step` is the newest step known of all ranks; `flush_seconds` how often the agent of a
+    node sends, where it reports that. No node known is no finding.
     """
-    stale = {node: s for node, s in staleness.items() if s >= limits.least_seconds}
+    every = {node: flush_seconds.get(node, DEFAULT_FLUSH_SECONDS) for node in staleness}
+    stale = {
+        node: seconds
+        for node, seconds in staleness.items()
+        if seconds >= max(limits.least_seconds, limits.least_flushes * every[node])
+    }
     if not stale:
         return []
     worst = max(stale.values())
@@ -41,7 +57,12 @@ def detect(staleness: Mapping[str, float], step: int, limits: Thresholds) -> lis
         "Whether the job trains is unknown"
     )
     evidence = tuple(
-        Evidence(f"time since node {node} was last seen", stale[node], "seconds", _AGAINST)
+        Evidence(
+            f"time since node {node} was last seen",
+            stale[node],
+            "seconds",
+            f"its agent sends every {in_words(every[node])}",
+        )
         for node in sorted(stale)[:NODES_NAMED]
     )
     return [
