@@ -49,12 +49,16 @@ class Rule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A fact of one finding's rank or node, and what is usual; NaN is unknown."""
+    """A fact of one finding's rank or node, and what is usual; NaN is unknown.
+
+    `node` names the node where the finding names no rank.
+    """
 
     rule: Rule
     value: float
     usual: float
     shared: bool
+    node: str = ""
 
     @property
     def known(self) -> bool:
@@ -95,7 +99,8 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
     named = _neighbour(finding, view)
     if reasons:
         first = reasons[0]
-        because = f", because {first.rule.words}{_culprit(first.rule, named)}"
+        where = f" ({first.node})" if first.node else ""
+        because = f", because {first.rule.words}{where}{_culprit(first.rule, named)}"
         cause, shown = first.rule.cause, reasons
     elif finding.cause is Cause.CPU_CONTENTION:
         because = f", because it is ready to run and gets no CPU{_culprit(None, named)}"
@@ -138,7 +143,8 @@ def _measure(rule: Rule, finding: Finding, view: View, anomalous: frozenset[int]
     usual = _median(now[others]) if finding.rank >= 0 else math.nan
     if math.isnan(usual):
         usual = float(before[at])
-    return Measured(rule, float(now[at]), usual, shared)
+    node = view.nodes[at] if rule.scope == NODE and finding.rank < 0 else ""
+    return Measured(rule, float(now[at]), usual, shared, node)
 
 
 def _place(rule: Rule, finding: Finding, view: View, now: Values) -> tuple[int, bool]:
@@ -196,7 +202,8 @@ def _evidence(item: Measured) -> Evidence:
     else:
         usual = f"{item.usual:.0%}" if unit == "ratio" else f"{item.usual:.2f}"
         against = f"usual {usual}{', shared by all ranks' if item.shared else ''}"
-    return Evidence(item.rule.evidence, item.value, unit, against)
+    name = item.rule.evidence + (f" on {item.node}" if item.node else "")
+    return Evidence(name, item.value, unit, against)
 
 
 def _neighbour_evidence(neighbour: Neighbour) -> Evidence:
