@@ -145,11 +145,11 @@ def _stage(window: Window, number: int, work_seconds: float) -> Stage:
 
     busy = ratio(self_time(window))
     return Stage(
-        number,
-        int(members.sum()),
-        busy,
-        ratio(window.planes["pipeline_wait"]),
-        ratio(window.planes["collective"]),
-        1.0 - busy,
-        work_seconds,
+        stage=number,
+        ranks=int(members.sum()),
+        busy_ratio=busy,
+        pipeline_wait_ratio=ratio(window.planes["pipeline_wait"]),
+        collective_ratio=ratio(window.planes["collective"]),
+        bubble_ratio=1.0 - busy,
+        work_seconds=work_seconds,
     )

@@ -62,15 +62,15 @@ def _load() -> tuple[tuple[Rule, ...], int]:
     document = tomllib.loads(text)
     rules = tuple(
         Rule(
-            FindingKind(item["cause"]),
-            frozenset(map(FindingKind, item["symptoms"])),
-            item["where"],
-            frozenset(map(Cause, item.get("because", ()))),
-            frozenset(map(Cause, item.get("of", ()))),
-            frozenset(map(Cause, item.get("not_of", ()))),
-            item.get("phase", ""),
-            item.get("same_cause", False),
-            item.get("later", False),
+            cause=FindingKind(item["cause"]),
+            symptoms=frozenset(map(FindingKind, item["symptoms"])),
+            where=item["where"],
+            because=frozenset(map(Cause, item.get("because", ()))),
+            of=frozenset(map(Cause, item.get("of", ()))),
+            not_of=frozenset(map(Cause, item.get("not_of", ()))),
+            phase=item.get("phase", ""),
+            same_cause=item.get("same_cause", False),
+            later=item.get("later", False),
         )
         for item in document["rule"]
     )

@@ -56,7 +56,15 @@ def evaluate_slo(slo: Slo, slices: list[Slice], now_s: float) -> SloStatus:
     """Evaluate `slo` from slices in time order, at Unix time `now_s`."""
     good, total, coverage = _window(slices, now_s, slo.window_seconds)
     if total == 0:
-        return SloStatus(slo.name, SloState.UNKNOWN, slo.target, None, None, None, None)
+        return SloStatus(
+            name=slo.name,
+            state=SloState.UNKNOWN,
+            target=slo.target,
+            ratio=None,
+            budget_remaining=None,
+            burn_rate=None,
+            coverage=None,
+        )
     ratio = good / total
     allowed = (1 - slo.target) * total
     remaining = 1 - (total - good) / allowed
@@ -74,7 +82,15 @@ def evaluate_slo(slo: Slo, slices: list[Slice], now_s: float) -> SloStatus:
     else:
         state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
     left = None if state is SloState.UNKNOWN else remaining
-    return SloStatus(slo.name, state, slo.target, ratio, left, burn, coverage)
+    return SloStatus(
+        name=slo.name,
+        state=state,
+        target=slo.target,
+        ratio=ratio,
+        budget_remaining=left,
+        burn_rate=burn,
+        coverage=coverage,
+    )
 
 
 def budget_words(remaining: Decimal | None) -> str:

@@ -44,13 +44,13 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
         elapsed = float(np.nanmax(save.stall))
     ended_ago = max(0.0, attempt.newest_s - attempt.checkpoints_in_flight.ended_s)
     return detector.Saving(
-        save.step,
-        elapsed,
-        elapsed if lasts else elapsed + ended_ago,
-        math.nan if lasts else ended_ago,
-        np.where(np.isnan(save.own), save.stall, save.own),
-        int(save.failed.sum()),
-        save.reason[0] if save.reason else "",
+        step=save.step,
+        elapsed=elapsed,
+        began_ago=elapsed if lasts else elapsed + ended_ago,
+        ended_ago=math.nan if lasts else ended_ago,
+        own=np.where(np.isnan(save.own), save.stall, save.own),
+        failed=int(save.failed.sum()),
+        reason=save.reason[0] if save.reason else "",
     )
 
 

@@ -122,7 +122,16 @@ def detect(
     missing = [item for item in ranks if not item.waiting and not item.in_collective]
     lacking = missed_collectives(asked.diagnoses)
     culprit = _culprit(ranks, missing, lacking)
-    return [_finding(ranks, culprit, stalled_for, limits, asked, lacking)]
+    return [
+        _finding(
+            ranks=ranks,
+            culprit=culprit,
+            stalled_for=stalled_for,
+            limits=limits,
+            asked=asked,
+            lacking=lacking,
+        )
+    ]
 
 
 def allowed_seconds(

@@ -80,17 +80,17 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[detector.RankSituati
             continue
         situations.append(
             detector.RankSituation(
-                rank,
-                int(row["step"]),
-                int(row["phase"]),
-                int(row["microbatch"]),
-                bool(row["waiting"]),
-                bool(row["in_collective"]),
-                int(row["collective_op"]),
-                float(ages[rank]),
-                _age(int(row["time_ns"]), int(row["heartbeat_ns"])),
-                _process_state(int(row["process_state"])),
-                int(row["collective_group"]),
+                rank=rank,
+                step=int(row["step"]),
+                phase=int(row["phase"]),
+                microbatch=int(row["microbatch"]),
+                waiting=bool(row["waiting"]),
+                in_collective=bool(row["in_collective"]),
+                op=int(row["collective_op"]),
+                moved_age=float(ages[rank]),
+                heartbeat_age=_age(int(row["time_ns"]), int(row["heartbeat_ns"])),
+                process=_process_state(int(row["process_state"])),
+                group=int(row["collective_group"]),
             )
         )
     return situations

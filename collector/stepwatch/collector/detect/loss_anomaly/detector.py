@@ -136,7 +136,13 @@ def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
         Evidence("loss of the job", rise.now, "loss", f"before step {first} {rise.before:.4g}"),
         Evidence("rise over the noise of a step", errors, "ratio", f"noise {rise.noise:.3g}"),
     )
-    return _finding(cause, summary, first, rise.now - rise.before, evidence)
+    return _finding(
+        cause=cause,
+        summary=summary,
+        first=first,
+        severity=rise.now - rise.before,
+        evidence=evidence,
+    )
 
 
 def _plateau(steps: Integers, losses: Vector, limits: Thresholds) -> list[Finding]:
@@ -156,7 +162,15 @@ def _plateau(steps: Integers, losses: Vector, limits: Thresholds) -> list[Findin
     against = f"{100 * descent:.3g} percent in as many steps before"
     fall = 100 * float(lately)
     evidence = (Evidence(f"fall over {length} steps", fall, "percent", against),)
-    return [_finding(Cause.LOSS_PLATEAU, summary, first, 0.0, evidence)]
+    return [
+        _finding(
+            cause=Cause.LOSS_PLATEAU,
+            summary=summary,
+            first=first,
+            severity=0.0,
+            evidence=evidence,
+        )
+    ]
 
 
 def _finding(

@@ -80,9 +80,26 @@ def detect(history: History, first_step: int, limits: Thresholds) -> list[Findin
     if not len(ranks):
         return []
     if len(ranks) > 1 and len(ranks) > limits.job_ratio * known.sum():
-        return [_finding(history, growth, left, ranks, NO_RANK)]
+        return [
+            _finding(
+                history=history,
+                growth=growth,
+                left=left,
+                ranks=ranks,
+                rank=NO_RANK,
+            )
+        ]
     alone = [np.array([rank]) for rank in ranks]
-    return [_finding(history, growth, left, one, int(one[0])) for one in alone]
+    return [
+        _finding(
+            history=history,
+            growth=growth,
+            left=left,
+            ranks=one,
+            rank=int(one[0]),
+        )
+        for one in alone
+    ]
 
 
 def grown(history: History, first_step: int, limits: Thresholds) -> Growth:

@@ -41,7 +41,14 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
         share = np.arange(ranks)
     else:
         room, share = _host_room(attempt, ranks)
-    return detector.History(trend.seconds, trend.bytes, trend.steps, room, share, cause)
+    return detector.History(
+        seconds=trend.seconds,
+        bytes=trend.bytes,
+        steps=trend.steps,
+        room=room,
+        share=share,
+        cause=cause,
+    )
 
 
 def _host_room(attempt: Attempt, ranks: int) -> tuple[Vector, Integers]:

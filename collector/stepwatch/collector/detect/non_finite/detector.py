@@ -73,7 +73,15 @@ def detect(
     ranks = np.unique(telling["rank"]).tolist()
     losses = by_source.get(NumericsSource.LOSS)
     from_loss = losses is not None and bool(np.isin(ranks, losses["rank"]).any())
-    return [_finding(first, source, ranks, _name(telling), from_loss)]
+    return [
+        _finding(
+            step=first,
+            source=source,
+            ranks=ranks,
+            name=_name(telling),
+            from_loss=from_loss,
+        )
+    ]
 
 
 def _unhealthy(rows: Rows, limits: Thresholds) -> Rows:

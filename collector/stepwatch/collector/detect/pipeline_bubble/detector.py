@@ -104,7 +104,17 @@ def detect(
             slow = excess.slow[:, worst]
             since = first_of_run(slow)
             part = window.at(chosen[since:])
-            return [_imbalance(part, whole, excess, worst, since, baseline, ideal)]
+            return [
+                _imbalance(
+                    part=part,
+                    stages=whole,
+                    excess=excess,
+                    at=worst,
+                    since=since,
+                    baseline=baseline,
+                    ideal=ideal,
+                )
+            ]
     return _few_microbatches(recent, measured, ideal, limits)
 
 
@@ -115,7 +125,14 @@ def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
     against = _others(earlier)
     usual = np.divide(earlier, against, out=np.full_like(against, np.nan), where=against > 0)[0]
     numbers, size = np.unique(window.stage, return_counts=True)
-    return Stages(numbers.tolist(), size, work, _others(work), usual, step_seconds(window))
+    return Stages(
+        numbers=numbers.tolist(),
+        size=size,
+        work=work,
+        others=_others(work),
+        usual=usual,
+        seconds=step_seconds(window),
+    )
 
 
 def _others(work: Matrix) -> Matrix:

@@ -51,14 +51,14 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
             continue
         ends.append(
             detector.RankEnd(
-                rank,
-                int(view.row["step"]),
-                phase_name(int(view.row["phase"])),
-                gone_at,
-                int(view.row["exit_code"]),
-                failure.at if failure is not None else math.nan,
-                failure.text or "an exception" if failure is not None else "",
-                attempt.ended.get(rank) is LifecycleEvent.FINISH,
+                rank=rank,
+                step=int(view.row["step"]),
+                phase=phase_name(int(view.row["phase"])),
+                gone_at=gone_at,
+                exit_code=int(view.row["exit_code"]),
+                failed_at=failure.at if failure is not None else math.nan,
+                failure=failure.text or "an exception" if failure is not None else "",
+                finished=attempt.ended.get(rank) is LifecycleEvent.FINISH,
             )
         )
     return ends

@@ -100,7 +100,18 @@ def detect(
     worst = max(proved, key=lambda key: (baseline[key].bytes, key))
     rank = _common_rank(found, moved, slow_keys, baseline, limits)
     at = moved.keys.index(worst)
-    return [_finding(moved, slow[at], at, steps, groups, baseline, len(slow_keys), rank)]
+    return [
+        _finding(
+            moved=moved,
+            slow=slow[at],
+            at=at,
+            steps=steps,
+            groups=groups,
+            baseline=baseline,
+            related=len(slow_keys),
+            rank=rank,
+        )
+    ]
 
 
 def _transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:

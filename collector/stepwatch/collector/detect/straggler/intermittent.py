@@ -91,5 +91,15 @@ def _repeated(
         gaps = np.flatnonzero(np.diff(shows) > most)
         since = int(shows[gaps[-1] + 1 if len(gaps) else 0])
         own, peers = owns[worst][:, at], held[worst][:, at]
-        found.append(SlowRank(rank, WORK[worst], own, peers, since, inside, span))
+        found.append(
+            SlowRank(
+                rank=rank,
+                phase=WORK[worst],
+                own=own,
+                peers=peers,
+                since=since,
+                shows=inside,
+                of=span,
+            )
+        )
     return found

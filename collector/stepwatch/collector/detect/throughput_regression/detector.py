@@ -133,7 +133,14 @@ def _own_past(
     if not math.isnan(behind):
         summary += f"; at {behind:.0%} of its class"
         evidence.append(Evidence("speed over that of its class", behind, "ratio", "100%"))
-    return _finding(course, since, summary, shift.phase if shift else "other", times, evidence)
+    return _finding(
+        course=course,
+        since=since,
+        summary=summary,
+        phase=shift.phase if shift else "other",
+        times=times,
+        evidence=evidence,
+    )
 
 
 def _class(course: Course, recent: slice, behind: float, jobs: int) -> Finding:
@@ -143,7 +150,14 @@ def _class(course: Course, recent: slice, behind: float, jobs: int) -> Finding:
         "step agree on their speed"
     )
     evidence = [Evidence("speed over that of its class", behind, "ratio", f"{jobs} jobs")]
-    return _finding(course, since, summary, "other", 1 / max(behind, 1e-9), evidence)
+    return _finding(
+        course=course,
+        since=since,
+        summary=summary,
+        phase="other",
+        times=1 / max(behind, 1e-9),
+        evidence=evidence,
+    )
 
 
 def _finding(
