@@ -12,13 +12,15 @@ from stepwatch.collector.state.job import Attempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 
-from . import detector
+from .detector import detect
+from .situation import Asked, RankSituation
+from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """A job in which no rank makes progress, and the rank that did not arrive."""
     step_history = context.attempt.step_history
-    if not moved_age(context) >= detector.LIMITS.least_seconds:  # no phase allows less
+    if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
         return []
     situations = rank_situations(context.attempt, context.now_s)
     if _is_finishing(context.attempt, situations):
@@ -27,10 +29,10 @@ def find(context: DetectionContext) -> list[Finding]:
     longest = (
         float(step_history.rows["longest"].max(initial=0.0)) if len(step_history) else math.nan
     )
-    return detector.detect(situations, step_history.baseline(), longest, detector.LIMITS, found)
+    return detect(situations, step_history.baseline(), longest, LIMITS, found)
 
 
-def _is_finishing(attempt: Attempt, ranks: list[detector.RankSituation]) -> bool:
+def _is_finishing(attempt: Attempt, ranks: list[RankSituation]) -> bool:
     """Whether ranks have finished and no other waits: a last one may evaluate or upload for long.
 
     A rank that waits for one that has finished does hang.
@@ -41,10 +43,10 @@ def _is_finishing(attempt: Attempt, ranks: list[detector.RankSituation]) -> bool
         return False
     dead = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
     still = min((item.moved_age for item in ranks), default=0.0)
-    return still < detector.LIMITS.pause_seconds and not any(item.process in dead for item in ranks)
+    return still < LIMITS.pause_seconds and not any(item.process in dead for item in ranks)
 
 
-def asked(attempt: Attempt) -> detector.Asked:
+def asked(attempt: Attempt) -> Asked:
     """Diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
@@ -55,7 +57,7 @@ def asked(attempt: Attempt) -> detector.Asked:
     groups = {
         number & 0xFFFF: group.ranks for number, group in attempt.collective_records.groups.items()
     }
-    return detector.Asked(fresh, groups)
+    return Asked(fresh, groups)
 
 
 def stalled_seconds(context: DetectionContext) -> float:
@@ -71,7 +73,7 @@ def moved_age(context: DetectionContext) -> float:
     return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
 
 
-def rank_situations(attempt: Attempt, now_s: float) -> list[detector.RankSituation]:
+def rank_situations(attempt: Attempt, now_s: float) -> list[RankSituation]:
     """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`."""
     situations, ages = [], attempt.ranks.moved_ages(now_s)
     for rank, view in attempt.states.items():
@@ -79,7 +81,7 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[detector.RankSituati
         if rank in attempt.ended:
             continue
         situations.append(
-            detector.RankSituation(
+            RankSituation(
                 rank=rank,
                 step=int(row["step"]),
                 phase=int(row["phase"]),
