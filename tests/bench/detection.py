@@ -51,11 +51,11 @@ def _timed(what: str, window: Window, detectors: dict[str, Detector], budget: st
 def _detectors(window: Window) -> dict[str, Detector]:
     unknown = np.full(len(window.stage), np.nan)
     facts = straggler.RankFacts(unknown, unknown)
-    past = {name: np.median(window.planes[name], axis=0).astype(np.float64) for name in WORK}
-    share = data_stall.past_of(np.full(20, 0.2), data_stall.LIMITS)
+    baseline = {name: np.median(window.planes[name], axis=0).astype(np.float64) for name in WORK}
+    share = data_stall.baseline_of(np.full(20, 0.2), data_stall.LIMITS)
     return {
-        "straggler": lambda seen: straggler.detect(seen, facts, straggler.LIMITS, past),
-        "bubble": lambda seen: pipeline_bubble.detect(seen, past, 0.1, pipeline_bubble.LIMITS),
+        "straggler": lambda seen: straggler.detect(seen, facts, straggler.LIMITS, baseline),
+        "bubble": lambda seen: pipeline_bubble.detect(seen, baseline, 0.1, pipeline_bubble.LIMITS),
         "data stall": lambda seen: data_stall.detect(seen, share, data_stall.LIMITS),
         "data skew": lambda seen: data_skew.detect(seen, data_skew.LIMITS),
     }

@@ -121,4 +121,4 @@ def test_the_neighbour_on_a_ranks_cpu_is_named(
     assert (found["kind"], found["phase"], found["cause"]) == (
         "straggler", "forward", "cpu-contention",
     )  # fmt: skip
-    assert any(row["name"].startswith("neighbour noisy-backup") for row in found["evidence"])
+    assert any(row["name"].startswith("noisy neighbour noisy-backup") for row in found["evidence"])

@@ -8,7 +8,7 @@ from typing import Any
 UNKNOWN = "unknown"
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 _MOST_TIMES = 100.0
-"""Beyond it a ratio says only that what it is held against is next to nothing."""
+"""Beyond it a ratio says only that what it is compared with is next to nothing."""
 
 
 def seconds(value: float | None) -> str:

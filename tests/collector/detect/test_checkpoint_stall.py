@@ -58,7 +58,7 @@ def test_when_all_are_slow_nobody_is_named() -> None:
 def test_it_is_told_for_a_while_after_it_is_over() -> None:
     (finding,) = found(saving(4.0, ended_ago=5.0))
     assert "held the job up" in finding.summary and finding.lost_ratio == 0.0
-    assert found(saving(4.0, ended_ago=LIMITS.told_seconds)) == []
+    assert found(saving(4.0, ended_ago=LIMITS.shown_seconds)) == []
 
 
 def test_it_is_said_within_seconds_of_what_is_usual() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect import data_stall, straggler
-from stepwatch.collector.detect.data_stall import Baseline, past_of
+from stepwatch.collector.detect.data_stall import Baseline, baseline_of
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.records import StepFlag
@@ -19,8 +19,8 @@ LIMITS = data_stall.LIMITS
 HEALTHY = Baseline(0.05, 0.06)
 
 
-def found(made: Window, past: Baseline | None = HEALTHY) -> list[Finding]:
-    return data_stall.detect(made, past, LIMITS)
+def found(made: Window, baseline: Baseline | None = HEALTHY) -> list[Finding]:
+    return data_stall.detect(made, baseline, LIMITS)
 
 
 def starve(made: Window, seconds: float, since: int, every: int = 1) -> Window:
@@ -108,10 +108,10 @@ def test_a_loader_that_has_always_been_slow_is_not_news() -> None:
 
 def test_the_past_holds_although_the_stall_began_within_it() -> None:
     ratios = np.array([0.05] * 6 + [0.9] * 14)
-    past = past_of(ratios, LIMITS)
-    assert past is not None
-    assert len(found(starve(window(64, 4), 0.6, 40), past)) == 1
-    assert past_of(ratios[:0], LIMITS) is None
+    baseline = baseline_of(ratios, LIMITS)
+    assert baseline is not None
+    assert len(found(starve(window(64, 4), 0.6, 40), baseline)) == 1
+    assert baseline_of(ratios[:0], LIMITS) is None
 
 
 def test_ranks_that_vanish_make_it_unknown() -> None:

@@ -25,7 +25,7 @@ def idle(made: Window) -> Window:
     return made
 
 
-def past_of(made: Window, steps: int = 30) -> Baseline:
+def baseline_of(made: Window, steps: int = 30) -> Baseline:
     return {name: np.median(made.planes[name][:steps], axis=0).astype(float) for name in WORK}
 
 
@@ -34,8 +34,8 @@ def slower(made: Window, stage: int, phase: str, seconds: float, since: int) -> 
     return idle(made)
 
 
-def found(made: Window, past: Baseline, ideal: float | None = 0.1) -> list[Finding]:
-    return detect(made, past, ideal, LIMITS)
+def found(made: Window, baseline: Baseline, ideal: float | None = 0.1) -> list[Finding]:
+    return detect(made, baseline, ideal, LIMITS)
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward"])
@@ -43,27 +43,29 @@ def found(made: Window, past: Baseline, ideal: float | None = 0.1) -> list[Findi
 def test_a_stage_all_of_whose_ranks_become_slow(ranks: int, stages: int, phase: str) -> None:
     for stage in range(stages):
         made = idle(window(64, ranks, stages, noise=0.1, seed=stage))
-        past = past_of(made)
+        baseline = baseline_of(made)
         slower(made, stage, phase, 0.7, since=40)
-        [finding] = found(made, past)
+        [finding] = found(made, baseline)
         assert (finding.kind.value, finding.cause) == ("pipeline-bubble", "stage-imbalance")
         assert (finding.subject, finding.rank) == (f"stage {stage}", -1)
         assert (finding.phase, finding.began_step) == (phase, 140)
         size = ranks // stages
         assert f"ranks {stage * size}-{(stage + 1) * size - 1}" in finding.summary
         facts = unknown_facts(ranks)
-        assert straggler.detect(made, facts, straggler.LIMITS, past) == [], "nobody's peers differ"
+        assert straggler.detect(made, facts, straggler.LIMITS, baseline) == [], (
+            "nobody's peers differ"
+        )
 
 
 @pytest.mark.parametrize(("ranks", "stages"), [(4, 2), (4, 4), (8, 2)])
 def test_a_slow_rank_is_a_straggler_and_no_imbalance(ranks: int, stages: int) -> None:
     made = idle(window(64, ranks, stages, noise=0.1))
-    past = past_of(made)
+    baseline = baseline_of(made)
     made.planes["forward"][40:, 1] += 0.8
     idle(made)
     facts = unknown_facts(ranks)
-    assert [item.rank for item in straggler.detect(made, facts, straggler.LIMITS, past)] == [1]
-    assert found(made, past) == []
+    assert [item.rank for item in straggler.detect(made, facts, straggler.LIMITS, baseline)] == [1]
+    assert found(made, baseline) == []
 
 
 @pytest.mark.parametrize(("factor", "names"), [(1.5, False), (3.0, True)])
@@ -75,7 +77,7 @@ def test_an_imbalance_that_the_model_came_with_counts_when_large(
     for phase in ("forward", "backward"):
         made.planes[phase][:, made.stage == 3] *= factor
     idle(made)
-    findings = found(made, past_of(made))
+    findings = found(made, baseline_of(made))
     assert [item.subject for item in findings] == (["stage 3"] if names else [])
     assert [item.rank for item in findings] == ([3 if ranks == 4 else -1] if names else [])
 
@@ -83,10 +85,10 @@ def test_an_imbalance_that_the_model_came_with_counts_when_large(
 def test_a_stage_that_has_more_work_by_design_is_held_against_that() -> None:
     made = window(64, 8, stages=4, noise=0.1)
     made.planes["forward"][:, made.stage == 3] *= 1.6
-    past = past_of(idle(made))
-    assert found(made, past) == []
+    baseline = baseline_of(idle(made))
+    assert found(made, baseline) == []
     slower(made, 3, "forward", 0.9, since=45)
-    [finding] = found(made, past)
+    [finding] = found(made, baseline)
     assert (finding.subject, finding.began_step) == ("stage 3", 145)
 
 
@@ -94,31 +96,31 @@ def test_too_few_microbatches() -> None:
     made = idle(window(64, 8, stages=4, noise=0.05))
     made.planes["pipeline_wait"][:] = 0.5
     made.planes["duration"][:] = 1.4
-    [finding] = found(made, past_of(made), ideal=0.43)
+    [finding] = found(made, baseline_of(made), ideal=0.43)
     assert (finding.cause, finding.rank, finding.subject) == ("few-microbatches", -1, "schedule")
     assert "cannot do better than 43%" in finding.summary
     for ideal in (None, 0.2, 0.8):
-        assert found(made, past_of(made), ideal) == []
+        assert found(made, baseline_of(made), ideal) == []
 
 
 def test_nothing_is_said_without_a_past_or_a_pipeline() -> None:
     made = idle(window(64, 8, stages=2))
-    past = past_of(made)
+    baseline = baseline_of(made)
     slower(made, 1, "forward", 0.9, since=40)
-    assert len(found(made, past)) == len(found(made, past, ideal=None)) == 1
+    assert len(found(made, baseline)) == len(found(made, baseline, ideal=None)) == 1
     assert found(made, {}) == []
-    assert found(made, {**past, "forward": np.full(8, np.nan)}) == []
-    assert found(made, past, ideal=0.9) == [], "the schedule explains the bubble"
+    assert found(made, {**baseline, "forward": np.full(8, np.nan)}) == []
+    assert found(made, baseline, ideal=0.9) == [], "the schedule explains the bubble"
     for stage in (0, -1):
         made.stage[:] = stage
-        assert found(made, past) == []
+        assert found(made, baseline) == []
 
 
 def test_a_stage_that_is_no_longer_slow_is_not_named() -> None:
     made = idle(window(64, 8, stages=2))
-    past = past_of(made)
+    baseline = baseline_of(made)
     made.planes["forward"][30:60, made.stage == 1] += 0.9
-    assert found(idle(made), past) == []
+    assert found(idle(made), baseline) == []
 
 
 @pytest.mark.parametrize(("ranks", "stages"), [(2, 2), (4, 2), (4, 4), (8, 2), (64, 4)])
@@ -126,5 +128,5 @@ def test_a_stage_that_is_no_longer_slow_is_not_named() -> None:
 def test_healthy_runs_that_look_troubled_are_silent(kind: str, ranks: int, stages: int) -> None:
     for seed in range(100):
         made = idle(healthy(kind, ranks, stages, seed))
-        assert found(made, past_of(made)) == [], seed
-        assert found(made, past_of(made), ideal=None) == [], seed
+        assert found(made, baseline_of(made)) == [], seed
+        assert found(made, baseline_of(made), ideal=None) == [], seed

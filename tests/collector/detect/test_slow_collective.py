@@ -55,12 +55,12 @@ def found(
         np.zeros((STEPS, world)) + more,
     )
     heads = np.unique(np.concatenate(rows)[["group", "op"]])
-    past = {
+    baseline = {
         (int(head["group"]), int(head["op"])): BaselineCollective(TRANSFER, SENT, 4.0)
         for head in heads
     }
     judged = waits(calls.of_steps(0, STEPS), calls.groups)
-    return detect(judged, calls.groups, past, steps, LIMITS)
+    return detect(judged, calls.groups, baseline, steps, LIMITS)
 
 
 @pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE])
@@ -79,8 +79,8 @@ def test_a_slow_path_raises_the_least_exposed_time_and_is_found(op: Op) -> None:
     assert "since step 25" in finding.summary
     assert finding.ratio == pytest.approx(0.45 / TRANSFER, rel=0.2)
     [speed] = [row for row in finding.evidence if row.name == "bus bandwidth"]
-    past, unit = speed.against.removeprefix("first steps ").removesuffix(" per second").split()
-    assert speed.value < float(past) * {"kB": 1e3, "MB": 1e6}[unit] / 5
+    baseline, unit = speed.against.removeprefix("baseline ").removesuffix(" per second").split()
+    assert speed.value < float(baseline) * {"kB": 1e3, "MB": 1e6}[unit] / 5
 
 
 def test_waiting_for_a_straggler_is_no_slow_transfer() -> None:
@@ -174,7 +174,7 @@ def test_nothing_is_said_where_it_cannot_be_known(spoil: str) -> None:
     groups = {} if spoil == "group" else {7: ranks}
     introduced = [group_rows(number, each) for number, each in groups.items()]
     calls = kept(rows, *introduced)
-    past = (
+    baseline = (
         {}
         if spoil == "past"
         else {(7, int(Op.ALL_GATHER)): BaselineCollective(TRANSFER, SENT, 4.0)}
@@ -183,7 +183,7 @@ def test_nothing_is_said_where_it_cannot_be_known(spoil: str) -> None:
         np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.ones(STEPS), np.zeros((STEPS, 3))
     )
     judged = waits(calls.of_steps(0, STEPS), calls.groups)
-    assert detect(judged, calls.groups, past, steps, LIMITS) == []
+    assert detect(judged, calls.groups, baseline, steps, LIMITS) == []
 
 
 @pytest.mark.parametrize("members", [2, 4, 16])

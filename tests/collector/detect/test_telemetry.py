@@ -1,4 +1,4 @@
-"""Silence is named per node, and only where something should be heard."""
+"""Stale nodes are named, and only where something should be received."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LIMITS = telemetry.LIMITS
 LONG = LIMITS.least_seconds
 
 
-@pytest.mark.parametrize("silences", [{}, {"a": 0.0}, {"a": LONG - 0.1, "b": -5.0}])
-def test_no_silence_no_finding(silences: dict[str, float]) -> None:
-    assert detect(silences, 7, LIMITS) == []
+@pytest.mark.parametrize("staleness", [{}, {"a": 0.0}, {"a": LONG - 0.1, "b": -5.0}])
+def test_no_stale_node_no_finding(staleness: dict[str, float]) -> None:
+    assert detect(staleness, 7, LIMITS) == []
 
 
-def test_all_agents_silent() -> None:
+def test_all_agents_are_stale() -> None:
     (finding,) = detect({"a": LONG, "b": 2 * LONG}, 7, LIMITS)
     assert (finding.rank, finding.cause, finding.node) == (NO_RANK, "agents-silent", "")
     assert finding.began_ago_seconds == 2 * LONG
@@ -32,6 +32,15 @@ def test_one_node_of_three() -> None:
 
 
 def test_many_nodes_are_not_all_listed() -> None:
-    silences = {f"node-{number:04}": 20.0 for number in range(5000)} | {"alive": 0.1}
-    (finding,) = detect(silences, 7, LIMITS)
+    staleness = {f"node-{number:04}": 20.0 for number in range(5000)} | {"alive": 0.1}
+    (finding,) = detect(staleness, 7, LIMITS)
     assert len(finding.summary) < 400 and len(finding.evidence) <= 8
+
+
+def test_an_agent_that_sends_seldom_is_stale_later() -> None:
+    staleness, every = {"a": 100.0, "b": 100.0}, {"a": 60.0}
+    (finding,) = detect(staleness, 7, LIMITS, every)
+    assert finding.node == "b"
+    assert finding.evidence[0].against == "its agent sends every 1.00 s"
+    (finding,) = detect({"a": 180.0}, 7, LIMITS, every)
+    assert finding.evidence[0].against == "its agent sends every 60.00 s"

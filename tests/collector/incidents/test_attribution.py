@@ -80,6 +80,13 @@ def test_what_all_nodes_have_is_no_cause() -> None:
     assert found.cause is Cause.SLOW_COMPUTE and found.summary.endswith("; node facts are normal")
 
 
+def test_a_finding_without_a_rank_names_the_node_whose_fact_explains_it() -> None:
+    stalled = finding(FindingKind.DATA_STALL, NO_RANK, "data", Cause.SLOW_DATA)
+    found = attribute(stalled, view({"io_pressure_ratio": {1: 0.6}}))
+    assert found.summary.endswith(", because its node waits for storage (node-1)")
+    assert found.evidence[-1].name == "storage pressure on node-1"
+
+
 def test_ranks_of_one_node_share_its_facts() -> None:
     shared = view({"cpu_steal_ratio": {0: 0.3}}, nodes=1)
     found = attribute(finding(), shared)
@@ -160,7 +167,7 @@ def test_contention_names_the_neighbour() -> None:
     found = attribute(named, view({"run_queue_ratio": {SLOW: 0.5}}, neighbour=noisy))
     assert found.cause is Cause.CPU_CONTENTION
     assert "because it is ready to run and gets no CPU: backup (pid 4242)" in found.summary
-    assert found.evidence[-1].name == "neighbour backup, pid 4242"
+    assert found.evidence[-1].name == "noisy neighbour backup, pid 4242"
     quiet = attribute(named, view(neighbour=noisy._replace(cpu_ratio=0.01)))
     assert quiet.cause is Cause.CPU_CONTENTION and "backup" not in quiet.summary
     stolen = attribute(named, view({"cpu_steal_ratio": {1: 0.3}}, neighbour=noisy))

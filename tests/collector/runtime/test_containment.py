@@ -105,7 +105,7 @@ def test_a_job_that_cannot_be_evaluated_stops_no_other(
     for _ in range(3):
         service.evaluate()
     found = service.job(JOB)
-    assert found is not None and found[1].judgements
+    assert found is not None and found[1].slo_statuses
     assert "unsupported operand" in service.withheld()[BAD].reason
     assert service.evaluation_failures == 1, "it is not tried again"
 

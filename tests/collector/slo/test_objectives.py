@@ -11,7 +11,7 @@ from stepwatch.collector.slo.objectives import (
     Slo,
     SloState,
     budget_words,
-    judge,
+    evaluate_slo,
 )
 from stepwatch.collector.slo.slices import SLICE_SECONDS, Slice
 
@@ -46,11 +46,11 @@ def end_of(slices: list[Slice]) -> float:
 )
 def test_states(parts: list[tuple[float, float]], state: SloState) -> None:
     slices = slices_of(parts)
-    assert judge(SLO, slices, end_of(slices) if slices else 0.0).state is state
+    assert evaluate_slo(SLO, slices, end_of(slices) if slices else 0.0).state is state
 
 
 def test_nothing_counted_is_no_ratio() -> None:
-    found = judge(SLO, [], 1e9)
+    found = evaluate_slo(SLO, [], 1e9)
     assert (found.ratio, found.budget_remaining, found.burn_rate, found.coverage) == (None,) * 4
 
 
@@ -58,7 +58,7 @@ def test_nothing_counted_is_no_ratio() -> None:
 def test_below_the_coverage_floor_nothing_is_judged(coverage: float, frozen: bool) -> None:
     for part in ((40.0, 40.0), (0.0, 40.0)):
         slices = slices_of([part] * 30, coverage)
-        found = judge(SLO, slices, end_of(slices))
+        found = evaluate_slo(SLO, slices, end_of(slices))
         assert (found.state is SloState.FROZEN) == frozen
         assert found.coverage == Decimal(str(coverage))
 
@@ -67,13 +67,13 @@ def test_blindness_of_the_newest_minute_freezes_a_long_window() -> None:
     seen = slices_of([(40.0, 40.0)] * 200)
     short = SHORT_WINDOW_SECONDS // SLICE_SECONDS
     blind = [part._replace(observed=10) for part in seen[-short - 1 :]]
-    assert judge(SLO, [*seen[: -short - 1], *blind], end_of(seen)).state is SloState.FROZEN
+    assert evaluate_slo(SLO, [*seen[: -short - 1], *blind], end_of(seen)).state is SloState.FROZEN
 
 
 def test_arithmetic_is_exact() -> None:
     slices = slices_of([(0.1, 0.1)] * 999 + [(0.0, 0.1)])
     slo = SLO._replace(target=Decimal("0.99"), window_seconds=100_000)
-    found = judge(slo, slices, end_of(slices))
+    found = evaluate_slo(slo, slices, end_of(slices))
     assert found.ratio == Decimal("0.999")
     assert found.budget_remaining == Decimal("0.9")
     assert str(found.ratio) == "0.999"
@@ -81,17 +81,19 @@ def test_arithmetic_is_exact() -> None:
 
 def test_a_window_leaves_out_what_is_older() -> None:
     slices = slices_of([(0.0, 40.0)] * 100 + [(40.0, 40.0)] * 400)
-    found = judge(SLO._replace(window_seconds=1000), slices, end_of(slices))
+    found = evaluate_slo(SLO._replace(window_seconds=1000), slices, end_of(slices))
     assert found.ratio == 1 and found.budget_remaining == 1
-    assert judge(SLO._replace(window_seconds=5000), slices, end_of(slices)).ratio == Decimal("0.8")
+    assert evaluate_slo(SLO._replace(window_seconds=5000), slices, end_of(slices)).ratio == Decimal(
+        "0.8"
+    )
 
 
 def test_burn_rate_is_of_the_newest_minute() -> None:
     slices = slices_of([(0.0, 40.0)] * 10 + [(40.0, 40.0)] * 100)
-    found = judge(SLO, slices, end_of(slices))
+    found = evaluate_slo(SLO, slices, end_of(slices))
     assert found.burn_rate == 0
     worse = slices_of([(40.0, 40.0)] * 100 + [(38.0, 40.0)] * 10)
-    assert judge(SLO, worse, end_of(worse)).burn_rate == 1, "exactly the budget's pace"
+    assert evaluate_slo(SLO, worse, end_of(worse)).burn_rate == 1, "exactly the budget's pace"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_a_file_is_all_that_a_new_sli_needs(scratch: Path, tmp_path: Path) -> No
         job.apply(item, Received(clock.wall_ns() / 1e9, 0.0))
     evaluator = Evaluator(store, [slo], clock)
     evaluator.evaluate(job)
-    (verdict,) = evaluator.verdicts[JOB].judgements
+    (verdict,) = evaluator.verdicts[JOB].slo_statuses
     assert verdict.ratio is not None and 0.2 < verdict.ratio < 0.3
     assert store.slices(JOB, "early-steps")
 

@@ -1,4 +1,4 @@
-"""How fast jobs of one class run: what a job of the same shape may be held against."""
+"""How fast jobs of one class run: what a job of the same shape is compared with."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Course(NamedTuple):
     seconds: Vector
     tokens: Vector
 
-    def slowdown(self, past: Course) -> Vector:
+    def slowdown(self, baseline: Course) -> Vector:
         """How many times longer each step is than the usual one of `past`, per token if known."""
-        longer = self.seconds / np.median(past.seconds)
-        if not len(past.tokens) or not (past.tokens > 0).all():
+        longer = self.seconds / np.median(baseline.seconds)
+        if not len(baseline.tokens) or not (baseline.tokens > 0).all():
             return np.asarray(longer)
         per_token = self.seconds / np.maximum(self.tokens, 1.0)
-        usual = float(np.median(past.seconds / past.tokens))
+        usual = float(np.median(baseline.seconds / baseline.tokens))
         return np.asarray(np.where(self.tokens > 0, np.minimum(longer, per_token / usual), longer))
 
     def tokens_per_second(self) -> float:
@@ -52,7 +52,7 @@ class Course(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What jobs must share to be held against each other."""
+    """What jobs must share to be compared with each other."""
 
     job_class: str
     world: int
@@ -69,13 +69,13 @@ class ClassThroughput:
 
     def keep(self, job: LiveJob) -> None:
         """Take up a job; nothing happens while its class, tokens or first steps are not known."""
-        past, attempt = beginning_of(job), job.current
-        speed = past.tokens_per_second()
+        baseline, attempt = baseline_course(job), job.current
+        speed = baseline.tokens_per_second()
         if not attempt.job_class or not speed > 0:
             return
         self.forget(job.name)
         stages = int(attempt.ranks.stage.max(initial=-1)) + 1
-        tokens = int(np.median(past.tokens))
+        tokens = int(np.median(baseline.tokens))
         shape = Shape(attempt.job_class, attempt.world, stages, tokens)
         self._shape[job.name] = shape
         self._speed.setdefault(shape, {})[job.name] = speed
@@ -107,13 +107,13 @@ def course_of(attempt: Attempt, steps: slice) -> Course:
     return Course(numbers[good], ends, rows["longest"], rows["tokens"].astype(np.float64))
 
 
-def beginning_of(job: LiveJob) -> Course:
-    """The first steps of the attempt of `held_against`; empty if too few."""
-    course = course_of(held_against(job), _FIRST_STEPS)
+def baseline_course(job: LiveJob) -> Course:
+    """The first steps of the attempt of `compared_attempt`; empty if too few."""
+    course = course_of(compared_attempt(job), _FIRST_STEPS)
     return course if len(course.steps) >= LEAST_BASELINE_STEPS else course.part(slice(0))
 
 
-def held_against(job: LiveJob) -> Attempt:
+def compared_attempt(job: LiveJob) -> Attempt:
     """The oldest attempt with the size and tokens per step of the newest one, else that one itself.
 
     Where tokens are not known a restart may have changed what a step holds.

@@ -1,7 +1,7 @@
 """Collectives: how long they took to transfer, and how long their members waited for the last one.
 
 Within one step, group and operation the last arriver waits least, so its exposed time is the
-**transfer** and what the others are blocked beyond it is their **wait for others**. Durations are
+**transfer** and what the others are blocked beyond it is their **arrival skew**. Durations are
 compared, never moments, so no two clocks need to agree.
 
 A record adds up all calls of a step. Where another member arrives last at another call, the least
@@ -73,14 +73,28 @@ def waits(rows: Rows, groups: Mapping[int, Group]) -> Waits:
     cell, first = _cells(rows)
     exposed = rows["exposed"].astype(np.float64)
     if not len(rows):
-        return Waits(rows, exposed, exposed, cell, first, first)
+        return Waits(
+            rows=rows,
+            transfer=exposed,
+            wait=exposed,
+            cell=cell,
+            first=first,
+            last_rank=first,
+        )
     least = np.minimum.reduceat(exposed, first)
     transfer = np.where(_comparable(rows, first, groups), least, np.nan)[cell]
     behind = exposed == least[cell]
     last_rank = np.full(len(first), -1, dtype=np.int64)
     last_rank[cell[behind]] = rows["rank"][behind]
     last_rank[np.isnan(transfer[first])] = -1
-    return Waits(rows, transfer, exposed - transfer, cell, first, last_rank)
+    return Waits(
+        rows=rows,
+        transfer=transfer,
+        wait=exposed - transfer,
+        cell=cell,
+        first=first,
+        last_rank=last_rank,
+    )
 
 
 def summaries(found: Waits, groups: Mapping[int, Group], most: int) -> tuple[list[Collective], int]:
@@ -165,12 +179,12 @@ def _part(found: Waits, low: int, high: int) -> Waits:
     """Rows `low` to `high` on their own."""
     cells = slice(int(found.cell[low]), int(found.cell[high - 1]) + 1)
     return Waits(
-        found.rows[low:high],
-        found.transfer[low:high],
-        found.wait[low:high],
-        found.cell[low:high] - cells.start,
-        found.first[cells] - low,
-        found.last_rank[cells],
+        rows=found.rows[low:high],
+        transfer=found.transfer[low:high],
+        wait=found.wait[low:high],
+        cell=found.cell[low:high] - cells.start,
+        first=found.first[cells] - low,
+        last_rank=found.last_rank[cells],
     )
 
 
@@ -178,29 +192,29 @@ def _summary(part: Waits, groups: Mapping[int, Group]) -> Collective:
     rows, head = part.rows, part.rows[0]
     op, number = Op(int(head["op"])), int(head["group"])
     group = groups.get(number)
-    judged = ~np.isnan(part.transfer)
+    known = ~np.isnan(part.transfer)
     size = group.size if group is not None and group.size else None
     last_arriver, ratio = _last_arriver(part)
     bandwidth = None
-    if judged.any() and size is not None:
-        sent, seconds = rows["bytes"][judged].sum(), part.transfer[judged].sum()
+    if known.any() and size is not None:
+        sent, seconds = rows["bytes"][known].sum(), part.transfer[known].sum()
         bandwidth = bus_bytes_per_second(op, size, float(sent), float(seconds))
     return Collective(
-        op,
-        number,
-        group.ranks if group is not None else "",
-        size,
-        len(np.unique(rows["rank"])),
-        len(part.first),
-        int((part.last_rank >= 0).sum()),
-        float(rows["count"].mean()),
-        float(rows["bytes"].mean()),
-        float(rows["exposed"].mean(dtype=np.float64)),
-        float(part.transfer[judged].mean()) if judged.any() else None,
-        float(part.wait[judged].mean()) if judged.any() else None,
-        last_arriver,
-        ratio,
-        bandwidth,
+        op=op,
+        group=number,
+        ranks=group.ranks if group is not None else "",
+        size=size,
+        members_seen=len(np.unique(rows["rank"])),
+        steps=len(part.first),
+        evaluated_steps=int((part.last_rank >= 0).sum()),
+        calls=float(rows["count"].mean()),
+        bytes=float(rows["bytes"].mean()),
+        exposed_seconds=float(rows["exposed"].mean(dtype=np.float64)),
+        transfer_seconds=float(part.transfer[known].mean()) if known.any() else None,
+        arrival_skew_seconds=float(part.wait[known].mean()) if known.any() else None,
+        last_arriver=last_arriver,
+        last_arriver_ratio=ratio,
+        bus_bytes_per_second=bandwidth,
     )
 
 

@@ -174,15 +174,15 @@ def _stage(number: int, known: _Rows, most: int) -> tuple[StageTimes, int]:
     drawn = _Rows(*(column[shown][: _CHUNKS_PER_CELL * most] for column in known))
     per_rank = len(ranks) * NANOSECONDS
     stage = StageTimes(
-        number,
-        len(ranks),
-        busy / per_rank,
-        blocked / per_rank,
-        idle / per_rank,
-        idle / (idle + busy) if idle + busy else None,
-        tuple(cells[:most]),
-        int(ranks[0]),
-        tuple(_chunk(drawn, at) for at in range(len(drawn.rows))),
+        stage=number,
+        ranks=len(ranks),
+        busy_seconds=busy / per_rank,
+        blocked_seconds=blocked / per_rank,
+        idle_seconds=idle / per_rank,
+        bubble_ratio=idle / (idle + busy) if idle + busy else None,
+        microbatches=tuple(cells[:most]),
+        rank=int(ranks[0]),
+        chunks=tuple(_chunk(drawn, at) for at in range(len(drawn.rows))),
     )
     return stage, max(0, len(cells) - most)
 
@@ -204,10 +204,10 @@ def _chunk(known: _Rows, at: int) -> Chunk:
     row = known.rows[at]
     backward = "weight gradient" if row["weight_only"] else "backward"
     return Chunk(
-        int(row["microbatch"]),
-        "forward" if row["phase"] == _FORWARD else backward,
-        float(known.began_ns[at]) / NANOSECONDS,
-        float(known.spent_ns[at]) / NANOSECONDS,
-        float(row["blocked_ns"]) / NANOSECONDS,
-        float(known.idle_ns[at]) / NANOSECONDS,
+        microbatch=int(row["microbatch"]),
+        work="forward" if row["phase"] == _FORWARD else backward,
+        began_seconds=float(known.began_ns[at]) / NANOSECONDS,
+        seconds=float(known.spent_ns[at]) / NANOSECONDS,
+        blocked_seconds=float(row["blocked_ns"]) / NANOSECONDS,
+        idle_before_seconds=float(known.idle_ns[at]) / NANOSECONDS,
     )

@@ -1,6 +1,6 @@
 """Pipeline stages over a window: how busy each is, how unequal they are, which one sets the pace.
 
-Shares are of the step without checkpoint and evaluation. Busy is the rank's own work in any phase;
+Shares are of the step without checkpoint and evaluation. Busy is the rank's self time in any phase;
 the bubble is everything else, so it holds the waits for neighbours and the exposed collectives.
 """
 
@@ -15,7 +15,7 @@ from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 
 WORK = ("data", "forward", "backward", "optimizer", "other")
-"""Phases that are a rank's own work."""
+"""Phases of a rank's self time."""
 STAGE_WORK = ("forward", "backward")
 """Phases that differ with the layers of a stage."""
 
@@ -53,8 +53,8 @@ class Pipeline(NamedTuple):
     limiting_ratio: float | None
 
 
-def own_work(window: Window, phases: tuple[str, ...] = WORK) -> Matrix:
-    """Seconds (steps, ranks) of a rank's own work; NaN where nothing was received."""
+def self_time(window: Window, phases: tuple[str, ...] = WORK) -> Matrix:
+    """Seconds (steps, ranks) of a rank's self time; NaN where nothing was received."""
     total: Matrix = np.sum([window.planes[name] for name in phases], axis=0, dtype=np.float64)
     return total
 
@@ -94,7 +94,7 @@ def pipeline(window: Window) -> Pipeline | None:
     numbers = known_stages(window)
     if not len(window.steps) or len(numbers) < 2:
         return None
-    work = stage_work(own_work(window, STAGE_WORK), window.stage)
+    work = stage_work(self_time(window, STAGE_WORK), window.stage)
     means = work.mean(axis=0)
     stages = tuple(
         _stage(window, number, seconds)
@@ -114,7 +114,7 @@ def bubble_ratio(window: Window) -> float | None:
     Exposed collectives are neither work nor bubble.
     """
     waited = float(window.planes["pipeline_wait"].sum(dtype=np.float64))
-    inside = waited + float(own_work(window, STAGE_WORK).sum())
+    inside = waited + float(self_time(window, STAGE_WORK).sum())
     return waited / inside if inside > 0 else None
 
 
@@ -126,13 +126,13 @@ def _stage(window: Window, number: int, work_seconds: float) -> Stage:
     def ratio(plane: FloatMatrix) -> float:
         return float(plane[:, members].sum(dtype=np.float64)) / total if total > 0 else 0.0
 
-    busy = ratio(own_work(window))
+    busy = ratio(self_time(window))
     return Stage(
-        number,
-        int(members.sum()),
-        busy,
-        ratio(window.planes["pipeline_wait"]),
-        ratio(window.planes["collective"]),
-        1.0 - busy,
-        work_seconds,
+        stage=number,
+        ranks=int(members.sum()),
+        busy_ratio=busy,
+        pipeline_wait_ratio=ratio(window.planes["pipeline_wait"]),
+        collective_ratio=ratio(window.planes["collective"]),
+        bubble_ratio=1.0 - busy,
+        work_seconds=work_seconds,
     )

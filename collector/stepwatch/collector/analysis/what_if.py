@@ -1,8 +1,8 @@
 """What-if: how long the steps of a window would have taken without one kind of waste.
 
-The model. Every step synchronises all ranks, so the rank with the most own work sets its length,
+The model. Every step synchronises all ranks, so the rank with the most self time sets its length,
 and all else in the step (transfer, bubble, pauses) stays as it was. A step therefore gets shorter
-by what the largest own work gets smaller. What follows from that:
+by what the largest self time gets smaller. What follows from that:
 - ordinary jitter counts as straggling: a healthy run gains something, too;
 - ranks that share cores get slower when the straggler no longer leaves them the machine, which is
   not counted: on such a machine the gain is too high;
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import known_stages, own_work, stage_work
+from stepwatch.collector.analysis.pipeline_stages import known_stages, self_time, stage_work
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Matrix, Vector
@@ -53,7 +53,7 @@ def what_if(window: Window, split: Exposed) -> list[WhatIf]:
     """
     if len(window.steps) < LEAST_STEPS:
         return []
-    work = own_work(window)
+    work = self_time(window)
     saved = {WITHOUT_STRAGGLERS: np.full(len(work), np.nan)}
     stages = known_stages(window)
     if stages or (window.stage < 0).all():
@@ -81,7 +81,7 @@ def _without_imbalance(work: Matrix, window: Window) -> Matrix:
 
 
 def _saved(work: Matrix, then: Matrix) -> Vector:
-    """Seconds per step that the largest own work gets smaller; it never gets larger."""
+    """Seconds per step that the largest self time gets smaller; it never gets larger."""
     saved: Vector = np.maximum(work.max(axis=1) - then.max(axis=1), 0.0)
     return saved
 

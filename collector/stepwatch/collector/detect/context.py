@@ -15,14 +15,14 @@ from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 HISTORY_STEPS = 128
-"""Steps handed to detectors: they judge the newest and look back for the first."""
+"""Steps handed to detectors: they evaluate the newest and look back for the first."""
 
 
 class DetectionContext:
     """A job at one moment; `now_s` is the collector's monotonic time in seconds, `wall_s` Unix.
 
-    `attempt` is the newest one unless another is given. `silences` maps each node that should send
-    to the seconds since it was heard, `class_throughput` holds how fast the known jobs began.
+    `attempt` is the newest one unless another is given. `staleness` maps each node that should send
+    to the seconds since it was last seen, `class_throughput` holds how fast the known jobs began.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class DetectionContext:
         self.wall_s = wall_s
         self.attempt: Attempt = job.current if attempt is None else attempt
         self._found: dict[Callable[[DetectionContext], list[Finding]], list[Finding]] = {}
-        self.silences = self.attempt.staleness(now_s)
+        self.staleness = self.attempt.staleness(now_s)
 
     @cached_property
     def window(self) -> Window:

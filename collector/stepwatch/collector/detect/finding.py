@@ -1,4 +1,4 @@
-"""What a detector says about a window."""
+"""What a detector finds in a window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stepwatch.signals.names import Cause, FindingKind
 
 NO_RANK = -1
-"""Rank of a finding that no single rank stands out in."""
+"""Rank of a finding that names no rank."""
 
 
 class Evidence(NamedTuple):

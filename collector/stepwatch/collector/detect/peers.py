@@ -1,4 +1,4 @@
-"""What each rank's own time is held against: the other ranks of its stage, or its own past."""
+"""What each rank's self time is compared with: the other ranks of its stage, or its baseline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwatch.signals.arrays import (
 )
 
 FEW = 8
-"""Up to this many ranks in a stage, a rank's own time is taken out of what it is held against."""
+"""Up to this many ranks in a stage, a rank's self time is left out of what it is compared with."""
 
 
 class Peers(NamedTuple):
@@ -41,10 +41,10 @@ def peers_of(stage: SmallIntegers) -> Peers | None:
     return Peers(alone, tuple(members.values()))
 
 
-def peer_seconds(own: FloatMatrix, peers: Peers, past: Vector) -> FloatMatrix:
+def peer_seconds(own: FloatMatrix, peers: Peers, baseline: Vector) -> FloatMatrix:
     """For each (step, rank) the median of the other ranks of its stage.
 
-    A rank without such peers is held against `past` (ranks,), its own seconds before, times what
+    A rank without such peers is compared with `baseline` (ranks,), its own seconds, times what
     the ranks together have slowed down by: a whole job that slows down has no straggler.
     """
     found = np.empty_like(own)
@@ -54,7 +54,9 @@ def peer_seconds(own: FloatMatrix, peers: Peers, past: Vector) -> FloatMatrix:
         usual = median_of_others(values) if small else np.median(values, axis=2, keepdims=True)
         found[:, members] = usual
     if len(peers.alone):
-        found[:, peers.alone] = past[peers.alone] * _shared_slowdown(own, past)[:, peers.alone]
+        found[:, peers.alone] = (
+            baseline[peers.alone] * _shared_slowdown(own, baseline)[:, peers.alone]
+        )
     return found
 
 
@@ -73,16 +75,17 @@ def _without(values: FloatCube, ordered: FloatCube, at: int) -> FloatCube:
     return np.asarray(np.where(values <= here, after, here))
 
 
-def _shared_slowdown(own: FloatMatrix, past: Vector) -> FloatMatrix:
-    """For each (step, rank) how much longer the least slowed half of the others works than before.
+def _shared_slowdown(own: FloatMatrix, baseline: Vector) -> FloatMatrix:
+    """For each (step, rank) how much longer the least slowed half of the others works than its
+    baseline.
 
-    At least 1: ranks that work less than before make no other rank slow.
+    At least 1: ranks that work less than their baseline make no other rank slow.
     """
-    known = np.flatnonzero(past > 0)
+    known = np.flatnonzero(baseline > 0)
     shared = np.ones_like(own)
     if not len(known):
         return shared
-    ratios = own[:, known] / past[known]
+    ratios = own[:, known] / baseline[known]
     ordered = np.sort(ratios, axis=1)
     shared[:] = ordered[:, (len(known) - 1) // 2][:, None]
     if len(known) == 1:

@@ -23,20 +23,20 @@ class When(Enum):
     TELEMETRY_MISSING = "telemetry missing"
     """First. While it finds something no other detector is asked: their inputs are stale."""
     STALLED = "stalled"
-    """It says why a job makes no progress."""
+    """It finds why a job makes no progress."""
     PROGRESSING = "progressing"
     """It evaluates steps, so it is asked only while no detector finds the job stalled."""
     ALWAYS = "always"
     """Its findings hold whether or not the job makes progress."""
     FAILED = "failed"
-    """It says why an attempt failed. Its findings hold until a later attempt makes progress."""
+    """It finds why an attempt failed. Its findings hold until a later attempt makes progress."""
 
 
 class Detector(NamedTuple):
     """One detector: the kinds of its findings, when it applies, and how it finds them.
 
     Detectors of one `when` are asked in rising `order`. A finding of a kind in `gives_way_to`
-    explains all that this detector could say: then it is not asked.
+    explains all that this detector could find: then it is not asked.
     """
 
     kinds: frozenset[FindingKind]

@@ -1,4 +1,4 @@
-"""What detectors share about steps: which may be judged, how long they took, where a run begins."""
+"""What detectors share about steps: which are usable, how long they took, where a run begins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def step_seconds(window: Window) -> Vector:
 
 
 def first_of_run(belongs: Mask, gap: int = 2) -> int:
-    """Index where the trouble that reaches the newest step began.
+    """Index of the first step of the run that reaches the newest step.
 
     Goes back until `gap` steps in a row do not belong to it; the last index where none does.
     """

@@ -27,10 +27,10 @@ OPEN_CAUSES = frozenset(
         Cause.NOT_ARRIVED,
     }
 )
-"""What a detector says when it knows what happens but not why; other causes stay as they are."""
+"""Causes of a detector that knows what happens but not why; other causes stay as they are."""
 MAX_EVIDENCE = 8
 NEIGHBOUR_CPU_RATIO = 0.2
-"""A neighbour that uses less than a fifth of a CPU is not what a rank waits for."""
+"""A noisy neighbour that uses less than a fifth of a CPU is not what a rank waits for."""
 
 
 class Rule(NamedTuple):
@@ -49,16 +49,20 @@ class Rule(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A fact of one finding's rank or node, and what is usual; NaN is unknown."""
+    """A fact of one finding's rank or node, and what is usual; NaN is unknown.
+
+    `node` names the node where the finding names no rank.
+    """
 
     rule: Rule
     value: float
     usual: float
     shared: bool
+    node: str = ""
 
     @property
     def known(self) -> bool:
-        """Whether it can be judged: there is a value, and something to hold it against."""
+        """Whether it can be evaluated: there is a value, and something to compare it with."""
         return not (math.isnan(self.value) or math.isnan(self.usual))
 
     @property
@@ -80,21 +84,23 @@ def _load() -> tuple[Rule, ...]:
 RULES = _load()
 
 
-def attribute(finding: Finding, view: View, troubled: frozenset[int] = frozenset()) -> Finding:
+def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozenset()) -> Finding:
     """`finding` with the cause that the facts give it, "because ..." in its summary, and rows.
 
-    `troubled` are ranks with findings of their own: they are nobody's healthy peers. A finding that
-    no fact explains keeps its cause and says that the facts are normal, or that they are unknown.
+    `anomalous` are ranks with findings of their own: they are nobody's healthy peers. A finding
+    that no fact explains keeps its cause, with the words that the facts are normal, or that they
+    are unknown.
     """
     rules = [rule for rule in RULES if _fits(rule, finding)]
     if not rules or finding.cause not in OPEN_CAUSES:
         return finding
-    measured = [_measure(rule, finding, view, troubled) for rule in rules]
+    measured = [_measure(rule, finding, view, anomalous) for rule in rules]
     reasons = [item for item in measured if item.abnormal and _allowed(item.rule, finding)]
     named = _neighbour(finding, view)
     if reasons:
         first = reasons[0]
-        because = f", because {first.rule.words}{_culprit(first.rule, named)}"
+        where = f" ({first.node})" if first.node else ""
+        because = f", because {first.rule.words}{where}{_culprit(first.rule, named)}"
         cause, shown = first.rule.cause, reasons
     elif finding.cause is Cause.CPU_CONTENTION:
         because = f", because it is ready to run and gets no CPU{_culprit(None, named)}"
@@ -122,7 +128,7 @@ def _allowed(rule: Rule, finding: Finding) -> bool:
     return not rule.only_if_named or finding.cause is rule.cause
 
 
-def _measure(rule: Rule, finding: Finding, view: View, troubled: frozenset[int]) -> Measured:
+def _measure(rule: Rule, finding: Finding, view: View, anomalous: frozenset[int]) -> Measured:
     now, before = view.now[rule.fact], view.before[rule.fact]
     at, shared = _place(rule, finding, view, now)
     if at < 0:
@@ -130,20 +136,21 @@ def _measure(rule: Rule, finding: Finding, view: View, troubled: frozenset[int])
     others = np.ones(len(now), dtype=np.bool_)
     others[at] = False
     if rule.scope == NODE:
-        sick = [int(view.node_at[rank]) for rank in troubled if rank < len(view.node_at)]
+        sick = [int(view.node_at[rank]) for rank in anomalous if rank < len(view.node_at)]
     else:
-        sick = [rank for rank in troubled if rank < len(now)]
+        sick = [rank for rank in anomalous if rank < len(now)]
     others[[number for number in sick if number >= 0]] = False
     usual = _median(now[others]) if finding.rank >= 0 else math.nan
     if math.isnan(usual):
         usual = float(before[at])
-    return Measured(rule, float(now[at]), usual, shared)
+    node = view.nodes[at] if rule.scope == NODE and finding.rank < 0 else ""
+    return Measured(rule, float(now[at]), usual, shared, node)
 
 
 def _place(rule: Rule, finding: Finding, view: View, now: Values) -> tuple[int, bool]:
     """Index of the rank or node to look at, -1 if there is none, and whether its facts are shared.
 
-    Where no rank stands out, the worst node is looked at: it is held against its own past.
+    Where no rank stands out, the worst node is looked at: it is compared with its own baseline.
     """
     rank = finding.rank
     if rule.scope != NODE:
@@ -163,9 +170,9 @@ def _median(values: Values) -> float:
 
 def _nothing(measured: list[Measured], view: View) -> str:
     """What to say when no fact explains it: normal, or unknown, and never one for the other."""
-    judged = [item for item in measured if item.rule.scope != DEVICE or view.devices_read]
-    unknown = sorted({item.rule.cause.value for item in judged if not item.known})
-    if len(unknown) == len({item.rule.cause for item in judged}):
+    relevant = [item for item in measured if item.rule.scope != DEVICE or view.devices_read]
+    unknown = sorted({item.rule.cause.value for item in relevant if not item.known})
+    if len(unknown) == len({item.rule.cause for item in relevant}):
         return "; node facts unknown"
     if unknown:
         return f"; the node facts that are known are normal; unknown: {', '.join(unknown)}"
@@ -195,9 +202,10 @@ def _evidence(item: Measured) -> Evidence:
     else:
         usual = f"{item.usual:.0%}" if unit == "ratio" else f"{item.usual:.2f}"
         against = f"usual {usual}{', shared by all ranks' if item.shared else ''}"
-    return Evidence(item.rule.evidence, item.value, unit, against)
+    name = item.rule.evidence + (f" on {item.node}" if item.node else "")
+    return Evidence(name, item.value, unit, against)
 
 
 def _neighbour_evidence(neighbour: Neighbour) -> Evidence:
-    name = f"neighbour {neighbour.name}, pid {neighbour.pid}"
+    name = f"noisy neighbour {neighbour.name}, pid {neighbour.pid}"
     return Evidence(name, neighbour.cpu_ratio, "CPUs", "the busiest process that is no rank")

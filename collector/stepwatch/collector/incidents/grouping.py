@@ -62,15 +62,15 @@ def _load() -> tuple[tuple[Rule, ...], int]:
     document = tomllib.loads(text)
     rules = tuple(
         Rule(
-            FindingKind(item["cause"]),
-            frozenset(map(FindingKind, item["symptoms"])),
-            item["where"],
-            frozenset(map(Cause, item.get("because", ()))),
-            frozenset(map(Cause, item.get("of", ()))),
-            frozenset(map(Cause, item.get("not_of", ()))),
-            item.get("phase", ""),
-            item.get("same_cause", False),
-            item.get("later", False),
+            cause=FindingKind(item["cause"]),
+            symptoms=frozenset(map(FindingKind, item["symptoms"])),
+            where=item["where"],
+            because=frozenset(map(Cause, item.get("because", ()))),
+            of=frozenset(map(Cause, item.get("of", ()))),
+            not_of=frozenset(map(Cause, item.get("not_of", ()))),
+            phase=item.get("phase", ""),
+            same_cause=item.get("same_cause", False),
+            later=item.get("later", False),
         )
         for item in document["rule"]
     )
@@ -88,7 +88,7 @@ def grouped(
 ) -> list[Group]:
     """One group per cause; every finding is in exactly one, as its cause or as a symptom.
 
-    `remembered` are causes of open incidents that no detector speaks of just now: they go on
+    `remembered` are causes of open incidents that no detector finds just now: they go on
     explaining what they explain, and are explained themselves by a finding, never by each other;
     those without symptoms are left out. `nodes` names the node of each rank. `open_since` says
     which findings are causes of open incidents: between equals they stay the cause.

@@ -16,7 +16,7 @@ UNKNOWN_NODE = "unknown"
 @dataclass(frozen=True)
 class Incident:
     """One cause and its story. Times are Unix seconds; `detected_after_seconds` runs from the
-    beginning of the trouble to the finding; impact counts device-seconds lost while open.
+    beginning of the anomaly to the finding; impact counts device-seconds lost while open.
 
     `symptoms` are what the cause explains: kind, rank, phase, cause, summary, since_step, and when
     it was first and last seen (`first_seen_at`, `seen_at`). `merged_into` is the id of the incident

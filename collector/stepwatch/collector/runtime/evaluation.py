@@ -1,4 +1,4 @@
-"""One evaluation of a job: slices, SLO judgements, findings, incidents, and one write."""
+"""One evaluation of a job: slices, SLOs, findings, incidents, and one write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.hang import still_seconds
+from stepwatch.collector.detect.hang import stalled_seconds
 from stepwatch.collector.detect.registry import (
     Detector,
     discover,
@@ -21,7 +21,7 @@ from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.slo import registry as slis
-from stepwatch.collector.slo.objectives import Judgement, Slo, judge
+from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
 from stepwatch.collector.slo.slices import Slice, changed, slices_of
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
@@ -35,27 +35,27 @@ FROZEN_AFTER_SECONDS = 3.0
 """The least time without a report from a node after which incidents about ranks stay as they are;
 an agent that flushes rarely has longer."""
 ENDED_GRACE_SECONDS = 10.0
-"""After its end a job is judged a little longer: the last segments may still be on their way."""
+"""After its end a job is evaluated a little longer: the last segments may still be on their way."""
 CLOCK_SET_SECONDS = 1.0
 """A wall clock that runs so far from the monotonic one between two evaluations was set."""
 
 
 @dataclass
 class Verdicts:
-    """What the newest evaluations said about one job."""
+    """What the newest evaluations found in one job."""
 
-    judgements: list[Judgement] = field(default_factory=list)
+    slo_statuses: list[SloStatus] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     incidents: dict[str, Incident] = field(default_factory=dict)
     slices: dict[str, dict[int, Slice]] = field(default_factory=dict)
-    still_seconds: float = math.nan
+    stalled_seconds: float = math.nan
     clocks: tuple[float, float] | None = None
     """Wall and monotonic seconds of the newest evaluation."""
     failed_at: float = math.nan
-    """When the newest attempt was first heard to have failed on all ranks, Unix seconds; NaN while
-    it has not, or ended in another way."""
+    """When the newest attempt was first reported to have failed on all ranks, Unix seconds; NaN
+    while it has not, or ended in another way."""
     settled_at: float = 0.0
-    """`received_s` of the attempt when the job was judged for the last time; 0 while it runs."""
+    """`received_s` of the attempt when the job was evaluated for the last time; 0 while it runs."""
 
     def open_incidents(self) -> list[Incident]:
         """Incidents that are open."""
@@ -63,7 +63,7 @@ class Verdicts:
 
 
 class Evaluator:
-    """Judges jobs and remembers what it said; `verdicts` maps a job to its newest verdicts."""
+    """Evaluates jobs and remembers the results; `verdicts` maps a job to its newest verdicts."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Evaluator:
         self._class_throughput = ClassThroughput()
 
     def restore(self, job: LiveJob) -> None:
-        """Take up the incidents and slices of an earlier collector, and judge from them."""
+        """Take up the incidents and slices of an earlier collector, and evaluate from them."""
         self._class_throughput.keep(job)
         verdicts = self.verdicts[job.name] = Verdicts()
         for document in self._store.incidents(job.name):
@@ -91,15 +91,15 @@ class Evaluator:
         for name in self._slis:
             slices = self._store.slices(job.name, name)
             verdicts.slices[name] = {part.start_s: part for part in slices}
-        verdicts.judgements = self._judgements(job, verdicts)
+        verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
     def forget(self, job: str) -> None:
-        """Drop what was said about a job; the store keeps it."""
+        """Drop the results of a job; the store keeps it."""
         self.verdicts.pop(job, None)
         self._class_throughput.forget(job)
 
     def evaluate(self, job: LiveJob) -> None:
-        """Judge one job now and write what changed, in one transaction."""
+        """Evaluate one job now and write what changed, in one transaction."""
         now = self._clock.wall_ns() / NANOSECONDS
         verdicts = self.verdicts.setdefault(job.name, Verdicts())
         attempt = job.current
@@ -116,7 +116,7 @@ class Evaluator:
         failed = [] if abandoned else self._failures(context)
         verdicts.findings = failed or ([] if ended else self._findings(context))
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
-        verdicts.still_seconds = verdicts.still_seconds if ended else still_seconds(context)
+        verdicts.stalled_seconds = verdicts.stalled_seconds if ended else stalled_seconds(context)
         lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
         frozen = lost or _is_stale(context)
         moment = _moment(context, frozen=frozen and not failed, ended=ended)
@@ -135,7 +135,7 @@ class Evaluator:
         for name, part in fresh:
             verdicts.slices.setdefault(name, {})[part.start_s] = part
         verdicts.incidents.update((incident.id, incident) for incident in moved)
-        verdicts.judgements = self._judgements(job, verdicts)
+        verdicts.slo_statuses = self._slo_statuses(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
 
@@ -149,7 +149,7 @@ class Evaluator:
         self, job: LiveJob, incidents: Iterable[Incident], abandoned: bool
     ) -> tuple[Attempt | None, list[Incident]]:
         """The attempt before the newest while that one makes no progress, None once the job is
-        abandoned; and the incidents that say nothing about why it failed."""
+        abandoned; and the incidents that are not about why it failed."""
         before = None if abandoned else job.before
         others = [
             incident
@@ -160,9 +160,9 @@ class Evaluator:
         ]
         return before, others
 
-    def _judgements(self, job: LiveJob, verdicts: Verdicts) -> list[Judgement]:
+    def _slo_statuses(self, job: LiveJob, verdicts: Verdicts) -> list[SloStatus]:
         return [
-            judge(slo, _in_time_order(verdicts.slices.get(slo.sli, {})), job.newest_s)
+            evaluate_slo(slo, _in_time_order(verdicts.slices.get(slo.sli, {})), job.newest_s)
             for slo in self._slos
         ]
 
@@ -187,7 +187,7 @@ def _is_stale(context: DetectionContext) -> bool:
     attempt = context.attempt
     return any(
         seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
-        for node, seconds in context.silences.items()
+        for node, seconds in context.staleness.items()
     )
 
 
@@ -208,7 +208,7 @@ def _follow_clock(verdicts: Verdicts, wall_s: float, monotonic_s: float) -> None
 
 
 def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
-    """Agents go on for a while after the failure, so the first time that was told counts."""
+    """Agents go on for a while after the failure, so the first time it was reported counts."""
     known = verdicts.failed_at
     return job.current.received_s if math.isnan(known) else min(known, job.current.received_s)
 
@@ -235,7 +235,7 @@ def has_ended(attempt: Attempt, now: float) -> bool:
 
 
 def is_abandoned(attempt: Attempt, now: float) -> bool:
-    """Whether it has been silent for so long that nobody will come back to it."""
+    """Whether nothing was received for so long that nobody will come back to it."""
     return now - attempt.received_s > ABANDONED_SECONDS
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stepwatch.collector.slo.slices import SLICE_SECONDS, Slice
 
 COVERAGE_FLOOR = Decimal("0.9")
-"""Below this share of expected records nothing is judged: an evaluation is frozen."""
+"""Below this share of expected records nothing is evaluated: an evaluation is frozen."""
 SHORT_WINDOW_SECONDS = 60
 LEAST_TOTAL = Decimal("60")
 """Device-seconds before a state is called; less is `unknown`."""
@@ -18,7 +18,7 @@ _MICROSECOND = Decimal("0.000001")
 
 
 class SloState(Enum):
-    """What an SLO says. `FROZEN` and `UNKNOWN` neither fire nor resolve anything."""
+    """The state of an SLO. `FROZEN` and `UNKNOWN` neither fire nor resolve anything."""
 
     OK = "ok"
     BURNING = "burning"
@@ -37,7 +37,7 @@ class Slo(NamedTuple):
     window_seconds: int
 
 
-class Judgement(NamedTuple):
+class SloStatus(NamedTuple):
     """An SLO at one moment; ratios are None where nothing was counted.
 
     `burn_rate` is over the short window: 1 spends the budget exactly within the SLO's window.
@@ -52,11 +52,19 @@ class Judgement(NamedTuple):
     coverage: Decimal | None
 
 
-def judge(slo: Slo, slices: list[Slice], now_s: float) -> Judgement:
-    """Judge `slo` from slices in time order, at Unix time `now_s`."""
+def evaluate_slo(slo: Slo, slices: list[Slice], now_s: float) -> SloStatus:
+    """Evaluate `slo` from slices in time order, at Unix time `now_s`."""
     good, total, coverage = _window(slices, now_s, slo.window_seconds)
     if total == 0:
-        return Judgement(slo.name, SloState.UNKNOWN, slo.target, None, None, None, None)
+        return SloStatus(
+            name=slo.name,
+            state=SloState.UNKNOWN,
+            target=slo.target,
+            ratio=None,
+            budget_remaining=None,
+            burn_rate=None,
+            coverage=None,
+        )
     ratio = good / total
     allowed = (1 - slo.target) * total
     remaining = 1 - (total - good) / allowed
@@ -74,7 +82,15 @@ def judge(slo: Slo, slices: list[Slice], now_s: float) -> Judgement:
     else:
         state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
     left = None if state is SloState.UNKNOWN else remaining
-    return Judgement(slo.name, state, slo.target, ratio, left, burn, coverage)
+    return SloStatus(
+        name=slo.name,
+        state=state,
+        target=slo.target,
+        ratio=ratio,
+        budget_remaining=left,
+        burn_rate=burn,
+        coverage=coverage,
+    )
 
 
 def budget_words(remaining: Decimal | None) -> str:

@@ -52,7 +52,19 @@ def _with_emptied(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:
     emptied = old.keys() - {part.start_s for part in new}
     if not emptied:
         return new
-    nothing = [Slice(start, 1, 0.0, 0.0, 0, 0, 0.0, 0.0) for start in emptied]
+    nothing = [
+        Slice(
+            start_s=start,
+            version=1,
+            good=0.0,
+            total=0.0,
+            observed=0,
+            expected=0,
+            cumulative_good=0.0,
+            cumulative_total=0.0,
+        )
+        for start in emptied
+    ]
     result, good, total = [], 0.0, 0.0
     for part in sorted([*new, *nothing]):
         if part.start_s in emptied:

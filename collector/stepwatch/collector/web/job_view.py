@@ -10,7 +10,7 @@ import numpy as np
 
 from stepwatch.collector.detect import telemetry
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
-from stepwatch.collector.slo.objectives import Judgement, budget_words
+from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web.breakdown_view import breakdown
@@ -50,7 +50,7 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "newest_record_at": attempt.received_s,
         "open_incidents": len(verdicts.open_incidents()),
         "worst": _worst(verdicts),
-        "slos": [_slo(judgement) for judgement in verdicts.judgements],
+        "slos": [_slo(status) for status in verdicts.slo_statuses],
     }
 
 
@@ -156,17 +156,17 @@ def _tokens_per_second(attempt: Attempt) -> float | None:
     return float(rows["tokens"][1:].sum()) / seconds if first and seconds > 0 else None
 
 
-def _slo(judgement: Judgement) -> dict[str, Any]:
-    remaining = judgement.budget_remaining
+def _slo(status: SloStatus) -> dict[str, Any]:
+    remaining = status.budget_remaining
     return {
-        "name": judgement.name,
-        "state": judgement.state.value,
-        "target": float(judgement.target),
-        "ratio": None if judgement.ratio is None else float(round(judgement.ratio, 6)),
+        "name": status.name,
+        "state": status.state.value,
+        "target": float(status.target),
+        "ratio": None if status.ratio is None else float(round(status.ratio, 6)),
         "budget_remaining": None if remaining is None else float(round(remaining, 6)),
         "budget": budget_words(remaining),
-        "burn_rate": None if judgement.burn_rate is None else float(round(judgement.burn_rate, 4)),
-        "coverage": None if judgement.coverage is None else float(round(judgement.coverage, 6)),
+        "burn_rate": None if status.burn_rate is None else float(round(status.burn_rate, 4)),
+        "coverage": None if status.coverage is None else float(round(status.coverage, 6)),
     }
 
 

@@ -95,7 +95,7 @@ class JobExporter:
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         yield from _progress(shown, now)
         yield from _time(shown)
-        yield from _judgements(shown)
+        yield from _slo_statuses(shown)
         yield from _trouble(shown)
         yield from _checkpoints(shown)
 
@@ -117,7 +117,7 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
         names.JOB_TOKENS,
         [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.rows],
     )
-    still = [((name,), v.still_seconds) for name, a, v in current if not has_ended(a, now)]
+    still = [((name,), v.stalled_seconds) for name, a, v in current if not has_ended(a, now)]
     yield _gauge(names.SECONDS_WITHOUT_PROGRESS, still)
     failed = [((name,), _since_failure(a, v, now)) for name, a, v in current]
     yield _gauge(names.SECONDS_SINCE_FAILURE, failed)
@@ -145,7 +145,7 @@ def _time(jobs: Jobs) -> Iterator[Metric]:
     yield _counter(names.PIPELINE_WAIT_SECONDS, waits)
 
 
-def _judgements(jobs: Jobs) -> Iterator[Metric]:
+def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
     good: list[Sample] = []
     total: list[Sample] = []
     budget: list[Sample] = []
@@ -157,14 +157,14 @@ def _judgements(jobs: Jobs) -> Iterator[Metric]:
                 continue
             good.append(((job.name, name), sum(part.good for part in slices.values())))
             total.append(((job.name, name), sum(part.total for part in slices.values())))
-        for item in verdicts.judgements:
+        for item in verdicts.slo_statuses:
             remaining = item.budget_remaining
             budget.append(((job.name, item.name), None if remaining is None else float(remaining)))
             states.extend(
                 ((job.name, item.name, state.value), float(item.state is state))
                 for state in SloState
             )
-        known = [item.coverage for item in verdicts.judgements if item.coverage is not None]
+        known = [item.coverage for item in verdicts.slo_statuses if item.coverage is not None]
         coverage.append(((job.name,), float(min(known)) if known else None))
     yield _gauge(names.SLI_GOOD, good)
     yield _gauge(names.SLI_TOTAL, total)

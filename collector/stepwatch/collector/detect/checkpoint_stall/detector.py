@@ -1,6 +1,8 @@
-"""Checkpoint stall: the loop stands still in a save for longer than is usual, or too often.
+"""Checkpoint stall: the training loop waits for a checkpoint for longer than is usual, or too
+often.
 
-A save that lasts is judged while it lasts. Failed saves are told, too: they cost the next restart.
+A checkpoint in progress is evaluated while it lasts. Failed ones are findings too: they cost the
+next restart.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from stepwatch.signals.names import Cause, FindingKind
 
 
 class Thresholds(NamedTuple):
-    """When a save holds the job up; see `thresholds.toml`."""
+    """When a checkpoint holds the job up; see `thresholds.toml`."""
 
     least_ratio: float
     least_excess_seconds: float
     least_excess_steps: float
     first_seconds: float
-    told_seconds: float
+    shown_seconds: float
     most_share: float
     share_after_seconds: float
     share_after_saves: int
@@ -35,10 +37,10 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Saving(NamedTuple):
-    """The newest save. `elapsed` is the longest stall so far and `began_ago` the time since it
-    began, in seconds; `ended_ago` the time since the loop went on, NaN while it stands still;
-    `own` what each rank (ranks,) itself took, NaN where unknown; `failed` counts ranks that said
-    so, and why.
+    """The newest checkpoint. `elapsed` is the longest stall so far and `began_ago` the time since
+    it began, in seconds; `ended_ago` the time since the loop went on, NaN while it waits; `own`
+    what each rank (ranks,) itself took, NaN where unknown; `failed` counts ranks that said so, and
+    why.
     """
 
     step: int
@@ -56,8 +58,8 @@ class Saving(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a save is held against: stalls of the attempt's earlier saves, oldest first, all its
-    stalls together, the age of the attempt and its usual step, in seconds, NaN while unknown.
+    """What a checkpoint is compared with: stalls of the attempt's earlier ones, oldest first, all
+    its stalls together, the age of the attempt and its usual step, in seconds, NaN while unknown.
     """
 
     earlier: list[float]
@@ -70,7 +72,7 @@ def detect(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
     """Findings on the newest checkpoint, while it is in progress and for a while after."""
     findings = []
     if _is_slow(saving, run, limits) and (
-        saving.in_progress or saving.ended_ago < limits.told_seconds
+        saving.in_progress or saving.ended_ago < limits.shown_seconds
     ):
         findings.append(_slow(saving, run, limits))
     if saving.failed:
@@ -119,7 +121,7 @@ def slowest(own: Vector, limits: Thresholds) -> int:
 
 def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
     rank, usual = slowest(saving.own, limits), usual_seconds(run)
-    against = "no earlier save" if math.isnan(usual) else f"usual {usual:.2f} s"
+    against = "no earlier checkpoint" if math.isnan(usual) else f"usual {usual:.2f} s"
     held = "has held" if saving.in_progress else "held"
     who = f"; rank {rank} is slowest" if rank >= 0 else ""
     summary = (
@@ -131,7 +133,12 @@ def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
         others = float(np.nanmedian(np.delete(saving.own, rank)))
         own = float(saving.own[rank])
         evidence.append(
-            Evidence(f"own time of rank {rank}", own, "seconds", f"the others {others:.2f} s")
+            Evidence(
+                f"time of rank {rank} in the checkpoint",
+                own,
+                "seconds",
+                f"the others {others:.2f} s",
+            )
         )
     ratio = saving.elapsed / usual if usual > 0 else math.nan
     excess = saving.elapsed - (0.0 if math.isnan(usual) else usual)
@@ -156,7 +163,7 @@ def _failed(saving: Saving) -> Finding:
         f"ranks: {saving.reason or 'no reason given'}"
     )
     evidence = [
-        Evidence("ranks whose save failed", saving.failed, "ranks", f"of {len(saving.own)}")
+        Evidence("ranks whose checkpoint failed", saving.failed, "ranks", f"of {len(saving.own)}")
     ]
     return build_finding(
         kind=FindingKind.CHECKPOINT_STALL,
@@ -175,11 +182,13 @@ def _failed(saving: Saving) -> Finding:
 def _too_much(saving: Saving, run: Run, limits: Thresholds) -> Finding:
     share = run.total / run.age
     summary = (
-        f"saves have held the job up for {share:.1%} of its time: {run.total:.0f} s in "
+        f"checkpoints have held the job up for {share:.1%} of its time: {run.total:.0f} s in "
         f"{run.age:.0f} s"
     )
     evidence = [
-        Evidence("share of run time in saves", share, "ratio", f"at most {limits.most_share:.1%}")
+        Evidence(
+            "share of run time in checkpoints", share, "ratio", f"at most {limits.most_share:.1%}"
+        )
     ]
     return build_finding(
         kind=FindingKind.CHECKPOINT_STALL,

@@ -1,4 +1,4 @@
-"""Gathers for the checkpoint stall detector."""
+"""Inputs of the checkpoint stall detector."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
         elapsed = float(np.nanmax(save.stall))
     ended_ago = max(0.0, attempt.newest_s - attempt.checkpoints_in_flight.ended_s)
     return detector.Saving(
-        save.step,
-        elapsed,
-        elapsed if lasts else elapsed + ended_ago,
-        math.nan if lasts else ended_ago,
-        np.where(np.isnan(save.own), save.stall, save.own),
-        int(save.failed.sum()),
-        save.reason[0] if save.reason else "",
+        step=save.step,
+        elapsed=elapsed,
+        began_ago=elapsed if lasts else elapsed + ended_ago,
+        ended_ago=math.nan if lasts else ended_ago,
+        own=np.where(np.isnan(save.own), save.stall, save.own),
+        failed=int(save.failed.sum()),
+        reason=save.reason[0] if save.reason else "",
     )
 
 
 def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
-    """Longest time in seconds that a rank has stood in this save when its agent last looked.
+    """Longest time in seconds that a rank has waited in this checkpoint at its agent's newest poll.
 
-    0 where none stands in it.
+    0 where none waits in it.
     """
     rows = attempt.ranks.rows[: len(save.stall)]
     stall, began = save.stall[: len(rows)], save.began_ns[: len(rows)]

@@ -55,7 +55,7 @@ class Skew(NamedTuple):
 def detect(window: Window, limits: Thresholds) -> list[Finding]:
     """Findings on the newest steps of `window`, the worst of each stage first.
 
-    Nothing is said with more stages than a pipeline has.
+    There is no finding with more stages than a pipeline has.
     """
     tokens = window.planes["tokens"].astype(np.float64)
     findings: list[Finding] = []
@@ -147,20 +147,20 @@ def _finding(window: Window, members: Integers, steps: Integers, skew: Skew) -> 
     rank = int(members[skew.rank])
     me = members[[skew.rank]]
     others = np.delete(members, skew.rank)
-    judged = steps[skew.since :]
+    shown = steps[skew.since :]
     tokens = window.planes["tokens"]
-    mine, theirs = _median(tokens, judged, me), _median(tokens, judged, others)
+    mine, theirs = _median(tokens, shown, me), _median(tokens, shown, others)
     work = np.sum([window.planes[phase] for phase in WORK_PHASES], axis=0)
-    own_work, peer_work = _median(work, judged, me), _median(work, judged, others)
+    self_time, peer_work = _median(work, shown, me), _median(work, shown, others)
     ratio = mine / theirs
-    first = int(window.steps[judged[0]])
+    first = int(window.steps[shown[0]])
     summary = (
         f"rank {rank} trains on {ratio:.2f}x the tokens of its peers since step {first}: "
         f"{mine:.0f} a step, they {theirs:.0f}"
     )
     evidence = (
         Evidence("tokens per step", mine, "tokens", f"peers {theirs:.0f}"),
-        Evidence("forward and backward", own_work, "seconds", f"peers {in_words(peer_work)}"),
+        Evidence("forward and backward", self_time, "seconds", f"peers {in_words(peer_work)}"),
     )
     return build_finding(
         kind=FindingKind.DATA_SKEW,
@@ -169,7 +169,7 @@ def _finding(window: Window, members: Integers, steps: Integers, skew: Skew) -> 
         cause=Cause.UNEVEN_SHARDS,
         summary=summary,
         began_step=first,
-        began_ago_seconds=float(np.nansum(np.nanmax(window.planes["duration"][judged], axis=1))),
+        began_ago_seconds=float(np.nansum(np.nanmax(window.planes["duration"][shown], axis=1))),
         severity=abs(skew.deviation),
         ratio=ratio,
         evidence=evidence,

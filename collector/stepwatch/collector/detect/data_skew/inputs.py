@@ -1,4 +1,4 @@
-"""Gathers for the data skew detector."""
+"""Inputs of the data skew detector."""
 
 from __future__ import annotations
 

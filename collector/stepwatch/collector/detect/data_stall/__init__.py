@@ -3,10 +3,10 @@
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import LIMITS, Baseline, detect, past_of
+from .detector import LIMITS, Baseline, baseline_of, detect
 from .inputs import find
 
-__all__ = ["DETECTORS", "LIMITS", "Baseline", "detect", "find", "past_of"]
+__all__ = ["DETECTORS", "LIMITS", "Baseline", "baseline_of", "detect", "find"]
 
 DETECTORS = (
     Detector(

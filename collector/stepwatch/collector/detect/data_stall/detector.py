@@ -1,4 +1,4 @@
-"""Data stall: the whole job waits for its data, far longer than in its first steps.
+"""Data stall: the whole job waits for its data, far longer than its baseline.
 
 One rank that waits alone is a straggler in phase data. An epoch boundary is one long wait, or a few
 in a row, and raises nothing.
@@ -50,7 +50,7 @@ class Waits(NamedTuple):
 
 
 class Baseline(NamedTuple):
-    """Data time per second of the rest of the step in the run's first steps.
+    """Baseline: data time per second of the rest of the step in the run's first steps.
 
     `most` is what most of them exceeded, `mean` what they came to together.
     """
@@ -59,8 +59,8 @@ class Baseline(NamedTuple):
     mean: float
 
 
-def past_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
-    """The past as one ratio per first step tells it; None where there is none.
+def baseline_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
+    """The baseline from one ratio per first step; None where there is none.
 
     As many of the first steps stay below `most` as newest steps may be short in a stall.
     """
@@ -70,16 +70,16 @@ def past_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
     return Baseline(float(np.quantile(ratios, below)), float(np.mean(ratios)))
 
 
-def detect(window: Window, past: Baseline | None, limits: Thresholds) -> list[Finding]:
-    """At most one finding on the newest steps of `window`; without a past nothing can be said."""
+def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> list[Finding]:
+    """At most one finding on the newest steps of `window`; without a baseline there is none."""
     usable = usable_steps(window, limits.warmup_steps)
-    if usable.sum() < limits.window_steps or past is None:
+    if usable.sum() < limits.window_steps or baseline is None:
         return []
-    waits = _waits(window, usable, past, limits)
+    waits = _waits(window, usable, baseline, limits)
     loaders = _share(waits, limits) >= limits.loader_share
     for steps, least, usual, gap in (
-        (limits.window_steps, limits.least_steps, past.most, 2),
-        (limits.long_window_steps, limits.long_least_steps, past.mean, limits.window_steps),
+        (limits.window_steps, limits.least_steps, baseline.most, 2),
+        (limits.long_window_steps, limits.long_least_steps, baseline.mean, limits.window_steps),
     ):
         stalled = _is_stalled(waits, steps, least, usual, limits)
         enough = max(limits.least_ranks, limits.least_ranks_share * loaders.sum())
@@ -89,14 +89,14 @@ def detect(window: Window, past: Baseline | None, limits: Thresholds) -> list[Fi
     return []
 
 
-def _waits(window: Window, usable: Mask, past: Baseline, limits: Thresholds) -> Waits:
+def _waits(window: Window, usable: Mask, baseline: Baseline, limits: Thresholds) -> Waits:
     planes = window.planes
     pauses = planes["checkpoint"] + planes["eval"]
     seconds = (planes["duration"] - pauses)[usable].astype(np.float64)
     data = planes["data"][usable].astype(np.float64)
     rest = np.maximum(seconds - data, 0.0)
-    long = data >= np.maximum(limits.least_share * seconds, limits.least_ratio * past.most * rest)
-    return Waits(window.steps[usable], seconds, data, long & (data > 0))
+    least = np.maximum(limits.least_share * seconds, limits.least_ratio * baseline.most * rest)
+    return Waits(window.steps[usable], seconds, data, (data >= least) & (data > 0))
 
 
 def _share(waits: Waits, limits: Thresholds) -> Vector:
@@ -118,20 +118,20 @@ def _is_stalled(waits: Waits, steps: int, least: int, usual: float, limits: Thre
     return np.asarray(often & lately & (data >= floor))
 
 
-def _finding(waits: Waits, stalled: Mask, began: int, past_ratio: float) -> Finding:
+def _finding(waits: Waits, stalled: Mask, began: int, baseline_ratio: float) -> Finding:
     data = float(waits.data[began:, stalled].mean())
     seconds = float(waits.seconds[began:, stalled].mean())
-    usual = past_ratio * max(seconds - data, 0.0)
-    share, past_share = data / seconds, past_ratio / (1 + past_ratio)
+    usual = baseline_ratio * max(seconds - data, 0.0)
+    share, baseline_share = data / seconds, baseline_ratio / (1 + baseline_ratio)
     first = int(waits.steps[began])
     count, ranks = int(stalled.sum()), waits.data.shape[1]
     summary = (
         f"the job waits for data since step {first}: {in_words(data)} a step, {share:.0%} of it, "
-        f"on {count} of {ranks} ranks; in its first steps {past_share:.0%}"
+        f"on {count} of {ranks} ranks; baseline {baseline_share:.0%}"
     )
     evidence = (
-        Evidence("data share of the step", share, "ratio", f"first steps {past_share:.1%}"),
-        Evidence("data time per step", data, "seconds", f"usual {in_words(usual)}"),
+        Evidence("data share of the step", share, "ratio", f"baseline {baseline_share:.1%}"),
+        Evidence("data time per step", data, "seconds", f"baseline {in_words(usual)}"),
         Evidence("ranks that wait for data", count, "ranks", f"of {ranks}"),
     )
     return build_finding(

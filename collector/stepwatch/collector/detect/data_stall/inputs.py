@@ -1,4 +1,4 @@
-"""Gathers for the data stall detector."""
+"""Inputs of the data stall detector."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from . import detector
 def find(context: DetectionContext) -> list[Finding]:
     """A job whose ranks all wait for data."""
     first = context.early_baseline
-    past = None
+    baseline = None
     if first:
         rest = first["duration"] - first["checkpoint"] - first["eval"] - first["data"]
-        past = detector.past_of(first["data"] / np.maximum(rest, 1e-9), detector.LIMITS)
-    found = detector.detect(context.window, past, detector.LIMITS)
+        baseline = detector.baseline_of(first["data"] / np.maximum(rest, 1e-9), detector.LIMITS)
+    found = detector.detect(context.window, baseline, detector.LIMITS)
     return [context.dated(finding) for finding in found]

@@ -34,12 +34,12 @@ class Entered(NamedTuple):
 
 
 class Mismatch(NamedTuple):
-    """Where members disagree: `said` maps each rank to what it entered."""
+    """Where members disagree: `entered_as` maps each rank to what it entered."""
 
     cause: Cause
     group: str
     number: int
-    said: Mapping[int, str]
+    entered_as: Mapping[int, str]
 
 
 def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
@@ -54,16 +54,16 @@ def from_flight(diagnoses: Mapping[int, Diagnosis]) -> Mismatch | None:
             seen.setdefault((entry.group, entry.number), {})[rank] = entry
     for (group, number), entries in sorted(seen.items(), key=lambda item: item[0][1]):
         if len({entry.op for entry in entries.values()}) > 1:
-            said = {rank: entry.op for rank, entry in entries.items()}
-            return Mismatch(Cause.MISMATCHED_ORDER, group, number, said)
+            entered_as = {rank: entry.op for rank, entry in entries.items()}
+            return Mismatch(Cause.MISMATCHED_ORDER, group, number, entered_as)
         same_size = next(iter(entries.values())).op.startswith(_SAME_SIZE)
         if (
             same_size
             and _is_one_group(group)
             and len({entry.sizes for entry in entries.values()}) > 1
         ):
-            said = {rank: f"{entry.op} of [{entry.sizes}]" for rank, entry in entries.items()}
-            return Mismatch(Cause.MISMATCHED_SHAPE, group, number, said)
+            entered_as = {rank: f"{entry.op} of [{entry.sizes}]" for rank, entry in entries.items()}
+            return Mismatch(Cause.MISMATCHED_SHAPE, group, number, entered_as)
     return None
 
 
@@ -75,7 +75,7 @@ def _is_one_group(label: str) -> bool:
 def from_lines(entered: list[Entered], groups: Mapping[int, str]) -> Mismatch | None:
     """Ranks whose newest collective is the same in number and group but not in size.
 
-    The line outlives its process, so this tells of ranks that died of it.
+    The line outlives its process, so this also finds ranks that died of it.
     """
     by_place: dict[tuple[int, int, int], dict[int, int]] = {}
     for item in entered:
@@ -84,23 +84,25 @@ def from_lines(entered: list[Entered], groups: Mapping[int, str]) -> Mismatch | 
             by_place.setdefault(place, {})[item.rank] = item.nbytes
     for (group, op, number), sizes in sorted(by_place.items()):
         if len(set(sizes.values())) > 1:
-            said = {rank: f"{OP_NAMES[op]} of {size} bytes" for rank, size in sizes.items()}
+            entered_as = {rank: f"{OP_NAMES[op]} of {size} bytes" for rank, size in sizes.items()}
             name = groups.get(group, str(group))
-            return Mismatch(Cause.MISMATCHED_SHAPE, name, number, said)
+            return Mismatch(Cause.MISMATCHED_SHAPE, name, number, entered_as)
     return None
 
 
 def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
-    """What is said of a mismatch: the rank that differs from the majority, or both of two."""
-    counts = Counter(mismatch.said.values()).most_common()
-    odd = sorted(rank for rank, said in mismatch.said.items() if said != counts[0][0])
+    """The finding on a mismatch: it names the rank that differs from the majority, if one does."""
+    counts = Counter(mismatch.entered_as.values()).most_common()
+    differing = sorted(
+        rank for rank, entered_as in mismatch.entered_as.items() if entered_as != counts[0][0]
+    )
     tied = len(counts) > 1 and counts[0][1] == counts[1][1]
-    rank = NO_RANK if tied or len(odd) != 1 else odd[0]
+    rank = NO_RANK if tied or len(differing) != 1 else differing[0]
     at = {item.rank: item for item in entered}
     step = min((item.step for item in entered), default=0)
     phase = at[rank].phase if rank in at else "other"
     texts = [
-        f"{ranks_text([each for each, said in mismatch.said.items() if said == text])} {text}"
+        f"{ranks_text([rank for rank, name in mismatch.entered_as.items() if name == text])} {text}"
         for text, _ in counts[:4]
     ]
     summary = (
@@ -108,8 +110,10 @@ def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:
         f"in step {step}: {', '.join(texts)}"
     )
     evidence = [
-        text_evidence(f"rank {each} entered", said, "all members of a group must enter the same")
-        for each, said in sorted(mismatch.said.items())[:16]
+        text_evidence(
+            f"rank {each} entered", entered_as, "all members of a group must enter the same"
+        )
+        for each, entered_as in sorted(mismatch.entered_as.items())[:16]
     ]
     return build_finding(
         kind=FindingKind.DESYNC,

@@ -46,13 +46,13 @@ def entered(attempt: Attempt) -> list[detector.Entered]:
     for rank, view in attempt.states.items():
         lines.append(
             detector.Entered(
-                rank,
-                int(view.row["step"]),
-                phase_name(int(view.row["phase"])),
-                int(view.row["collective_group"]),
-                int(view.row["collective_op"]),
-                int(view.row["collectives_entered"]),
-                int(view.row["collective_bytes"]),
+                rank=rank,
+                step=int(view.row["step"]),
+                phase=phase_name(int(view.row["phase"])),
+                group=int(view.row["collective_group"]),
+                op=int(view.row["collective_op"]),
+                number=int(view.row["collectives_entered"]),
+                nbytes=int(view.row["collective_bytes"]),
             )
         )
     return lines

@@ -3,8 +3,10 @@
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import LIMITS, Asked, RankSituation, allowed_seconds, detect, missed_collectives
-from .inputs import asked, find, rank_situations, still_seconds
+from .detector import allowed_seconds, detect
+from .inputs import asked, find, rank_situations, stalled_seconds
+from .situation import Asked, RankSituation, missed_collectives
+from .thresholds import LIMITS
 
 __all__ = [
     "DETECTORS",
@@ -17,7 +19,7 @@ __all__ = [
     "find",
     "missed_collectives",
     "rank_situations",
-    "still_seconds",
+    "stalled_seconds",
 ]
 
 DETECTORS = (

@@ -1,4 +1,4 @@
-"""Gathers for the hang detector."""
+"""Inputs of the hang detector."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 
-from . import detector
+from .detector import detect
+from .situation import Asked, RankSituation
+from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job in which no rank moves, and the rank that did not arrive."""
+    """A job in which no rank makes progress, and the rank that did not arrive."""
     step_history = context.attempt.step_history
-    if not moved_age(context) >= detector.LIMITS.least_seconds:  # no phase allows less
+    if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
         return []
     situations = rank_situations(context.attempt, context.now_s)
     if _is_finishing(context.attempt, situations):
@@ -28,10 +30,10 @@ def find(context: DetectionContext) -> list[Finding]:
     longest = (
         float(step_history.rows["longest"].max(initial=0.0)) if len(step_history) else math.nan
     )
-    return detector.detect(situations, step_history.baseline(), longest, detector.LIMITS, found)
+    return detect(situations, step_history.baseline(), longest, LIMITS, found)
 
 
-def _is_finishing(attempt: Attempt, ranks: list[detector.RankSituation]) -> bool:
+def _is_finishing(attempt: Attempt, ranks: list[RankSituation]) -> bool:
     """Whether ranks have finished and no other waits: a last one may evaluate or upload for long.
 
     A rank that waits for one that has finished does hang.
@@ -42,10 +44,10 @@ def _is_finishing(attempt: Attempt, ranks: list[detector.RankSituation]) -> bool
         return False
     dead = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
     still = min((item.moved_age for item in ranks), default=0.0)
-    return still < detector.LIMITS.pause_seconds and not any(item.process in dead for item in ranks)
+    return still < LIMITS.pause_seconds and not any(item.process in dead for item in ranks)
 
 
-def asked(attempt: Attempt) -> detector.Asked:
+def asked(attempt: Attempt) -> Asked:
     """Diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
@@ -56,13 +58,13 @@ def asked(attempt: Attempt) -> detector.Asked:
     groups = {
         number & 0xFFFF: group.ranks for number, group in attempt.collective_records.groups.items()
     }
-    return detector.Asked(fresh, groups)
+    return Asked(fresh, groups)
 
 
-def still_seconds(context: DetectionContext) -> float:
+def stalled_seconds(context: DetectionContext) -> float:
     """Seconds since any rank moved, NaN while no rank is known."""
-    silent = min(context.silences.values(), default=0.0)
-    return moved_age(context) + max(silent, 0.0)
+    stale = min(context.staleness.values(), default=0.0)
+    return moved_age(context) + max(stale, 0.0)
 
 
 def moved_age(context: DetectionContext) -> float:
@@ -72,7 +74,7 @@ def moved_age(context: DetectionContext) -> float:
     return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
 
 
-def rank_situations(attempt: Attempt, now_s: float) -> list[detector.RankSituation]:
+def rank_situations(attempt: Attempt, now_s: float) -> list[RankSituation]:
     """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`."""
     situations, ages = [], attempt.ranks.moved_ages(now_s)
     for rank, view in attempt.states.items():
@@ -80,18 +82,18 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[detector.RankSituati
         if rank in attempt.ended:
             continue
         situations.append(
-            detector.RankSituation(
-                rank,
-                int(row["step"]),
-                int(row["phase"]),
-                int(row["microbatch"]),
-                bool(row["waiting"]),
-                bool(row["in_collective"]),
-                int(row["collective_op"]),
-                float(ages[rank]),
-                _age(int(row["time_ns"]), int(row["heartbeat_ns"])),
-                _process_state(int(row["process_state"])),
-                int(row["collective_group"]),
+            RankSituation(
+                rank=rank,
+                step=int(row["step"]),
+                phase=int(row["phase"]),
+                microbatch=int(row["microbatch"]),
+                waiting=bool(row["waiting"]),
+                in_collective=bool(row["in_collective"]),
+                op=int(row["collective_op"]),
+                moved_age=float(ages[rank]),
+                heartbeat_age=_age(int(row["time_ns"]), int(row["heartbeat_ns"])),
+                process=_process_state(int(row["process_state"])),
+                group=int(row["collective_group"]),
             )
         )
     return situations

@@ -1,6 +1,6 @@
 """Loss anomaly: the job's loss jumps and stays up, keeps rising, or has long stopped falling.
 
-Noise is measured on the run itself. What is not finite is left out: another detector speaks of it.
+Noise is measured on the run itself. What is not finite is left out: another detector finds it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Rise(NamedTuple):
-    """Where the loss left its usual level: index of the first step, level before, level now, and
-    the noise of one step."""
+    """Where the loss left its usual level: index of the first step, its level in the baseline and
+    now, and the noise of one step."""
 
     began: int
     before: float
@@ -131,12 +131,18 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
 def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
     first = int(steps[rise.began])
     errors = (rise.now - rise.before) / rise.noise if rise.noise > 0 else math.inf
-    summary = f"the loss {verb} since step {first}: {rise.now:.4g}, before {rise.before:.4g}"
+    summary = f"the loss {verb} since step {first}: {rise.now:.4g}, baseline {rise.before:.4g}"
     evidence = (
         Evidence("loss of the job", rise.now, "loss", f"before step {first} {rise.before:.4g}"),
         Evidence("rise over the noise of a step", errors, "ratio", f"noise {rise.noise:.3g}"),
     )
-    return _finding(cause, summary, first, rise.now - rise.before, evidence)
+    return _finding(
+        cause=cause,
+        summary=summary,
+        first=first,
+        severity=rise.now - rise.before,
+        evidence=evidence,
+    )
 
 
 def _plateau(steps: Integers, losses: Vector, limits: Thresholds) -> list[Finding]:
@@ -156,7 +162,15 @@ def _plateau(steps: Integers, losses: Vector, limits: Thresholds) -> list[Findin
     against = f"{100 * descent:.3g} percent in as many steps before"
     fall = 100 * float(lately)
     evidence = (Evidence(f"fall over {length} steps", fall, "percent", against),)
-    return [_finding(Cause.LOSS_PLATEAU, summary, first, 0.0, evidence)]
+    return [
+        _finding(
+            cause=Cause.LOSS_PLATEAU,
+            summary=summary,
+            first=first,
+            severity=0.0,
+            evidence=evidence,
+        )
+    ]
 
 
 def _finding(

@@ -1,4 +1,4 @@
-"""Gathers for the loss detector."""
+"""Inputs of the loss detector."""
 
 from __future__ import annotations
 

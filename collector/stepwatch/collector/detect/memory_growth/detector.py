@@ -62,8 +62,8 @@ LIMITS = load(__package__, Thresholds)
 def detect(history: History, first_step: int, limits: Thresholds) -> list[Finding]:
     """A finding for each rank that will run out, or one for the job where most ranks grow.
 
-    `first_step` is the attempt's first. A rank without a full history is unknown and says nothing.
-    Where the limit is unknown, only a rank that grows unlike its peers is told.
+    `first_step` is the attempt's first. A rank without a full history is unknown and no finding.
+    Where the limit is unknown, only a rank that grows unlike its peers is a finding.
     """
     if not history.bytes.size:
         return []
@@ -80,9 +80,26 @@ def detect(history: History, first_step: int, limits: Thresholds) -> list[Findin
     if not len(ranks):
         return []
     if len(ranks) > 1 and len(ranks) > limits.job_ratio * known.sum():
-        return [_finding(history, growth, left, ranks, NO_RANK)]
+        return [
+            _finding(
+                history=history,
+                growth=growth,
+                left=left,
+                ranks=ranks,
+                rank=NO_RANK,
+            )
+        ]
     alone = [np.array([rank]) for rank in ranks]
-    return [_finding(history, growth, left, one, int(one[0])) for one in alone]
+    return [
+        _finding(
+            history=history,
+            growth=growth,
+            left=left,
+            ranks=one,
+            rank=int(one[0]),
+        )
+        for one in alone
+    ]
 
 
 def grown(history: History, first_step: int, limits: Thresholds) -> Growth:
@@ -129,13 +146,13 @@ def _finding(history: History, growth: Growth, left: Vector, ranks: Integers, ra
     who = f"rank {rank}" if rank != NO_RANK else f"{len(ranks)} of {len(growth.rate)} ranks"
     grows = "grows" if rank != NO_RANK else "grow"
     end = "" if math.isnan(remaining) else f"; at this rate it is full in {seconds(remaining)}"
-    summary = f"{kind} memory: {who} {grows} by {size(rate)} per second all the time{end}"
+    summary = f"{kind} memory: {who} {grows} by {size(rate)} per second{end}"
     others = np.delete(growth.rate, ranks)
     usual = float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan
     against = "peers unknown" if math.isnan(usual) else f"peers {size(usual)} per second"
     evidence = (
         Evidence(f"growth of {kind} memory, rank {worst}", rate, "bytes per second", against),
-        Evidence(f"gained by rank {worst}", float(growth.gained[worst]), "bytes", "none expected"),
+        Evidence(f"gained by rank {worst}", float(growth.gained[worst]), "bytes", "0 B expected"),
         Evidence("until full", remaining, "seconds", f"{kind} memory left"),
     )
     return build_finding(

@@ -1,4 +1,4 @@
-"""Gathers for the memory-growth detector."""
+"""Inputs of the memory-growth detector."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def find(context: DetectionContext) -> list[Finding]:
         for history in readings:
             if not history.full:
                 continue
-            told = _history(context.attempt, history, cause)
-            for finding in detector.detect(told, first, detector.LIMITS):
+            usable = _history(context.attempt, history, cause)
+            for finding in detector.detect(usable, first, detector.LIMITS):
                 found.setdefault(f"{finding.subject}/{finding.rank}", finding)
     return list(found.values())
 
@@ -42,7 +42,14 @@ def _history(attempt: Attempt, readings: Readings, cause: Cause) -> detector.His
         share = np.arange(ranks)
     else:
         room, share = _host_room(attempt, ranks)
-    return detector.History(trend.seconds, trend.bytes, trend.steps, room, share, cause)
+    return detector.History(
+        seconds=trend.seconds,
+        bytes=trend.bytes,
+        steps=trend.steps,
+        room=room,
+        share=share,
+        cause=cause,
+    )
 
 
 def _host_room(attempt: Attempt, ranks: int) -> tuple[Vector, Integers]:

@@ -1,7 +1,8 @@
 """Non-finite: the rank that first held NaN or infinity, before a reduction gave it to all.
 
 A detector of the first step only: from the next one on every rank holds it. Gradients of a scaled
-loss overflow now and then, and the scaler leaves such a step out: only one that goes on is told.
+loss overflow now and then, and the scaler leaves such a step out: only one that goes on is a
+finding.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def detect(
     """One finding about the first step in which a rank held values that are not finite.
 
     `rows` are NUMERICS rows of any step, some marked `LOSS_SCALED`; `complete_step` is the newest
-    step that every rank reported, `newest_step` that of any rank. Nothing is said before the first
-    step is complete, unless the job went on for a while or is `over`.
+    step that every rank reported, `newest_step` that of any rank. There is no finding before the
+    first step is complete, unless the job went on for a while or is `over`.
     """
     rows = _unhealthy(rows[rows["nonfinite"] > 0], limits)
     if not len(rows):
@@ -72,7 +73,15 @@ def detect(
     ranks = np.unique(telling["rank"]).tolist()
     losses = by_source.get(NumericsSource.LOSS)
     from_loss = losses is not None and bool(np.isin(ranks, losses["rank"]).any())
-    return [_finding(first, source, ranks, _name(telling), from_loss)]
+    return [
+        _finding(
+            step=first,
+            source=source,
+            ranks=ranks,
+            name=_name(telling),
+            from_loss=from_loss,
+        )
+    ]
 
 
 def _unhealthy(rows: Rows, limits: Thresholds) -> Rows:

@@ -1,4 +1,4 @@
-"""Gathers for the non-finite detector."""
+"""Inputs of the non-finite detector."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _got_over(attempt: Attempt) -> int:
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """The rank that first held NaN or infinity; told until the attempt ends or has got over it."""
+    """The rank that first held NaN or infinity; found until the attempt ends or recovers."""
     attempt = context.attempt
     numerics = attempt.tracker(Numerics)
     if len(numerics.bad) or len(numerics.scaled):

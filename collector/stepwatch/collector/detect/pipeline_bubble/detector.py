@@ -16,7 +16,7 @@ from stepwatch.collector.analysis.pipeline_stages import (
     STAGE_WORK,
     bubble_ratio,
     known_stages,
-    own_work,
+    self_time,
     stage_work,
 )
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
@@ -40,7 +40,7 @@ class Thresholds(NamedTuple):
     grown_excess_ratio: float
     built_in_ratio: float
     built_in_excess_ratio: float
-    built_in_past_ratio: float
+    built_in_baseline_ratio: float
     beyond_ideal: float
     few_ideal_ratio: float
     few_close_ratio: float
@@ -75,47 +75,64 @@ class Excess(NamedTuple):
 
 def detect(
     window: Window,
-    past: Mapping[str, Vector],
+    baseline: Mapping[str, Vector],
     ideal: float | None,
     limits: Thresholds,
 ) -> list[Finding]:
     """At most one finding on the newest steps of `window`.
 
-    `past` maps a phase to the seconds per step (ranks,) in the run's first steps; without it
-    nothing is said. `ideal` is the bubble that the schedule cannot avoid, None where unknown.
+    `baseline` maps a phase to the seconds per step (ranks,) in the run's first steps; without it
+    there is no finding. `ideal` is the bubble that the schedule cannot avoid, None where unknown.
     """
     chosen = np.flatnonzero(usable_steps(window, limits.warmup_steps))
     if len(chosen) < limits.window_steps or len(known_stages(window)) < 2:
         return []
-    if any(name not in past or np.isnan(past[name]).any() for name in STAGE_WORK):
+    if any(name not in baseline or np.isnan(baseline[name]).any() for name in STAGE_WORK):
         return []
     recent = window.at(chosen[-limits.window_steps :])
-    stages = _stages(recent, past)
+    stages = _stages(recent, baseline)
     measured = bubble_ratio(recent)
     if measured is None:
         return []
     beyond = ideal is None or measured >= ideal + limits.beyond_ideal
-    for judge in (_grown, _built_in):
-        named = np.flatnonzero(_is_persistent(judge(stages, limits).slow, limits))
+    for excess_of in (_grown, _built_in):
+        named = np.flatnonzero(_is_persistent(excess_of(stages, limits).slow, limits))
         if beyond and len(named):
             worst = int(named[np.argmax(stages.work[:, named].mean(axis=0))])
-            whole = _stages(window.at(chosen), past)
-            excess = judge(whole, limits)
+            whole = _stages(window.at(chosen), baseline)
+            excess = excess_of(whole, limits)
             slow = excess.slow[:, worst]
             since = first_of_run(slow)
             part = window.at(chosen[since:])
-            return [_imbalance(part, whole, excess, worst, since, past, ideal)]
+            return [
+                _imbalance(
+                    part=part,
+                    stages=whole,
+                    excess=excess,
+                    at=worst,
+                    since=since,
+                    baseline=baseline,
+                    ideal=ideal,
+                )
+            ]
     return _few_microbatches(recent, measured, ideal, limits)
 
 
-def _stages(window: Window, past: Mapping[str, Vector]) -> Stages:
-    work = stage_work(own_work(window, STAGE_WORK), window.stage)
-    before = np.sum([past[name] for name in STAGE_WORK], axis=0)[None, :]
+def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
+    work = stage_work(self_time(window, STAGE_WORK), window.stage)
+    before = np.sum([baseline[name] for name in STAGE_WORK], axis=0)[None, :]
     earlier = stage_work(before, window.stage)
     against = _others(earlier)
     usual = np.divide(earlier, against, out=np.full_like(against, np.nan), where=against > 0)[0]
     numbers, size = np.unique(window.stage, return_counts=True)
-    return Stages(numbers.tolist(), size, work, _others(work), usual, step_seconds(window))
+    return Stages(
+        numbers=numbers.tolist(),
+        size=size,
+        work=work,
+        others=_others(work),
+        usual=usual,
+        seconds=step_seconds(window),
+    )
 
 
 def _others(work: Matrix) -> Matrix:
@@ -125,7 +142,7 @@ def _others(work: Matrix) -> Matrix:
 
 
 def _grown(stages: Stages, limits: Thresholds) -> Excess:
-    """A stage of several ranks works longer than the others, and than it did beside them."""
+    """A stage of several ranks works longer than the others, and than in its baseline."""
     against = stages.others * np.maximum(stages.usual, 1.0)
     slow = _exceeds(stages, against, limits.grown_ratio, limits.grown_excess_ratio)
     return Excess(slow & (stages.size > 1), against)
@@ -135,7 +152,7 @@ def _built_in(stages: Stages, limits: Thresholds) -> Excess:
     """A stage works far longer than the others, and did from the beginning."""
     ratio = limits.built_in_ratio
     slow = _exceeds(stages, stages.others, ratio, limits.built_in_excess_ratio)
-    return Excess(slow & (stages.usual >= limits.built_in_past_ratio * ratio), stages.others)
+    return Excess(slow & (stages.usual >= limits.built_in_baseline_ratio * ratio), stages.others)
 
 
 def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float) -> MaskMatrix:
@@ -159,7 +176,7 @@ def _imbalance(
     excess: Excess,
     at: int,
     since: int,
-    past: Mapping[str, Vector],
+    baseline: Mapping[str, Vector],
     ideal: float | None,
 ) -> Finding:
     """The stage at index `at` is too slow in all of `part`, whose steps begin at row `since`."""
@@ -170,18 +187,18 @@ def _imbalance(
     )
     seconds = stages.seconds[since:]
     lost = min(1.0, max(0.0, (work - against) / float(np.median(seconds))))
-    phase = _worst_phase(part, members, past)
+    phase = _worst_phase(part, members, baseline)
     first, usual = int(part.steps[0]), float(stages.usual[at])
     ratio = work / others if others > 0 else float("inf")
     summary = (
         f"stage {number} ({ranks_text(members.tolist())}) limits the pipeline since step {first}: "
         f"it works {in_words(work)} a step, most in {phase}, the other stages {in_words(others)} "
-        f"({times(ratio)}, in the run's first steps {usual:.1f}x); the job lost {lost:.0%} of its "
+        f"({times(ratio)}, baseline {usual:.1f}x); the job lost {lost:.0%} of its "
         "throughput"
     )
     evidence = (
         Evidence("work of the stage per step", work, "seconds", f"other stages {in_words(others)}"),
-        Evidence("work over the other stages", ratio, "ratio", f"first steps {usual:.2f}"),
+        Evidence("work over the other stages", ratio, "ratio", f"baseline {usual:.0%}"),
         _bubble_evidence(bubble_ratio(part), ideal),
     )
     rank = int(members[0]) if len(members) == 1 else NO_RANK
@@ -201,10 +218,10 @@ def _imbalance(
     )
 
 
-def _worst_phase(part: Window, members: Integers, past: Mapping[str, Vector]) -> str:
+def _worst_phase(part: Window, members: Integers, baseline: Mapping[str, Vector]) -> str:
     """The phase in which the members grew most; the longer one where neither did."""
     now = {name: float(np.median(part.planes[name][:, members])) for name in STAGE_WORK}
-    grown = {name: now[name] - float(np.median(past[name][members])) for name in STAGE_WORK}
+    grown = {name: now[name] - float(np.median(baseline[name][members])) for name in STAGE_WORK}
     chosen = grown if max(grown.values()) > max(now.values()) / 4 else now
     return max(chosen, key=lambda name: chosen[name])
 

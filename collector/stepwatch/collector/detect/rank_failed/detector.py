@@ -46,13 +46,13 @@ _SYMPTOMS = (
     "remote process",
     "nccl watchdog",
 )
-"""Parts of what a rank says that lost another one, in lower case."""
+"""Parts of the exceptions of ranks that lost another one, in lower case."""
 
 
 class RankEnd(NamedTuple):
     """How one rank ended. Moments are Unix seconds, NaN where it did not happen or is not known.
 
-    `exit_code` is -1 where unknown; `failure` the exception it told, empty if none.
+    `exit_code` is -1 where unknown; `failure` the exception it reported, empty if none.
     """
 
     rank: int
@@ -90,7 +90,7 @@ def detect(
         if len(others) == world - 1 and max(others, default=math.inf) - first.at < (
             limits.together_seconds
         ):
-            return []  # all at once, and nobody said why: somebody asked them to stop
+            return []  # all at once, and no rank reported why: somebody asked them to stop
     return [_finding(first, ends, now)]
 
 
@@ -121,7 +121,7 @@ def _has_failed(end: RankEnd) -> bool:
 def _interrupted_before(failed: list[RankEnd], ends: list[RankEnd]) -> bool:
     """Whether a Ctrl-C had ended a rank before the first of `failed` lost its connections to it.
 
-    One rank alone may get SIGTERM, so that this says nothing of it.
+    One rank alone may get SIGTERM, so SIGTERM does not count here.
     """
     first = min((end.at for end in failed), default=math.inf)
     return any(end.at < first for end in ends if _is_interrupted(end))
@@ -140,7 +140,8 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
     words = f"raised {first.failure}" if first.failure else _how(first.exit_code)
     cause = Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE
     later = [end.at - first.at for end in ends if first.at < end.at < math.inf]
-    after = f"; {len(later)} others ended after it" if later else ""
+    others = "another rank" if len(later) == 1 else f"{len(later)} other ranks"
+    after = f"; {others} ended after it" if later else ""
     evidence = [text_evidence(f"rank {first.rank}", words, "the first of the attempt to end")]
     if later:
         evidence.append(
@@ -165,7 +166,7 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
 
 def _how(exit_code: int) -> str:
     if exit_code == UNKNOWN_EXIT:
-        return "vanished without a word"
+        return "disappeared; its exit code is unknown"
     number = exit_code - _SIGNALLED
     if number not in signal.valid_signals():
         return f"ended with exit code {exit_code}"

@@ -1,4 +1,4 @@
-"""Gathers for the rank-failed detector."""
+"""Inputs of the rank-failed detector."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def find(context: DetectionContext) -> list[Finding]:
     """The first rank that failed, once no earlier one can turn up."""
     attempt = context.attempt
     ends = rank_ends(attempt)
-    heard = [
+    received = [
         attempt.states[end.rank].received_monotonic_s for end in ends if end.rank in attempt.states
     ]
-    waited = context.now_s - min(heard, default=context.now_s)
+    waited = context.now_s - min(received, default=context.now_s)
     if len(ends) < attempt.world and waited < detector.LIMITS.settle_seconds:
         return []
     preempted = _is_preempted(attempt)
@@ -39,24 +39,26 @@ def _is_preempted(attempt: Attempt) -> bool:
 
 def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     """Ranks of `attempt` that ended in any way."""
-    told = {fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE}
+    failures = {
+        fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE
+    }
     seen = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
     ends = []
-    for rank in sorted({*told, *seen} & attempt.states.keys()):
-        failure, view = told.get(rank), attempt.states[rank]
+    for rank in sorted({*failures, *seen} & attempt.states.keys()):
+        failure, view = failures.get(rank), attempt.states[rank]
         gone_at = _gone_at(attempt, view)
         if failure is None and math.isnan(gone_at):
             continue
         ends.append(
             detector.RankEnd(
-                rank,
-                int(view.row["step"]),
-                phase_name(int(view.row["phase"])),
-                gone_at,
-                int(view.row["exit_code"]),
-                failure.at if failure is not None else math.nan,
-                failure.text or "an exception" if failure is not None else "",
-                attempt.ended.get(rank) is LifecycleEvent.FINISH,
+                rank=rank,
+                step=int(view.row["step"]),
+                phase=phase_name(int(view.row["phase"])),
+                gone_at=gone_at,
+                exit_code=int(view.row["exit_code"]),
+                failed_at=failure.at if failure is not None else math.nan,
+                failure=failure.text or "an exception" if failure is not None else "",
+                finished=attempt.ended.get(rank) is LifecycleEvent.FINISH,
             )
         )
     return ends

@@ -1,4 +1,4 @@
-"""Gathers for the silent-corruption detector."""
+"""Inputs of the silent-corruption detector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Replicas that hold other bits than their peers; told until they agree again.
+    """Replicas that hold other bits than their peers; found until they agree again.
 
     From the first step with values that are not finite on, NaN explains what differs.
     """

@@ -1,4 +1,4 @@
-"""Slow collective: an operation in a group whose transfer takes clearly longer than it used to.
+"""Slow collective: an operation in a group whose transfer takes clearly longer than its baseline.
 
 Transfer is what the last arriver is blocked for, so waiting for a straggler is none of it. Where
 members are late in turns it is too high (see `collectives`): all of them then work longer, too, and
@@ -48,7 +48,7 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Steps(NamedTuple):
-    """The steps that are judged, in rising order, and how much longer each rank works than before.
+    """The evaluated steps, in rising order, and how much longer each rank works than its baseline.
 
     `seconds` (steps,) is the length of each; `more_work` (steps, ranks) own seconds beyond those of
     the run's first steps, NaN where unknown; `slowdown` (steps,) what most ranks work longer by, at
@@ -64,7 +64,7 @@ class Steps(NamedTuple):
 class Transfers(NamedTuple):
     """Operations by step: planes (keys, steps) of seconds and bytes, NaN where unknown.
 
-    `expected` is what the first steps give, for these bytes and calls; `keys` names (group, op).
+    `expected` is what the baseline gives, for these bytes and calls; `keys` names (group, op).
     """
 
     keys: list[Key]
@@ -77,7 +77,7 @@ class Transfers(NamedTuple):
 def detect(
     found: Waits,
     groups: Mapping[int, Group],
-    past: Mapping[Key, BaselineCollective],
+    baseline: Mapping[Key, BaselineCollective],
     steps: Steps,
     limits: Thresholds,
 ) -> list[Finding]:
@@ -87,27 +87,39 @@ def detect(
     """
     if len(steps.numbers) < limits.window_steps or not len(found.rows):
         return []
-    moved = _transfers(found, past, steps)
+    moved = _transfers(found, baseline, steps)
     slow = _is_slow(moved, steps, limits)
     recent = slow[:, -limits.window_steps :]
     counts = recent.sum(axis=1)
     if not ((counts >= limits.least_steps) & recent[:, -1]).any():
         return []
-    troubled = [moved.keys[at] for at in np.flatnonzero(counts >= limits.related_steps)]
-    # Told by a fact that does not change from step to step, so that the finding keeps its subject.
-    proved = [key for key in troubled if counts[moved.keys.index(key)] >= limits.least_steps]
-    worst = max(proved, key=lambda key: (past[key].bytes, key))
-    rank = _common_rank(found, moved, troubled, past, limits)
+    slow_keys = [moved.keys[at] for at in np.flatnonzero(counts >= limits.related_steps)]
+    # Chosen by a fact that does not change from step to step, so that the finding keeps its
+    # subject.
+    proved = [key for key in slow_keys if counts[moved.keys.index(key)] >= limits.least_steps]
+    worst = max(proved, key=lambda key: (baseline[key].bytes, key))
+    rank = _common_rank(found, moved, slow_keys, baseline, limits)
     at = moved.keys.index(worst)
-    return [_finding(moved, slow[at], at, steps, groups, past, len(troubled), rank)]
+    return [
+        _finding(
+            moved=moved,
+            slow=slow[at],
+            at=at,
+            steps=steps,
+            groups=groups,
+            baseline=baseline,
+            related=len(slow_keys),
+            rank=rank,
+        )
+    ]
 
 
-def _transfers(found: Waits, past: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
+def _transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
     heads, seconds = found.rows[found.first], found.transfer[found.first]
     numbers = heads["group"].astype(np.int64) << 16 | heads["op"]
     names, key = np.unique(numbers, return_inverse=True)
     keys = [(name >> 16, name & 0xFFFF) for name in names.tolist()]
-    before = np.array([past.get(each, _NOTHING) for each in keys], dtype=np.float64)[key]
+    before = np.array([baseline.get(each, _NOTHING) for each in keys], dtype=np.float64)[key]
     step = np.searchsorted(steps.numbers, heads["step"])
     inside = step < len(steps.numbers)
     inside[inside] &= steps.numbers[step[inside]] == heads["step"][inside]
@@ -158,24 +170,24 @@ def _is_slow(moved: Transfers, steps: Steps, limits: Thresholds) -> MaskMatrix:
 def _common_rank(
     found: Waits,
     moved: Transfers,
-    troubled: list[Key],
-    past: Mapping[Key, BaselineCollective],
+    slow_keys: list[Key],
+    baseline: Mapping[Key, BaselineCollective],
     limits: Thresholds,
 ) -> int:
     """The only rank that all slow groups have and no healthy one of the same operation; -1: none.
 
-    One group alone, with nothing to compare it with, tells of no rank.
+    One group alone, with nothing to compare it with, names no rank.
     """
     members = _members(found)
-    suspects = set.intersection(*(members[group] for group, _ in troubled))
-    slow_groups = {group for group, _ in troubled}
+    suspects = set.intersection(*(members[group] for group, _ in slow_keys))
+    slow_groups = {group for group, _ in slow_keys}
     for key in moved.keys:
         group, op = key
-        alike = [past[other].bytes for other in troubled if other[1] == op]
-        judged = key in past and not np.isnan(moved.seconds[moved.keys.index(key)]).all()
-        if group in slow_groups or not alike or not judged:
+        alike = [baseline[other].bytes for other in slow_keys if other[1] == op]
+        comparable = key in baseline and not np.isnan(moved.seconds[moved.keys.index(key)]).all()
+        if group in slow_groups or not alike or not comparable:
             continue
-        if past[key].bytes >= limits.clearing_bytes_ratio * max(alike):
+        if baseline[key].bytes >= limits.clearing_bytes_ratio * max(alike):
             suspects -= members[group]
     return suspects.pop() if len(suspects) == 1 else NO_RANK
 
@@ -198,12 +210,12 @@ def _finding(
     at: int,
     steps: Steps,
     groups: Mapping[int, Group],
-    past: Mapping[Key, BaselineCollective],
+    baseline: Mapping[Key, BaselineCollective],
     related: int,
     rank: int,
 ) -> Finding:
     number, op = moved.keys[at]
-    group, before = groups[number], past[moved.keys[at]]
+    group, before = groups[number], baseline[moved.keys[at]]
     since = first_of_run(slow)
     now, expected, size = (
         float(np.nanmedian(plane[at, since:]))
@@ -218,20 +230,18 @@ def _finding(
     ]
     who = f"; of its members only rank {rank} is in every slow group" if rank >= 0 else ""
     summary = (
-        f"{subject} transfers slowly since step {first}: {in_words(now)} a step, at the run's "
-        f"start {in_words(expected)} ({times(now / max(expected, 1e-9))}) for as many bytes{who}; "
-        f"it takes {lost:.0%} of the step more"
+        f"{subject} transfers slowly since step {first}: {in_words(now)} a step, "
+        f"baseline {in_words(expected)} for as many bytes "
+        f"({times(now / max(expected, 1e-9))}){who}; it takes {lost:.0%} of the step more"
     )
     evidence = (
-        Evidence("transfer per step", now, "seconds", f"first steps {in_words(before.transfer)}"),
-        Evidence(
-            "bytes per step and rank", size, "bytes", f"first steps {size_words(before.bytes)}"
-        ),
+        Evidence("transfer per step", now, "seconds", f"baseline {in_words(before.transfer)}"),
+        Evidence("bytes per step and rank", size, "bytes", f"baseline {size_words(before.bytes)}"),
         Evidence(
             "bus bandwidth",
             float("nan") if speeds[0] is None else speeds[0],
             "bytes per second",
-            "unknown" if speeds[1] is None else f"first steps {size_words(speeds[1])} per second",
+            "unknown" if speeds[1] is None else f"baseline {size_words(speeds[1])} per second",
         ),
         Evidence("operations that are slow", related, "count", f"of {len(moved.keys)} seen"),
     )

@@ -1,4 +1,4 @@
-"""Gathers for the slow-collective detector."""
+"""Inputs of the slow-collective detector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS_BACK = 1 << 18
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Operations whose transfer takes longer than in the run's first steps."""
+    """Operations whose transfer takes longer than their baseline."""
     attempt = context.attempt
     if not attempt.baseline.calls:
         return []
@@ -34,12 +34,12 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
     chosen = np.flatnonzero(usable_steps(window, LIMITS.warmup_steps))[-newest:]
-    past = attempt.baseline.work_of(len(window.stage))
-    if not len(chosen) or not past:
+    baseline = attempt.baseline.work_of(len(window.stage))
+    if not len(chosen) or not baseline:
         return []
     part = window.at(chosen)
     own = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
-    before = np.sum([past[name] for name in WORK], axis=0)
+    before = np.sum([baseline[name] for name in WORK], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = np.fmax(1.0, np.median(own / before, axis=1))
     rows = attempt.collective_records.of_steps(int(part.steps[0]), int(part.steps[-1]))

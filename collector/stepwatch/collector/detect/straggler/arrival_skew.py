@@ -1,4 +1,7 @@
-"""Evidence from collectives: how long a slow rank made the other members wait for its arrival."""
+"""Arrival skew: how long a slow rank made the other members of its collectives wait.
+
+The last rank to arrive waits least, so no two clocks are compared.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from stepwatch.signals.records import OP_NAMES
 def with_arrival_skew(finding: Finding, found: Waits) -> Finding:
     """Add to `finding` how long its rank made others wait in a collective since it began.
 
-    The finding stays as it is where its rank did not, or where that cannot be told.
+    The finding stays as it is where its rank did not, or where that is unknown.
     """
     heads, (ranks, seconds) = found.rows[found.first], caused(found)
     known = (ranks >= 0) & (heads["step"] >= finding.began_step)
@@ -28,6 +31,6 @@ def with_arrival_skew(finding: Finding, found: Waits) -> Finding:
         f"made others wait in {OP_NAMES[op]} per step",
         float(by_op[op]) / steps,
         "seconds",
-        f"{ratio:.0%} of all wait for others in its groups; summed over the ranks that waited",
+        f"{ratio:.0%} of all arrival skew in its groups; summed over the ranks that waited",
     )
     return finding._replace(evidence=(*finding.evidence, row))

@@ -12,7 +12,7 @@ from stepwatch.signals.names import Cause
 
 
 class RankFacts(NamedTuple):
-    """What the node says of each rank over the window, arrays (ranks,), NaN where unknown.
+    """What the node reports of each rank over the window, arrays (ranks,), NaN where unknown.
 
     `cpu_ratio` is CPU time per second, `run_queue_ratio` time spent runnable but not running.
     """

@@ -38,7 +38,7 @@ _NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def _usual(own: FloatMatrix, limits: Thresholds) -> FloatMatrix:
-    """What each rank's own work usually takes, (1, ranks): a low quantile of its steps."""
+    """What the self time of each rank usually is, (1, ranks): a low quantile of its steps."""
     at = int(limits.intermittent_usual_quantile * (len(own) - 1))
     return np.partition(own, at, axis=0)[at : at + 1]
 
@@ -91,5 +91,15 @@ def _repeated(
         gaps = np.flatnonzero(np.diff(shows) > most)
         since = int(shows[gaps[-1] + 1 if len(gaps) else 0])
         own, peers = owns[worst][:, at], held[worst][:, at]
-        found.append(SlowRank(rank, WORK[worst], own, peers, since, inside, span))
+        found.append(
+            SlowRank(
+                rank=rank,
+                phase=WORK[worst],
+                own=own,
+                peers=peers,
+                since=since,
+                shows=inside,
+                of=span,
+            )
+        )
     return found

@@ -29,7 +29,16 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
         since = _since(slow[:, at], (own - peers)[:, at], limits)
         shows = np.arange(since, len(own))
-        found.append(SlowRank(rank, phase, own[:, at], peers[:, at], since, shows))
+        found.append(
+            SlowRank(
+                rank=rank,
+                phase=phase,
+                own=own[:, at],
+                peers=peers[:, at],
+                since=since,
+                shows=shows,
+            )
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Gathers for the telemetry detector."""
+"""Inputs of the telemetry detector."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from . import detector
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Nodes that should send and are silent."""
+    """Nodes that should send and are stale."""
     step = context.attempt.step_history.complete_until(context.attempt.world)
-    return detector.detect(context.silences, step, detector.LIMITS)
+    return detector.detect(context.staleness, step, detector.LIMITS)

@@ -1,8 +1,8 @@
-"""Throughput regression: the whole job makes clearly less of its time than in its first steps.
+"""Throughput regression: the whole job makes clearly less of its time than its baseline.
 
 Where steps grew because they hold more tokens, only tokens per second count. No rank is named: a
-straggler, starving loader or slow collective explains it, where one is found. A job is also held
-against others of its class, size and tokens per step, if those agree among themselves.
+straggler, starving loader or slow collective explains it, where one is found. A job is also
+compared with others of its class, size and tokens per step, if those agree among themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Thresholds(NamedTuple):
     """When a job is slow; see `thresholds.toml`."""
 
     least_ratio: float
-    past_quantile: float
+    baseline_quantile: float
     least_seconds: float
     least_steps: int
     slow_share: float
@@ -43,30 +43,32 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Shift(NamedTuple):
-    """The part of a step that grew most: phase, seconds per step and rank now and in the past."""
+    """The part of a step that grew most: phase, seconds per step and rank now and in the
+    baseline."""
 
     phase: str
     now: float
-    past: float
+    baseline: float
 
 
 def detect(
-    course: Course, past: Course, peers: list[float], shift: Shift | None, limits: Thresholds
+    course: Course, baseline: Course, peers: list[float], shift: Shift | None, limits: Thresholds
 ) -> list[Finding]:
     """At most one finding on the newest steps of `course`.
 
-    `past` holds the run's first steps, `peers` tokens per second of the other jobs of its class.
+    `baseline` holds the run's first steps, `peers` tokens per second of the other jobs of its
+    class.
     """
     recent = _recent(course, limits)
-    if recent is None or len(past.seconds) < limits.newest_steps:
+    if recent is None or len(baseline.seconds) < limits.newest_steps:
         return []
-    slowdown = course.slowdown(past)
-    scattered = past.slowdown(past)
-    least = max(limits.least_ratio, float(np.quantile(scattered, limits.past_quantile)))
+    slowdown = course.slowdown(baseline)
+    scattered = baseline.slowdown(baseline)
+    least = max(limits.least_ratio, float(np.quantile(scattered, limits.baseline_quantile)))
     slow = slowdown >= least
     behind = _class_ratio(course, recent, peers, limits)
     if _lasts(slow[recent], limits):
-        return [_own_past(course, past, slow, behind, shift)]
+        return [_own_past(course, baseline, slow, behind, shift)]
     if behind < limits.class_ratio and _lasts(_slower_than(course, peers, limits)[recent], limits):
         return [_class(course, recent, behind, len(peers))]
     return []
@@ -105,13 +107,13 @@ def _slower_than(course: Course, peers: list[float], limits: Thresholds) -> Mask
 
 
 def _own_past(
-    course: Course, past: Course, slow: Mask, behind: float, shift: Shift | None
+    course: Course, baseline: Course, slow: Mask, behind: float, shift: Shift | None
 ) -> Finding:
     # One step in five may be fast all the same.
     since = first_of_run(slow, gap=5)
     part = course.part(slice(since, None))
-    first, times = int(course.steps[since]), float(np.median(part.slowdown(past)))
-    now, usual = float(np.median(part.seconds)), float(np.median(past.seconds))
+    first, times = int(course.steps[since]), float(np.median(part.slowdown(baseline)))
+    now, usual = float(np.median(part.seconds)), float(np.median(baseline.seconds))
     # Steps that hold more tokens grew by more than they slowed down.
     per_token = " per token" if now / usual > _MORE_TOKENS * times else ""
     summary = (
@@ -119,19 +121,26 @@ def _own_past(
         f"baseline{per_token}"
     )
     evidence = [Evidence("step time", now, "seconds", f"baseline {seconds(usual)}")]
-    speed, usual_speed = part.tokens_per_second(), past.tokens_per_second()
+    speed, usual_speed = part.tokens_per_second(), baseline.tokens_per_second()
     if not math.isnan(speed):
         against = "baseline unknown" if math.isnan(usual_speed) else f"baseline {usual_speed:.0f}"
         evidence.append(Evidence("tokens per second", speed, "tokens/s", against))
     if shift is not None:
         phase = shift.phase.replace("_", " ")
         summary += f", most of it in {phase}"
-        against = f"baseline {seconds(shift.past)}"
+        against = f"baseline {seconds(shift.baseline)}"
         evidence.append(Evidence(f"{phase} per step", shift.now, "seconds", against))
     if not math.isnan(behind):
         summary += f"; at {behind:.0%} of its class"
         evidence.append(Evidence("speed over that of its class", behind, "ratio", "100%"))
-    return _finding(course, since, summary, shift.phase if shift else "other", times, evidence)
+    return _finding(
+        course=course,
+        since=since,
+        summary=summary,
+        phase=shift.phase if shift else "other",
+        times=times,
+        evidence=evidence,
+    )
 
 
 def _class(course: Course, recent: slice, behind: float, jobs: int) -> Finding:
@@ -141,7 +150,14 @@ def _class(course: Course, recent: slice, behind: float, jobs: int) -> Finding:
         "step agree on their speed"
     )
     evidence = [Evidence("speed over that of its class", behind, "ratio", f"{jobs} jobs")]
-    return _finding(course, since, summary, "other", 1 / max(behind, 1e-9), evidence)
+    return _finding(
+        course=course,
+        since=since,
+        summary=summary,
+        phase="other",
+        times=1 / max(behind, 1e-9),
+        evidence=evidence,
+    )
 
 
 def _finding(

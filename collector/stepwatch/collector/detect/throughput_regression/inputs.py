@@ -1,10 +1,14 @@
-"""Gathers for the throughput regression detector."""
+"""Inputs of the throughput regression detector."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.class_throughput import beginning_of, course_of, held_against
+from stepwatch.collector.analysis.class_throughput import (
+    baseline_course,
+    compared_attempt,
+    course_of,
+)
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import usable_steps
@@ -24,7 +28,7 @@ def find(context: DetectionContext) -> list[Finding]:
     course = course_of(context.attempt, slice(max(0, len(step_history) - HISTORY_STEPS), None))
     return detect(
         course,
-        beginning_of(context.job),
+        baseline_course(context.job),
         context.class_throughput.peers(context.job.name),
         _shift(context),
         LIMITS,
@@ -32,16 +36,16 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _shift(context: DetectionContext) -> Shift | None:
-    """What part of a step grew most since the first steps; None while that is unknown."""
-    attempt, window = held_against(context.job), context.window
-    past = attempt.early_baseline.seconds(attempt.world)
+    """What part of a step grew most over the baseline; None while that is unknown."""
+    attempt, window = compared_attempt(context.job), context.window
+    baseline = attempt.early_baseline.seconds(attempt.world)
     usable = usable_steps(window, WARMUP_STEPS)
-    if not past or not usable.any():
+    if not baseline or not usable.any():
         return None
     shifts = [
         Shift(name, float(np.median(window.planes[name][usable].mean(axis=1))), usual)
-        for name, usual in ((name, float(np.median(past[name]))) for name in COLUMNS[1:])
+        for name, usual in ((name, float(np.median(baseline[name]))) for name in COLUMNS[1:])
         if name not in PAUSES
     ]
-    most = max(shifts, key=lambda shift: shift.now - shift.past)
-    return most if most.now > most.past else None
+    most = max(shifts, key=lambda shift: shift.now - shift.baseline)
+    return most if most.now > most.baseline else None

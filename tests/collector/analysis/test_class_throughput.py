@@ -7,8 +7,8 @@ import pytest
 
 from stepwatch.collector.analysis.class_throughput import (
     ClassThroughput,
-    beginning_of,
-    held_against,
+    baseline_course,
+    compared_attempt,
 )
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
@@ -123,5 +123,5 @@ def test_only_an_attempt_of_as_many_tokens_is_the_past(
     tokens: int, tokens_later: int, attempt: int
 ) -> None:
     job = restarted(0.2, tokens, 0.5, tokens_later)
-    assert held_against(job).number == attempt
-    assert np.median(beginning_of(job).seconds) == pytest.approx((0.2, 0.5)[attempt])
+    assert compared_attempt(job).number == attempt
+    assert np.median(baseline_course(job).seconds) == pytest.approx((0.2, 0.5)[attempt])

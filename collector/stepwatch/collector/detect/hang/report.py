@@ -1,0 +1,159 @@
+"""From the rank that did not arrive to the finding: cause, evidence and words."""
+
+from __future__ import annotations
+
+from stepwatch.collector.detect.finding import (
+    Evidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.records import OP_NAMES, GilState, ProcessState, phase_name
+
+from .situation import Asked, Missed, RankSituation
+from .thresholds import Thresholds
+
+
+def finding_of(
+    ranks: list[RankSituation],
+    culprit: RankSituation | None,
+    stalled_for: float,
+    limits: Thresholds,
+    asked: Asked,
+    lacking: list[Missed],
+) -> Finding:
+    """The finding on a job stalled for so many seconds; `culprit` is None where no rank stands out.
+
+    `asked` holds what the ranks were doing, `lacking` the ranks that missed a collective.
+    """
+    step = min(item.step for item in ranks)
+    evidence = _standing(ranks, stalled_for)
+    if culprit is None:
+        summary = (
+            f"the job has made no progress in step {step} for {stalled_for:.0f} s; "
+            "no rank stands out"
+        )
+        return build_finding(
+            kind=FindingKind.HANG,
+            cause=Cause.UNKNOWN,
+            summary=summary,
+            began_step=step,
+            began_ago_seconds=stalled_for,
+            severity=stalled_for,
+            lost_ratio=1.0,
+            evidence=evidence,
+        )
+    phase = phase_name(culprit.phase)
+    diagnosis = asked.diagnoses.get(culprit.rank)
+    cause, words = _cause(culprit, diagnosis, limits)
+    absent = _absence(culprit, ranks, asked, lacking)
+    where = f"it is in {phase}, microbatch {culprit.microbatch}"
+    if diagnosis is not None and diagnosis.line:
+        where = f"it is at {diagnosis.line} in {diagnosis.function} ({phase})"
+    summary = (
+        f"the job has made no progress in step {step} for {stalled_for:.0f} s: "
+        f"rank {culprit.rank} {absent}; "
+        f"{where}, and {words}"
+    )
+    evidence += _about(culprit, absent, diagnosis, limits)
+    return build_finding(
+        kind=FindingKind.HANG,
+        cause=cause,
+        summary=summary,
+        rank=culprit.rank,
+        phase=phase,
+        began_step=step,
+        began_ago_seconds=culprit.moved_age,
+        severity=culprit.moved_age,
+        lost_ratio=1.0,
+        evidence=evidence,
+    )
+
+
+def _standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
+    waiting = [item for item in ranks if item.waiting or item.in_collective]
+    evidence = [
+        Evidence("time without progress of any rank", stalled_for, "seconds", "0 while training"),
+        Evidence("ranks waiting for others", len(waiting), "ranks", f"of {len(ranks)}"),
+    ]
+    inside = next((item for item in ranks if item.in_collective), None)
+    if inside is not None:
+        evidence.append(
+            Evidence(
+                f"rank {inside.rank} waits in {_op_name(inside.op)} for",
+                inside.moved_age,
+                "seconds",
+                "an arrival that does not come",
+            )
+        )
+    return evidence
+
+
+def _absence(
+    culprit: RankSituation, ranks: list[RankSituation], asked: Asked, lacking: list[Missed]
+) -> str:
+    """What the culprit did not do: the collective it did not enter, if that is known."""
+    inside = next((item for item in ranks if item.in_collective and item is not culprit), None)
+    members = asked.groups.get(inside.group, "") if inside is not None else ""
+    of = f" of group {members}" if members else ""
+    missed = next((item for item in lacking if item.rank == culprit.rank), None)
+    if missed is not None:
+        return f"did not enter {missed.op} #{missed.number}{of or f' of group {missed.group}'}"
+    if inside is not None and not culprit.in_collective:
+        return f"did not arrive in {_op_name(inside.op)}{of}"
+    return "did not arrive"
+
+
+def _about(
+    culprit: RankSituation, absent: str, diagnosis: Diagnosis | None, limits: Thresholds
+) -> list[Evidence]:
+    evidence = [
+        Evidence(
+            f"heartbeat of rank {culprit.rank}",
+            culprit.heartbeat_age,
+            "seconds ago",
+            f"beyond {limits.heartbeat_seconds:.0f} s its interpreter is blocked",
+        ),
+        text_evidence(f"rank {culprit.rank}", absent, "the others wait for it"),
+    ]
+    if diagnosis is None:
+        return evidence
+    if diagnosis.line:
+        text = f"{diagnosis.line} in {diagnosis.function}"
+        evidence.append(text_evidence(f"Python line of rank {culprit.rank}", text, diagnosis.stack))
+    if diagnosis.gil is not GilState.UNKNOWN:
+        state = diagnosis.gil.name.lower()
+        evidence.append(text_evidence("its interpreter lock", state, "free while others may run"))
+    if diagnosis.note:
+        evidence.append(
+            text_evidence("not known", diagnosis.note, "asked by the agent of its node")
+        )
+    return evidence
+
+
+def _op_name(op: int) -> str:
+    return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
+
+
+def _cause(
+    culprit: RankSituation, diagnosis: Diagnosis | None, limits: Thresholds
+) -> tuple[Cause, str]:
+    by_state = {
+        ProcessState.GONE: (Cause.PROCESS_GONE, "its process is gone"),
+        ProcessState.ZOMBIE: (Cause.PROCESS_GONE, "its process has died"),
+        ProcessState.STOPPED: (Cause.PROCESS_STOPPED, "its process is stopped (SIGSTOP)"),
+        ProcessState.UNINTERRUPTIBLE: (
+            Cause.UNINTERRUPTIBLE_IO,
+            "its process is blocked in the kernel",
+        ),
+    }
+    if culprit.process in by_state:
+        return by_state[culprit.process]
+    held = diagnosis is not None and diagnosis.gil is GilState.HELD
+    if held or culprit.heartbeat_age > limits.heartbeat_seconds:
+        return Cause.INTERPRETER_BLOCKED, "its interpreter lock is held: no other thread runs"
+    if culprit.process is ProcessState.RUNNING:
+        return Cause.BUSY, "its process is busy"
+    return Cause.NOT_ARRIVED, "its process sleeps: blocked outside any collective we see"

@@ -1,0 +1,73 @@
+"""What is known of ranks that make no progress: where each is, and which collective it missed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis
+from stepwatch.signals.records import ProcessState
+
+
+class RankSituation(NamedTuple):
+    """One rank as its agent last saw it; ages in seconds before the agent's poll.
+
+    `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
+    hooks' side thread ran.
+    """
+
+    rank: int
+    step: int
+    phase: int
+    microbatch: int
+    waiting: bool
+    in_collective: bool
+    op: int
+    moved_age: float
+    heartbeat_age: float
+    process: ProcessState
+    group: int = 0
+
+
+class Missed(NamedTuple):
+    """A collective that `rank` did not enter while others wait in it, by their flight recorders."""
+
+    rank: int
+    op: str
+    number: int
+    group: str
+    waiters: int
+
+
+class Asked(NamedTuple):
+    """What the ranks were found doing since they stalled, by rank, and the groups' members.
+
+    `groups` maps the low 16 bits of a group's number, as the collective line holds them, to its
+    ranks as text.
+    """
+
+    diagnoses: Mapping[int, Diagnosis] = MappingProxyType({})
+    groups: Mapping[int, str] = MappingProxyType({})
+
+
+NOBODY_ASKED = Asked()
+
+
+def missed_collectives(diagnoses: Mapping[int, Diagnosis]) -> list[Missed]:
+    """Ranks whose recorder lacks the newest collective of a group that others have entered.
+
+    A rank counts only if it knows the group and its recorder answered.
+    """
+    missed: list[Missed] = []
+    newest = {rank: item.newest() for rank, item in diagnoses.items() if item.answered}
+    for group in sorted({group for entries in newest.values() for group in entries}):
+        numbers = {rank: entries[group] for rank, entries in newest.items() if group in entries}
+        last = max(numbers.values(), key=lambda entry: entry.number)
+        waiters = sum(entry.number == last.number for entry in numbers.values())
+        missed += [
+            Missed(rank, last.op, entry.number + 1, group, waiters)
+            for rank, entry in numbers.items()
+            if entry.number == last.number - 1
+        ]
+    return missed

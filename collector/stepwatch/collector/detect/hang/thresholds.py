@@ -1,0 +1,22 @@
+"""Thresholds of the hang detector, as `thresholds.toml` holds them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwatch.collector.detect.thresholds import load
+
+
+class Thresholds(NamedTuple):
+    """When a job is stalled; see `thresholds.toml`."""
+
+    least_seconds: float
+    step_multiple: float
+    first_step_seconds: float
+    early_seconds: float
+    pause_seconds: float
+    heartbeat_seconds: float
+
+
+LIMITS = load(__package__, Thresholds)
+"""The shipped thresholds."""
