@@ -144,7 +144,7 @@ def test_incident_and_runbook(run: Run, served: Process) -> None:
     (incident,) = json.loads(run("incidents", "--json", "--state", "open", *source).out)
     detail = run("incidents", "--id", incident["id"], *source)
     assert detail.code == PROBLEM
-    for part in ("rank 2", "slow-compute", "since step 40", "own forward time", "opened"):
+    for part in ("rank 2", "slow-compute", "since step 40", "self time in forward", "opened"):
         assert part in detail.out
     words = [
         "runbook",
