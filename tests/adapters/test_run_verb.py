@@ -46,7 +46,7 @@ def test_a_signal_reaches_the_command(launch: Launch) -> None:
         ([], "no command; for example: stepwatch run"),
         (["--"], "no command"),
         (["--", "/no/such/command"], "cannot start '/no/such/command': No such file"),
-        (["--jobs", "a"], "unrecognized arguments: --jobs; did you mean --job?"),
+        (["--jobs", "a"], "unrecognized arguments: --jobs; did you mean '--job'?"),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.signals import places
+from tests.waiting import until
 
 from .conftest import free_port, once, stored_steps
 
@@ -93,9 +94,7 @@ def test_a_crash_loop_loses_no_step_and_stores_none_twice(
         processes[victim] = begin(victim)
     assert kills >= 2
     assert [rank.wait(30) for rank in ranks] == [0] * RANKS
-    deadline = time.monotonic() + 25
-    while time.monotonic() < deadline and not _delivered(tmp_path):
-        time.sleep(0.1)
+    until("every step to be stored", lambda: _delivered(tmp_path), every=0.1)
     for name in ("agent", "collector"):
         processes[name].terminate()
         processes[name].wait(15)

@@ -112,7 +112,7 @@ def test_outside_a_checkout_it_asks_for_one(
             RULES,
             "alert: TrainingHang",
             "alert: TrainingHung",
-            f"{PAGE}: no alert is named TrainingHang; is it TrainingHung?",
+            f"{PAGE}: no alert is named TrainingHang; did you mean 'TrainingHung'?",
         ),
         (
             RULES,
@@ -131,7 +131,7 @@ def test_outside_a_checkout_it_asks_for_one(
             DASHBOARD,
             "stepwatch_job_loss",
             "stepwatch_loss",
-            "panel 'Loss' nothing exports stepwatch_loss; is it stepwatch_job_loss?",
+            "panel 'Loss' nothing exports stepwatch_loss; did you mean 'stepwatch_job_loss'?",
         ),
         (DASHBOARD, "{{phase}}", "{{rank}}", "shows label 'rank', which its query drops"),
         (
@@ -151,7 +151,7 @@ def test_outside_a_checkout_it_asks_for_one(
             PAGE,
             "stepwatch status",
             "stepwatch stat",
-            "the command has no verb 'stat'; is it status?",
+            "the command has no verb 'stat'; did you mean 'status'?",
         ),
         (PAGE, "## Escalation", "## Whom to call", "sections must be, in this order"),
         (
@@ -211,7 +211,7 @@ def test_a_runbook_without_alert_is_named(root: Path, problems: Check) -> None:
     (root / "runbooks/pages/TrainingNap.md").write_text(page)
     found = problems()
     assert found == [
-        "runbooks/pages/TrainingNap.md: no alert is named TrainingNap; is it TrainingHang?"
+        "runbooks/pages/TrainingNap.md: no alert is named TrainingNap; did you mean 'TrainingHang'?"
     ]
 
 

@@ -34,7 +34,7 @@ def test_a_query_that_fits(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "complaint"),
     [
-        ("stepwatch_job_runing", "nothing exports stepwatch_job_runing; is it"),
+        ("stepwatch_job_runing", "nothing exports stepwatch_job_runing; did you mean"),
         ("max(stepwatch_step_duration_seconds)", "nothing exports stepwatch_step_duration_sec"),
         ('stepwatch_job_running{rank="1"}', "stepwatch_job_running uses label 'rank'"),
         ("sum by (rank) (stepwatch_job_running)", "by (rank) uses label 'rank'"),

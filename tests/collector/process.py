@@ -6,10 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
+
+from tests.waiting import until
 
 
 class Process:
@@ -35,16 +36,15 @@ class Process:
                 stderr=log,
             )
 
-    def wait_ready(self, seconds: float = 20.0) -> None:
+    def wait_ready(self, seconds: float = 60.0) -> None:
         """Wait until it answers."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            try:
-                httpx.get(f"{self.url}/healthz", timeout=1.0)
-                return
-            except httpx.HTTPError:
-                time.sleep(0.05)
-        raise AssertionError(f"no answer within {seconds} s: {self.log.read_text()}")
+        until(f"the collector to answer; its log: {self.log}", self._answers, seconds)
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/healthz", timeout=1.0).status_code == 200
+        except httpx.HTTPError:
+            return False
 
     def send(self, data: bytes) -> httpx.Response:
         """Post segments."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwatch.cli.main import VERBS, Parser, load_verb
+from stepwatch.cli.main import VERBS, load_verb
+from stepwatch.signals.arguments import Parser
 
 ROOT = Path(__file__).parents[2]
 SKIPPED = {".venv", ".git", "node_modules"}

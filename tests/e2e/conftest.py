@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from stepwatch.cli.demo.processes import MARK, marked_processes
 from stepwatch.collector.store import Store
 from stepwatch.signals import places, wire
 from stepwatch.signals.records import Kind
+from tests.waiting import until
 
 JOB = "e2e"
 
@@ -29,17 +29,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def until(what: str, holds: Callable[[], Any], seconds: float = 90.0) -> Any:
-    """Wait until `holds()` is true and return it; fail with `what` otherwise."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        value = holds()
-        if value:
-            return value
-        time.sleep(0.1)
-    pytest.fail(f"waited {seconds:.0f} s for: {what}")
 
 
 class Site:

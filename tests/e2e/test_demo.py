@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import ConsoleMessage, sync_playwright
 
-from .conftest import Site, until
+from tests.waiting import until
+
+from .conftest import Site
 
 STEPS = 32
 CHROMIUM = "/usr/bin/chromium"

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 
-from .conftest import JOB, Site, until
+from tests.waiting import until
+
+from .conftest import JOB, Site
 
 STEPS = 24
 EVERY_STEP_ONCE = sorted((rank, step) for rank in range(4) for step in range(STEPS))

@@ -45,9 +45,9 @@ def test_options_are_read_with_their_types() -> None:
     ("text", "hint"),
     [
         ("slow-compte", "did you mean 'slow-compute'?"),
-        ("NONE", "known: slow-compute"),
+        ("NONE", "known are slow-compute"),
         ("nonee", "did you mean 'none'?"),
-        ("", "known: slow-compute"),
+        ("", "known are slow-compute"),
         ("none:rank=1", "no fault 'none'"),
         ("hang:rnk=1", "did you mean 'rank'?"),
         ("hang:name=x", "no option 'name'"),

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.blackbox import RingReader, find_rings
 from tests.agent.conftest import serving
+from tests.waiting import until
 
 pytest.importorskip("torch", reason="the ranks train with torch")
 
@@ -69,7 +69,7 @@ def incident_of(folder: Path, fault: str, kinds: tuple[str, ...]) -> Incident:
         thread = threading.Thread(target=agent.run)
         thread.start()
         try:
-            return wait_for(lambda: incident_found(service, kinds))
+            return until("an incident", lambda: incident_found(service, kinds), 90.0, every=0.5)
         finally:
             agent.stop()
             thread.join(30)
@@ -85,16 +85,6 @@ def incident_found(service: Service, kinds: tuple[str, ...]) -> Incident | None:
         if incident.kind in kinds and asked:
             return incident.document()
     return None
-
-
-def wait_for(find: Callable[[], Incident | None], seconds: float = 90.0) -> Incident:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        incident = find()
-        if incident is not None:
-            return incident
-        time.sleep(0.5)
-    pytest.fail("no incident came")
 
 
 needs_py_spy = pytest.mark.skipif(

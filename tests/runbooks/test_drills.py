@@ -11,10 +11,11 @@ import pytest
 
 from stepwatch import runbooks
 from stepwatch.cli.demo.plan import DRILLED
-from stepwatch.cli.main import Parser, load_verb
+from stepwatch.cli.main import load_verb
 from stepwatch.collector.incidents.attribution import RULES
 from stepwatch.faults import FAULTS, parse_fault
 from stepwatch.runbooks import placeholders
+from stepwatch.signals.arguments import Parser
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.config.validation import validate_faults

@@ -16,6 +16,7 @@ from stepwatch.dashboards import finalise, registry
 from stepwatch.dashboards.boards import training_job
 from stepwatch.dashboards.queries import CHOSEN_JOB
 from stepwatch.dashboards.thresholds import Thresholds
+from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError
 
 DASHBOARDS = "dashboards"
@@ -109,10 +110,8 @@ def write(path: Path, text: str) -> None:
     Raises:
         ConfigurationError: the place cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_durably(path, text.encode("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"cannot write {path}: {error.strerror}; see --out") from error

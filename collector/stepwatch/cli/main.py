@@ -6,14 +6,14 @@ Exit codes: 0 ok, 1 found a problem, 2 wrong usage, 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
-import re
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from stepwatch.signals.arguments import Parser
 from stepwatch.signals.errors import StepwatchError, UsageError
+from stepwatch.signals.phrases import closest_hint
 
 VERBS: dict[str, str] = {
     "demo": "one machine, everything, one injected fault, a verdict",
@@ -50,21 +50,6 @@ class Verb(Protocol):
         ...
 
 
-class Parser(argparse.ArgumentParser):
-    """Argument parser whose error is one line that says what to do."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        """Raise instead of printing the whole usage."""
-        raise UsageError(f"{message}{self._hint(message)}; see `{self.prog} --help`")
-
-    def _hint(self, message: str) -> str:
-        """The option nearest to the first one that was not recognised."""
-        unknown = re.findall(r"unrecognized arguments: (--[^ =]+)", message)
-        known = [flag for action in self._actions for flag in action.option_strings]
-        near = difflib.get_close_matches(unknown[0], known, 1) if unknown else []
-        return f"; did you mean {near[0]}?" if near else ""
-
-
 def load_verb(name: str) -> Verb:
     """Import the module of a verb."""
     module: Verb = importlib.import_module(f"stepwatch.cli.verbs.{name}")
@@ -99,7 +84,8 @@ def dispatch(words: Sequence[str]) -> int:
         return OK if words else USAGE
     name = words[0]
     if name not in VERBS:
-        raise UsageError(f"no verb {name!r}; `stepwatch --help` lists them")
+        hint = closest_hint(name, VERBS, list_known=False) or "`stepwatch --help` lists them"
+        raise UsageError(f"no verb {name!r}; {hint}")
     verb = load_verb(name)
     parser = Parser(
         prog=f"stepwatch {name}",

@@ -5,7 +5,6 @@ Labels are followed through the query: what `sum by (job_name)` drops, nothing o
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 import promql_parser as promql
 
 from stepwatch.signals.names import Metric, MetricKind
+from stepwatch.signals.phrases import closest_hint
 
 Labels = frozenset[str]
 
@@ -102,8 +102,8 @@ def _selector(selector: promql.VectorSelector, reading: Reading) -> Labels:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A question that names the known name most like this one, or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; is it {close[0]}?" if close else ""
+    hint = closest_hint(name, known, list_known=False)
+    return f"; {hint}" if hint else ""
 
 
 def _aggregate(expression: promql.AggregateExpr, reading: Reading) -> Labels:

@@ -26,6 +26,7 @@ from tests.agent.conftest import (
     tables_in,
     use_probe,
 )
+from tests.waiting import until
 
 MakeAgent = Callable[..., Agent]
 
@@ -161,13 +162,6 @@ def test_a_refused_segment_is_kept_aside_and_its_reason_is_logged_once(
     rank.ring.close()
 
 
-def wait_until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 class LateProbe(NicProbe):
     """A probe that takes its time when the agent is ending: the sender has long nothing to do."""
 
@@ -191,7 +185,7 @@ def test_what_is_read_last_is_sent_before_the_agent_ends(
         running = threading.Thread(target=agent.run)
         running.start()
         rank.steps(5)
-        wait_until(lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
+        until("the steps to be stored", lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
         agent.stop()
         rank.steps(5)
         running.join(30)
@@ -211,7 +205,7 @@ def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
         running = threading.Thread(target=agent.run)
         running.start()
         rank.steps(5)
-        wait_until(lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
+        until("the steps to be stored", lambda: stored_steps(tmp_path / "store.db") == once(1, 5))
         text = generate_latest(agent.registry).decode()
         agent.stop()
         running.join(30)
@@ -231,13 +225,13 @@ def test_a_collector_that_is_down_gets_everything_when_it_is_up(
     for _ in range(10):
         rank.steps(10)
         time.sleep(0.06)
-    wait_until(lambda: agent.relay.failures > 0 and len(agent.spool) > 1)
+    until("a send to fail", lambda: agent.relay.failures > 0 and len(agent.spool) > 1)
     with collector(tmp_path / "store.db", port):
-        wait_until(lambda: len(agent.spool) <= 1)
+        until("the spool to be sent", lambda: len(agent.spool) <= 1)
         rank.steps(5)  # the last ones are read by the agent's own ending
         agent.stop()
         running.join(30)
-        wait_until(lambda: len(agent.spool) == 0)
+        until("the spool to be sent", lambda: len(agent.spool) == 0)
     assert not running.is_alive()
     assert stored_steps(tmp_path / "store.db") == once(1, 105)
     rank.ring.close()
@@ -251,7 +245,7 @@ def test_a_stopping_agent_does_not_wait_for_a_collector_that_is_down(
     running = threading.Thread(target=agent.run)
     running.start()
     rank.steps(5)
-    wait_until(lambda: agent.relay.failures > 0)
+    until("a send to fail", lambda: agent.relay.failures > 0)
     agent.relay._delay = 1000.0  # it would wait as long as it ever does
     agent.stop()
     running.join(30)

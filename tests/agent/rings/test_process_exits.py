@@ -16,6 +16,7 @@ import pytest
 
 from stepwatch.agent.rings.process_exits import UNKNOWN_EXIT, ProcessExit, ProcessExits, exit_code
 from stepwatch.signals.clock import SystemClock
+from tests.waiting import until
 
 
 @contextmanager
@@ -33,13 +34,7 @@ def seen(exits: ProcessExits, ring_id: int, seconds: float = 20.0) -> ProcessExi
 
 
 def waited(find: Callable[[], ProcessExit | None], seconds: float) -> ProcessExit:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = find()
-        if found is not None:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the exit was not seen")
+    return until("the exit to be seen", find, seconds, every=0.01)
 
 
 def test_the_order_of_deaths_and_how_each_ended() -> None:

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from stepwatch.agent.rings.processes import process_facts
 from stepwatch.signals.records import ProcessState
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -32,12 +32,11 @@ def start_ticks(pid: int) -> int:
 
 
 def state_becomes(pid: int, ticks: int, wanted: ProcessState) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        if process_facts(pid, ticks).state is wanted:
-            return True
-        time.sleep(0.01)
-    return False
+    return until(
+        f"the state {wanted.name}",
+        lambda: process_facts(pid, ticks).state is wanted,
+        every=0.01,
+    )
 
 
 def test_states_of_a_real_process(child: subprocess.Popen[bytes]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,13 @@ from stepwatch.agent.traces.export import TRIES, Exporter
 from stepwatch.agent.traces.spans import Span
 from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from tests.agent.conftest import Rank, free_port, round_of
+from tests.waiting import until
 
 from .made import CLOCK, KEY, NODE, traced
 from .receiver import Receiver, partly_refused, receiver
 from .test_spans import BEGIN, STALLED, full_step, saved
 
 RESOURCE = {"service.name": "job"}
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds; fail if it never does."""
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def check_received(found: Receiver, spans: list[Span]) -> None:
@@ -84,7 +76,7 @@ def test_a_batch_that_was_not_taken_is_sent_again_with_the_same_ids() -> None:
     with receiver((500, b""), (500, b"")) as found:
         exporter = Exporter(found.url, first_delay=0.01)
         exporter.put(RESOURCE, spans)
-        until(lambda: exporter.exported > 0)
+        until("spans to be exported", lambda: exporter.exported > 0)
         exporter.close()
     check_received(found, spans)
     assert (found.requests, exporter.dropped) == (3, 0)
@@ -97,7 +89,7 @@ def test_a_batch_is_given_up_after_some_tries_and_the_next_one_goes_through(
     with receiver(*[(500, b"")] * TRIES) as found:
         exporter = Exporter(found.url, first_delay=0.01)
         exporter.put(RESOURCE, spans)
-        until(lambda: exporter.dropped > 0)
+        until("spans to be dropped", lambda: exporter.dropped > 0)
         exporter.put(RESOURCE, spans)
         exporter.close()
     check_received(found, spans)
@@ -110,7 +102,7 @@ def test_what_is_refused_is_not_sent_again() -> None:
     with receiver((400, b"bad"), partly_refused(3)) as found:
         exporter = Exporter(found.url, first_delay=0.01)
         exporter.put(RESOURCE, spans)
-        until(lambda: exporter.dropped > 0)
+        until("spans to be dropped", lambda: exporter.dropped > 0)
         exporter.put(RESOURCE, spans)
         exporter.close()
     assert (found.requests, exporter.dropped, exporter.rejected) == (2, len(spans), 3)
@@ -163,7 +155,7 @@ def test_the_counts_are_metrics_and_absent_without_traces(
         agent = make_agent(traces=TraceOptions(found.url, every=1))
         round_of(agent)
         sink = agent.tracer.sink if agent.tracer else None
-        until(lambda: sink is not None and sink.exported > 0)
+        until("spans to be exported", lambda: sink is not None and sink.exported > 0)
         text = generate_latest(agent.registry).decode()
         agent.close()
     count = len(found.taken)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind
 from tests.agent.conftest import free_port
 from tests.hooks.conftest import LAUNCHER
+from tests.waiting import until
 
 from .receiver import Received, Receiver, receiver
 
@@ -110,10 +110,11 @@ def train(folder: Path) -> None:
 
 def wait_for(found: Receiver, what: str, count: int) -> None:
     """Wait until `count` spans of that name came."""
-    deadline = time.monotonic() + 60
-    while sum(item.span.name == what for item in list(found.taken)) < count:
-        assert time.monotonic() < deadline, (what, len(found.taken))
-        time.sleep(0.05)
+
+    def arrived() -> bool:
+        return len([item for item in list(found.taken) if item.span.name == what]) >= count
+
+    until(f"{count} spans {what!r}", arrived)
 
 
 def test_a_real_run_becomes_trees_and_a_second_agent_sends_the_same_ids(tmp_path: Path) -> None:

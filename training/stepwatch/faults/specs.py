@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from stepwatch.signals.errors import UsageError
+from stepwatch.signals.phrases import closest_hint
 
 
 @dataclass(frozen=True)
@@ -220,13 +220,13 @@ def parse_fault(text: str) -> Fault | None:
         return None
     kind = FAULTS.get(name)
     if kind is None:
-        raise UsageError(f"no fault {name!r}{_nearest(name, [*FAULTS, 'none'])}")
+        raise UsageError(f"no fault {name!r}; {closest_hint(name, [*FAULTS, 'none'])}")
     types = {field.name: type(field.default) for field in dataclasses.fields(kind)}
     values: dict[str, int | float | str] = {}
     for pair in filter(None, rest.split(",")):
         key, separator, value = pair.partition("=")
         if not separator or key not in types:
-            raise UsageError(f"fault {name} has no option {key!r}{_nearest(key, list(types))}")
+            raise UsageError(f"fault {name} has no option {key!r}; {closest_hint(key, types)}")
         if key in values:
             raise UsageError(f"fault {name}: {key} is given twice; keep one")
         values[key] = _convert(name, key, value, types[key])
@@ -248,8 +248,3 @@ def _convert(name: str, key: str, value: str, kind: type) -> int | float | str:
     if not isinstance(converted, str) and (not math.isfinite(converted) or converted < 0):
         raise UsageError(f"fault {name}: {key}={value!r} must be a number from 0 up")
     return converted
-
-
-def _nearest(word: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(word, known, 1)
-    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"

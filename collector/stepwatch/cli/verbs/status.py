@@ -24,10 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print; exit 1 if an incident is open or a job is quarantined."""
+    width = text.columns() - 2
     if arguments.job:
         job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
         source = source_words(arguments)
-        print(json.dumps(job, indent=1) if arguments.json else job_text(job, source))
+        shown = json.dumps(job, indent=1) if arguments.json else job_text(job, source, width)
+        print(shown)
         return int(_is_problem(job))
     jobs = ask(arguments, "/v1/jobs")["jobs"]
     if arguments.json:
@@ -35,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not jobs:
         print("no job has sent a segment yet")
     else:
-        print(fleet_text(jobs))
+        print(fleet_text(jobs, width))
     return int(any(map(_is_problem, jobs)))
 
 
@@ -44,8 +46,12 @@ def _is_problem(job: dict[str, Any]) -> bool:
     return job["state"] == QUARANTINED or bool(job["open_incidents"])
 
 
-def fleet_text(jobs: list[dict[str, Any]]) -> str:
-    """One line per job, and below the costliest open incident of each."""
+def fleet_text(jobs: list[dict[str, Any]], width: int) -> str:
+    """One line per job, and below the costliest open incident of each, in `width` columns."""
+
+    def line(words: str) -> str:
+        return text.wrapped(words, "", width, hang=2)
+
     rows = [
         [
             job["job"],
@@ -59,9 +65,9 @@ def fleet_text(jobs: list[dict[str, Any]]) -> str:
         for job in jobs
     ]
     head = ["job", "state", "attempt", "ranks", "step", "incidents", "slo"]
-    withheld = [text.wrapped(_withheld(job), "", hang=2) for job in jobs if job["reason"]]
+    withheld = [line(_withheld(job)) for job in jobs if job["reason"]]
     wrong = [
-        text.wrapped(f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}", "", hang=2)
+        line(f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}")
         for job in jobs
         if job["worst"] is not None
     ]
@@ -73,29 +79,29 @@ def _withheld(job: dict[str, Any]) -> str:
     return f"{job['job']}: {job['state']} since {text.clock(job['since'])}: {job['reason']}"
 
 
-def job_text(job: dict[str, Any], source: str | None) -> str:
-    """One job: pace, ranks, checkpoints, SLOs and incidents."""
+def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
+    """One job: pace, ranks, checkpoints, SLOs and incidents, in `width` columns."""
     if job["reason"]:
-        return text.wrapped(_withheld(job), "", hang=2)
+        return text.wrapped(_withheld(job), "", width, hang=2)
     lines = [
         f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {text.count(job['step'])}",
         "",
     ]
-    lines += [_entry(name, value) for name, value in pace_lines(job)]
+    lines += [_entry(name, value, width) for name, value in pace_lines(job)]
     lines += ["", rank_table(job["ranks"])]
-    lines += ["", *(_entry(name, value) for name, value in breakdown_lines(job))]
+    lines += ["", *(_entry(name, value, width) for name, value in breakdown_lines(job))]
     shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]
     for incident in shown:
-        lines += ["", headline(incident, source)]
+        lines += ["", headline(incident, source, width)]
     return "\n".join(lines)
 
 
-def _entry(name: str, value: str) -> str:
+def _entry(name: str, value: str, width: int) -> str:
     """A name and its value beside it, in as many lines as it takes."""
     line = f"  {name:<12}{value}"
-    if len(line) <= text.NARROW:
+    if len(line) <= width:
         return line
-    return f"  {name:<12}{text.wrapped(value, ' ' * 14).lstrip()}"
+    return f"  {name:<12}{text.wrapped(value, ' ' * 14, width).lstrip()}"
 
 
 def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ import pytest
 from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.host.noisy_neighbour import EVERY_SECONDS, NoisyNeighbour
 from stepwatch.signals.clock import SystemClock
+from tests.waiting import until
 
 
 class LateClock(SystemClock):
@@ -37,14 +38,13 @@ def busy() -> Iterator[int]:
 
 
 def has_used(pid: int, seconds: float) -> bool:
-    """Whether `pid` uses as much CPU time as this before long."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    """Wait until `pid` has used as much CPU time as this."""
+
+    def enough() -> bool:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        if int(fields[11]) >= seconds * os.sysconf("SC_CLK_TCK"):
-            return True
-        time.sleep(0.05)
-    return False
+        return int(fields[11]) >= seconds * os.sysconf("SC_CLK_TCK")
+
+    return until(f"{pid} to use {seconds} s of CPU time", enough)
 
 
 def test_a_busy_process_is_a_neighbour_unless_it_is_a_rank(busy: int) -> None:

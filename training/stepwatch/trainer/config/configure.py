@@ -7,8 +7,9 @@ import dataclasses
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, get_type_hints
 
+from stepwatch.signals.arguments import Parser
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.phrases import closest_hint
 
@@ -19,11 +20,6 @@ EXAMPLE = (
     "stepwatch train --mesh pp=2,dp_shard=2 --schedule 1f1b --model debug --steps 30 --seed 1 "
     "--json result.json"
 )
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see --help")
 
 
 def _sections() -> Iterator[tuple[str, type[Any]]]:
@@ -67,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
     """Make the parser of `python -m stepwatch.trainer`."""
-    parser = _Parser(
+    parser = Parser(
         prog=prog,
         description="Train a byte-level transformer on any mesh, observed by stepwatch.",
         epilog=f"example:\n  {EXAMPLE}",
