@@ -71,6 +71,15 @@ def test_no_sequence_number_is_used_twice_while_its_file_is_there(spool: Path) -
     again.close()
 
 
+def test_a_file_named_like_a_huge_number_moves_no_sequence(spool: Path) -> None:
+    (spool / f"{10**22}.seg").write_bytes(b"not ours")
+    for sequence in (4, 5):
+        again = Spool(spool, "n1")
+        again.put(AttemptKey("job", 0), ClockPair(1, 1), {})
+        assert max(number for number, _ in again.oldest(10)) == sequence
+        again.close()
+
+
 def test_a_segment_is_superseded_when_a_newer_one_has_read_as_far() -> None:
     read = {1: cursors(a=5), 2: cursors(a=9), 3: cursors(b=4), 4: None, 5: cursors(a=9)}
     segments = [

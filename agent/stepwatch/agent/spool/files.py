@@ -15,6 +15,9 @@ logger = logging.getLogger(__name__)
 WAITING, HELD, REFUSED, DAMAGED = ".seg", ".held", ".refused", ".damaged"
 """Suffixes, after the sequence number: to be sent, kept until a collector can read it, refused by
 the collector, and unreadable for good."""
+SEQUENCE_DIGITS = 16
+"""Digits of a sequence number in a file's name. One with more would lead to keys that no segment
+can carry."""
 
 
 class Spooled(NamedTuple):
@@ -34,7 +37,8 @@ class Spooled(NamedTuple):
 
 def sequence_of(path: Path) -> int | None:
     """Sequence number in a file's name; None for a file that is not the spool's."""
-    return int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
+    digits = path.stem.isascii() and path.stem.isdigit() and len(path.stem) <= SEQUENCE_DIGITS
+    return int(path.stem) if digits else None
 
 
 def sequences(folder: Path) -> Iterator[int]:

@@ -38,7 +38,7 @@ from stepwatch.signals.wire import Segment, SegmentKey
 from .adopt import adopt
 from .cursors import CursorFile, superseded
 from .downsample import downsample
-from .files import HELD, WAITING, Spooled, quarantine, sequences
+from .files import HELD, SEQUENCE_DIGITS, WAITING, Spooled, quarantine, sequences
 from .refused import MOST_BYTES, Refused
 
 logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class Spool:
             data = wire.encode(Segment(segment_key, clock, tables))
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._make_room(len(data))
-            path = self.folder / f"{sequence:016d}{WAITING}"
+            path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
             write_durably(path, data)
             cursors = tables.get(Kind.CURSOR)
             self._queue[sequence] = Spooled(sequence, path, len(data), wire.WRITTEN_FORMAT, cursors)
