@@ -191,8 +191,8 @@ class Spool:
                     path=path, tried=frozenset(announced)
                 )
 
-    def release(self, announced: Collection[int]) -> int:
-        """Send held segments again that may be read now; returns how many.
+    def release(self, announced: Collection[int]) -> None:
+        """Send held segments again that may be read now.
 
         Raises:
             OSError: the disk is gone; some of the segments are still held.
@@ -205,11 +205,14 @@ class Spool:
                 if spooled.format in readable and not spooled.tried.issuperset(announced)
             ]
             for spooled in segments:
+                if not spooled.path.exists():
+                    logger.warning("held segment %s is lost: its file is gone", spooled.path)
+                    self._drop(spooled)
+                    continue
                 path = spooled.path.with_suffix(WAITING)
                 os.replace(spooled.path, path)
                 del self._held[spooled.sequence]
                 self._queue[spooled.sequence] = spooled._replace(path=path)
-        return len(segments)
 
     def discard_damaged(self, sequence: int, reason: str) -> None:
         """Take a segment that cannot be decoded out of the queue; its file is kept.
