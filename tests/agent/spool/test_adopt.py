@@ -71,6 +71,14 @@ def test_no_sequence_number_is_used_twice_while_its_file_is_there(spool: Path) -
     again.close()
 
 
+def test_a_file_that_cannot_be_read_holds_up_no_other(spool: Path) -> None:
+    (spool / "0000000000000004.seg").mkdir()
+    (spool / "0000000000000005.held").symlink_to(spool / "nothing")
+    found = adopt(spool)
+    assert (list(found.waiting), list(found.held), found.damaged) == ([1, 2, 3], [], 2)
+    assert [path.stem[-1] for path in sorted(spool.glob("*.damaged"))] == ["4", "5"]
+
+
 def test_a_file_named_like_a_huge_number_moves_no_sequence(spool: Path) -> None:
     (spool / f"{10**22}.seg").write_bytes(b"not ours")
     for sequence in (4, 5):
