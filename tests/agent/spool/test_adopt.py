@@ -11,7 +11,7 @@ from stepwatch.agent.keys import AttemptKey, cursors_of
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.spool.adopt import adopt
 from stepwatch.agent.spool.cursors import superseded
-from stepwatch.agent.spool.files import Spooled
+from stepwatch.agent.spool.files import MOST_FILES, Spooled
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import DTYPES, Kind
@@ -77,6 +77,15 @@ def test_a_file_that_cannot_be_read_holds_up_no_other(spool: Path) -> None:
     found = adopt(spool)
     assert (list(found.waiting), list(found.held), found.damaged) == ([1, 2, 3], [], 2)
     assert [path.stem[-1] for path in sorted(spool.glob("*.damaged"))] == ["4", "5"]
+
+
+def test_what_cannot_be_read_stays_within_a_bound(spool: Path) -> None:
+    for sequence in range(4, MOST_FILES + 14):
+        (spool / f"{sequence:016d}.seg").write_bytes(b"damaged")
+    found = adopt(spool)
+    assert found.damaged == MOST_FILES + 10
+    kept = sorted(int(path.stem) for path in spool.glob("*.damaged"))
+    assert kept == list(range(14, MOST_FILES + 14))
 
 
 def test_a_file_named_like_a_huge_number_moves_no_sequence(spool: Path) -> None:

@@ -19,6 +19,10 @@ SEQUENCE_DIGITS = 16
 """Digits of a sequence number in a file's name. One with more would lead to keys that no segment
 can carry."""
 
+MOST_FILES = 64
+MOST_BYTES = 16 << 20
+"""Most files, and most bytes together, that are kept for inspection of each kind."""
+
 
 class Spooled(NamedTuple):
     """One segment file.
@@ -60,10 +64,25 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def quarantine(path: Path, reason: str) -> None:
-    """Move a file aside that can no longer be read.
+    """Move a file aside that can no longer be read; the newest few of these are kept.
 
     Raises:
         OSError: the folder cannot be written.
     """
     logger.warning("%s is damaged (%s); it is quarantined and its facts are lost", path, reason)
     os.replace(path, path.with_suffix(DAMAGED))
+    keep_newest(path.parent, DAMAGED, MOST_BYTES)
+
+
+def keep_newest(folder: Path, suffix: str, limit_bytes: int) -> None:
+    """Delete the oldest files with `suffix` beyond `MOST_FILES`, or `limit_bytes` together.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    left = limit_bytes
+    found = [path for path in folder.glob(f"*{suffix}") if path.is_file()]
+    for number, path in enumerate(sorted(found, reverse=True)):
+        left -= path.stat().st_size
+        if number >= MOST_FILES or left < 0:
+            path.unlink()

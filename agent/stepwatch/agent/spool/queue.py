@@ -4,7 +4,7 @@
     <spool>/<sequence>.seg     one segment each, complete or absent
     <spool>/<sequence>.held    a segment that the collector cannot read yet
     <spool>/<sequence>.refused a segment that the collector refused; the newest few are kept
-    <spool>/<sequence>.damaged a segment that can no longer be read
+    <spool>/<sequence>.damaged a segment that can no longer be read; the newest few are kept
 
 A segment carries the ring cursors it was read up to. What a restarted agent reads next is the
 newest cursor among the acknowledged segments and those still spooled: nothing is read twice,
@@ -38,8 +38,16 @@ from stepwatch.signals.wire import Segment, SegmentKey
 from .adopt import adopt
 from .cursors import CursorFile, superseded
 from .downsample import downsample
-from .files import HELD, SEQUENCE_DIGITS, WAITING, Spooled, quarantine, sequences
-from .refused import MOST_BYTES, Refused
+from .files import (
+    HELD,
+    MOST_BYTES,
+    SEQUENCE_DIGITS,
+    WAITING,
+    Spooled,
+    quarantine,
+    sequences,
+)
+from .refused import Refused
 
 logger = logging.getLogger(__name__)
 
