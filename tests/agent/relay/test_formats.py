@@ -148,6 +148,22 @@ def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
     rank.ring.close()
 
 
+def test_a_held_file_that_somebody_deleted_keeps_back_no_other(
+    tmp_path: Path, make_agent: MakeAgent
+) -> None:
+    rank = Rank(tmp_path / "rings")
+    collector = Collector(LATER)
+    with at(collector) as url:
+        agent = make_agent(url)
+        fill(agent, rank, 3)
+        agent.relay.drain(give_up)
+        assert agent.spool.held == 3
+        min((tmp_path / "spool").glob("*.held")).unlink()
+    agent.spool.release([3])
+    assert (len(agent.spool), agent.spool.held, agent.spool.dropped) == (2, 0, 1)
+    rank.ring.close()
+
+
 def test_held_segments_are_tried_again_after_a_restart(
     tmp_path: Path, make_agent: MakeAgent
 ) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from prometheus_client import generate_latest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.probes.nic import NicProbe
+from stepwatch.agent.relay.answers import MAX_BYTES, MAX_REASON, read_answer
+from stepwatch.agent.relay.batches import Batches
+from stepwatch.agent.spool import Spool
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.records import Kind
 from tests.agent.conftest import (
@@ -61,6 +66,8 @@ class Waits:
         ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": "all"}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": []}'), 0.1, 0.25),
         ((200, {}, b'{"verdicts": [{"verdict": "accepted"}], "formats": [true]}'), 0.1, 0.25),
+        ((200, {}, b"[" * 200_000), 0.1, 0.25),
+        ((503, {"content-type": "text/plain; charset=hex"}, b"no store"), 0.1, 0.25),
     ],
 )
 def test_an_answer_that_acknowledges_nothing_loses_nothing(
@@ -86,6 +93,33 @@ def test_an_answer_that_acknowledges_nothing_loses_nothing(
         assert len(agent.spool) == 0
     assert stored_steps(tmp_path / "store.db") == once(1, 10)
     rank.ring.close()
+
+
+def test_an_answer_without_end_is_read_up_to_a_bound(tmp_path: Path, make_agent: MakeAgent) -> None:
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        for _ in range(100):
+            sent += MAX_BYTES
+            yield b" " * MAX_BYTES
+
+    rank = Rank(tmp_path / "rings")
+    agent = make_agent()
+    answer = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
+    agent.relay.client = httpx.Client(transport=answer, base_url="http://elsewhere")
+    rank.steps(10)
+    round_of(agent)
+    assert agent.relay.send_once() > 0
+    assert sent <= 2 * MAX_BYTES
+    assert len(agent.spool) == 1
+    rank.ring.close()
+
+
+def test_a_reason_is_kept_up_to_a_bound() -> None:
+    answer = {"verdicts": [{"verdict": "rejected", "reason": "x" * 100_000}], "formats": [3]}
+    (verdict,) = read_answer(json.dumps(answer).encode()).verdicts
+    assert verdict.reason == "x" * MAX_REASON
 
 
 def test_the_delay_grows_and_is_forgotten_after_success(
@@ -194,14 +228,26 @@ def test_what_is_read_last_is_sent_before_the_agent_ends(
     rank.ring.close()
 
 
+class FailsOnce(Batches):
+    """Raises the first time that it is asked."""
+
+    asked = 0
+
+    def select(self, spool: Spool) -> list[tuple[int, bytes]]:
+        self.asked += 1
+        if self.asked == 1:
+            raise RuntimeError("no batch today")
+        return super().select(spool)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
     tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
     rank = Rank(tmp_path / "rings")
-    moods: Moods = [(200, {}, b"[" * 100_000)]  # JSON so deep that reading it is a RecursionError
-    with collector(tmp_path / "store.db", moods=moods) as url:
+    with collector(tmp_path / "store.db") as url:
         agent = make_agent(url, poll_seconds=0.05, flush_seconds=0.05)
+        agent.relay.batches = FailsOnce()
         running = threading.Thread(target=agent.run)
         running.start()
         rank.steps(5)
@@ -210,7 +256,7 @@ def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
         agent.stop()
         running.join(30)
     assert 'stepwatch_agent_thread_failures_total{node="n1",thread="relay"} 1.0' in text
-    assert "RecursionError" in caplog.text
+    assert "no batch today" in caplog.text
     rank.ring.close()
 
 

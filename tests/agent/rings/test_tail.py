@@ -15,8 +15,8 @@ import pytest
 from stepwatch.agent.app import Agent
 from stepwatch.agent.rings.processes import FRESH_HEARTBEAT_SECONDS
 from stepwatch.agent.rings.tail import CLOSED_FLUSHES, Tail
-from stepwatch.signals.blackbox import Identity, RingWriter
-from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT
+from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
+from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT, pack_identity
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 from tests.agent.conftest import Rank, round_of, spooled
@@ -163,6 +163,15 @@ def test_a_removed_ring_is_released(tmp_path: Path, make_agent: MakeAgent) -> No
     rank.ring.close()
 
 
+def ring_of_world(path: Path, world: int) -> bytes:
+    """The ring at `path` with another number of ranks, under a checksum that matches."""
+    raw = path.read_bytes()
+    reader = RingReader(path)
+    identity = pack_identity(reader.identity._replace(world=world))
+    reader.close()
+    return identity + raw[len(identity) :]
+
+
 def test_hostile_rings_are_named_once_and_harm_no_other(
     tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -174,6 +183,7 @@ def test_hostile_rings_are_named_once_and_harm_no_other(
     (folder / "5").write_bytes(b"SWRING01" + os.urandom(5000))
     (folder / "6").write_bytes(b"")
     os.mkfifo(folder / "7")
+    (folder / "9").write_bytes(ring_of_world(folder / "0", -1))
     cut = Rank(tmp_path / "rings", 8)
     agent = make_agent()
     round_of(agent)
@@ -183,7 +193,7 @@ def test_hostile_rings_are_named_once_and_harm_no_other(
         rank.steps(2)
         round_of(agent)
     assert spooled_steps(agent) == list(range(1, 7))
-    for name in "5678":
+    for name in "56789":
         assert caplog.text.count(f"cannot read the ring {folder / name}:") == 1
     rank.ring.close()
     mad.ring.close()

@@ -11,7 +11,7 @@ from stepwatch.agent.keys import AttemptKey, cursors_of
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.spool.adopt import adopt
 from stepwatch.agent.spool.cursors import superseded
-from stepwatch.agent.spool.files import Spooled
+from stepwatch.agent.spool.files import MOST_FILES, Spooled
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import DTYPES, Kind
@@ -69,6 +69,32 @@ def test_no_sequence_number_is_used_twice_while_its_file_is_there(spool: Path) -
     again.put(AttemptKey("job", 0), ClockPair(1, 1), {})
     assert [path.name for path in spool.glob("*4.seg")] == ["0000000000000004.seg"]
     again.close()
+
+
+def test_a_file_that_cannot_be_read_holds_up_no_other(spool: Path) -> None:
+    (spool / "0000000000000004.seg").mkdir()
+    (spool / "0000000000000005.held").symlink_to(spool / "nothing")
+    found = adopt(spool)
+    assert (list(found.waiting), list(found.held), found.damaged) == ([1, 2, 3], [], 2)
+    assert [path.stem[-1] for path in sorted(spool.glob("*.damaged"))] == ["4", "5"]
+
+
+def test_what_cannot_be_read_stays_within_a_bound(spool: Path) -> None:
+    for sequence in range(4, MOST_FILES + 14):
+        (spool / f"{sequence:016d}.seg").write_bytes(b"damaged")
+    found = adopt(spool)
+    assert found.damaged == MOST_FILES + 10
+    kept = sorted(int(path.stem) for path in spool.glob("*.damaged"))
+    assert kept == list(range(14, MOST_FILES + 14))
+
+
+def test_a_file_named_like_a_huge_number_moves_no_sequence(spool: Path) -> None:
+    (spool / f"{10**22}.seg").write_bytes(b"not ours")
+    for sequence in (4, 5):
+        again = Spool(spool, "n1")
+        again.put(AttemptKey("job", 0), ClockPair(1, 1), {})
+        assert max(number for number, _ in again.oldest(10)) == sequence
+        again.close()
 
 
 def test_a_segment_is_superseded_when_a_newer_one_has_read_as_far() -> None:

@@ -145,8 +145,9 @@ def test_a_damaged_segment_holds_up_no_other(
     rank.ring.close()
 
 
-def test_damage_done_while_the_agent_runs_is_refused_by_the_collector_and_counted(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("at", [-5, 8, 12], ids=["payload", "header size", "payload size"])
+def test_damage_done_while_the_agent_runs_is_counted_and_holds_up_no_other(
+    tmp_path: Path, make_agent: MakeAgent, at: int
 ) -> None:
     rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
@@ -156,11 +157,11 @@ def test_damage_done_while_the_agent_runs_is_refused_by_the_collector_and_counte
             round_of(agent)
         victim = sorted((tmp_path / "spool").glob("*.seg"))[1]
         raw = bytearray(victim.read_bytes())
-        raw[-5] ^= 0xFF
+        raw[at] ^= 0x0F
         victim.write_bytes(raw)
         agent.relay.drain(give_up)
         assert (agent.relay.refused + agent.spool.dropped, len(agent.spool)) == (1, 0)
-    assert "the checksum does not match" in caplog.text
+    assert victim.with_suffix(".damaged").exists()
     lost = Counter({(0, step): 1 for step in range(11, 21)})
     assert stored_steps(tmp_path / "store.db") == once(1, 40) - lost
     rank.ring.close()

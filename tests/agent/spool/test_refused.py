@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stepwatch.agent.spool.refused import MOST_FILES, Refused
+from stepwatch.agent.spool.files import MOST_FILES
+from stepwatch.agent.spool.refused import Refused
 
 
 def segment(folder: Path, sequence: int, size: int) -> Path:

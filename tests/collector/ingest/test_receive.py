@@ -119,6 +119,17 @@ def test_what_unfolds_to_too_much_is_taken_in_parts(
     assert len(taken) > 2 and max(taken) * 142 < 20_000 + 2 * 50 * 142
 
 
+def test_rows_of_unknown_kinds_count_as_what_a_request_unfolds_to(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(receive, "DECODED_BYTES", 20_000)
+    rows = np.zeros(100, dtype=[("new", "S100")])
+    sent = [segment(i, {})._replace(unknown={999: rows}) for i in range(10)]
+    Ingest(store, clock, lambda segments, _: taken.append(len(segments))).receive(body(sent))
+    assert taken == [2] * 5
+
+
 def test_nothing_is_acknowledged_when_the_store_is_gone(service: Service, tmp_path: Path) -> None:
     other = sqlite3.connect(tmp_path / "store.db")
     other.execute("alter table segment rename to away")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import httpx
 
 LEGACY_FORMATS = frozenset({2})
 """What a collector reads that announces no formats."""
+
+MAX_BYTES = 1 << 20
+"""Most bytes of an answer that are read; what is longer was not written by a collector."""
+MAX_REASON = 300
+"""Characters of a reason that are kept."""
 
 
 class Verdict(NamedTuple):
@@ -24,13 +30,30 @@ class Answer(NamedTuple):
     formats: frozenset[int]
 
 
-def read_answer(response: httpx.Response) -> Answer:
+def read_body(response: httpx.Response) -> bytes:
+    """Body of a streamed response, at most about `MAX_BYTES` of it.
+
+    Raises:
+        httpx.HTTPError: the connection breaks, or the body cannot be decompressed.
+    """
+    body = bytearray()
+    for chunk in response.iter_bytes():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            break
+    return bytes(body)
+
+
+def read_answer(body: bytes) -> Answer:
     """Read an answer; how many verdicts it must have is for the caller to compare.
 
     Raises:
         ValueError: it is not a collector's.
     """
-    document = response.json()
+    try:
+        document = json.loads(body)
+    except RecursionError as error:  # of brackets inside brackets
+        raise ValueError(_FOREIGN) from error
     if not isinstance(document, dict):
         raise ValueError(_FOREIGN)
     return Answer(_verdicts(document.get("verdicts")), _formats(document.get("formats")))
@@ -44,7 +67,7 @@ def _verdicts(found: Any) -> list[Verdict]:
         raise ValueError(_FOREIGN)
     if not all(isinstance(item, dict) and isinstance(item.get("verdict"), str) for item in found):
         raise ValueError(_FOREIGN)
-    return [Verdict(item["verdict"], str(item.get("reason"))) for item in found]
+    return [Verdict(item["verdict"], str(item.get("reason"))[:MAX_REASON]) for item in found]
 
 
 def _formats(found: Any) -> frozenset[int]:

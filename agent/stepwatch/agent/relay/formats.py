@@ -45,6 +45,8 @@ class Formats:
             NoCommonFormatError: there is none.
             SegmentError: the segment is damaged.
         """
+        # One of a wrong size would make the collector cut the whole request elsewhere.
+        wire.check(data)
         number = wire.format_of(data)
         if self.announced is None or number in self.announced:
             return Outgoing(sequence, data, number)

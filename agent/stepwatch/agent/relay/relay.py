@@ -12,7 +12,7 @@ import httpx
 from stepwatch.agent.spool import Spool
 from stepwatch.signals.errors import SegmentError
 
-from .answers import Answer, read_answer
+from .answers import Answer, read_answer, read_body
 from .batches import Batches
 from .formats import Formats, NoCommonFormatError, Outgoing
 
@@ -59,10 +59,11 @@ class Relay:
             if not outgoing:
                 return 0.0
             body = b"".join(each.data for each in outgoing)
-            response = self.client.post("/v1/segments", content=body)
+            with self.client.stream("POST", "/v1/segments", content=body) as response:
+                answer = read_body(response)
             if response.status_code != 200:
-                return self._request_failed(outgoing, response)
-            return self._apply(outgoing, read_answer(response))
+                return self._request_failed(outgoing, response, answer)
+            return self._apply(outgoing, read_answer(answer))
         except httpx.HTTPError as error:
             return self._back_off(f"{type(error).__name__}: {error}", None)
         except (ValueError, OSError) as error:
@@ -115,8 +116,10 @@ class Relay:
         self.batches.succeeded()
         return 0.0
 
-    def _request_failed(self, outgoing: list[Outgoing], response: httpx.Response) -> float:
-        reason = f"HTTP {response.status_code}: {response.text[:200]}"
+    def _request_failed(
+        self, outgoing: list[Outgoing], response: httpx.Response, answer: bytes
+    ) -> float:
+        reason = f"HTTP {response.status_code}: {answer[:200].decode('utf-8', 'replace')}"
         if self.batches.failed(len(outgoing)):
             # Held under no formats: the next release, whatever brings it, tries them again.
             self._hold({each.sequence: reason for each in outgoing}, announced=())

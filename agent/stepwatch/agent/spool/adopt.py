@@ -44,15 +44,15 @@ def adopt(folder: Path) -> Adopted:
 
 
 def _sort(path: Path, sequence: int, found: Adopted) -> None:
-    data = path.read_bytes()
     try:
+        data = path.read_bytes()
         cursors = wire.decode(data).tables.get(Kind.CURSOR)
     except UnsupportedFormatError as error:
         if not found.held:
             logger.warning("%s: %s; kept for a collector that reads it", path, error)
         kept = _moved(path, HELD)
         found.held[sequence] = Spooled(sequence, kept, len(data), error.format)
-    except SegmentError as error:
+    except (OSError, SegmentError) as error:
         quarantine(path, str(error))
         found.damaged += 1
     else:

@@ -15,6 +15,13 @@ logger = logging.getLogger(__name__)
 WAITING, HELD, REFUSED, DAMAGED = ".seg", ".held", ".refused", ".damaged"
 """Suffixes, after the sequence number: to be sent, kept until a collector can read it, refused by
 the collector, and unreadable for good."""
+SEQUENCE_DIGITS = 16
+"""Digits of a sequence number in a file's name. One with more would lead to keys that no segment
+can carry."""
+
+MOST_FILES = 64
+MOST_BYTES = 16 << 20
+"""Most files, and most bytes together, that are kept for inspection of each kind."""
 
 
 class Spooled(NamedTuple):
@@ -34,7 +41,8 @@ class Spooled(NamedTuple):
 
 def sequence_of(path: Path) -> int | None:
     """Sequence number in a file's name; None for a file that is not the spool's."""
-    return int(path.stem) if path.stem.isascii() and path.stem.isdigit() else None
+    digits = path.stem.isascii() and path.stem.isdigit() and len(path.stem) <= SEQUENCE_DIGITS
+    return int(path.stem) if digits else None
 
 
 def sequences(folder: Path) -> Iterator[int]:
@@ -56,10 +64,25 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def quarantine(path: Path, reason: str) -> None:
-    """Move a file aside that can no longer be read.
+    """Move a file aside that can no longer be read; the newest few of these are kept.
 
     Raises:
         OSError: the folder cannot be written.
     """
     logger.warning("%s is damaged (%s); it is quarantined and its facts are lost", path, reason)
     os.replace(path, path.with_suffix(DAMAGED))
+    keep_newest(path.parent, DAMAGED, MOST_BYTES)
+
+
+def keep_newest(folder: Path, suffix: str, limit_bytes: int) -> None:
+    """Delete the oldest files with `suffix` beyond `MOST_FILES`, or `limit_bytes` together.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    left = limit_bytes
+    found = [path for path in folder.glob(f"*{suffix}") if path.is_file()]
+    for number, path in enumerate(sorted(found, reverse=True)):
+        left -= path.stat().st_size
+        if number >= MOST_FILES or left < 0:
+            path.unlink()

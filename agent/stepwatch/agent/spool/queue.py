@@ -4,7 +4,7 @@
     <spool>/<sequence>.seg     one segment each, complete or absent
     <spool>/<sequence>.held    a segment that the collector cannot read yet
     <spool>/<sequence>.refused a segment that the collector refused; the newest few are kept
-    <spool>/<sequence>.damaged a segment that can no longer be read
+    <spool>/<sequence>.damaged a segment that can no longer be read; the newest few are kept
 
 A segment carries the ring cursors it was read up to. What a restarted agent reads next is the
 newest cursor among the acknowledged segments and those still spooled: nothing is read twice,
@@ -37,8 +37,16 @@ from .adopt import adopt
 from .claim import claim
 from .cursors import CursorFile, superseded
 from .downsample import downsample
-from .files import HELD, WAITING, Spooled, quarantine, sequences
-from .refused import MOST_BYTES, Refused
+from .files import (
+    HELD,
+    MOST_BYTES,
+    SEQUENCE_DIGITS,
+    WAITING,
+    Spooled,
+    quarantine,
+    sequences,
+)
+from .refused import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +132,7 @@ class Spool:
             data = wire.encode(Segment(segment_key, clock, tables))
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._make_room(len(data))
-            path = self.folder / f"{sequence:016d}{WAITING}"
+            path = self.folder / f"{sequence:0{SEQUENCE_DIGITS}d}{WAITING}"
             write_durably(path, data)
             cursors = tables.get(Kind.CURSOR)
             self._queue[sequence] = Spooled(sequence, path, len(data), wire.WRITTEN_FORMAT, cursors)
@@ -188,8 +196,8 @@ class Spool:
                     path=path, tried=frozenset(announced)
                 )
 
-    def release(self, announced: Collection[int]) -> int:
-        """Send held segments again that may be read now; returns how many.
+    def release(self, announced: Collection[int]) -> None:
+        """Send held segments again that may be read now.
 
         Raises:
             OSError: the disk is gone; some of the segments are still held.
@@ -202,11 +210,14 @@ class Spool:
                 if spooled.format in readable and not spooled.tried.issuperset(announced)
             ]
             for spooled in segments:
+                if not spooled.path.exists():
+                    logger.warning("held segment %s is lost: its file is gone", spooled.path)
+                    self._drop(spooled)
+                    continue
                 path = spooled.path.with_suffix(WAITING)
                 os.replace(spooled.path, path)
                 del self._held[spooled.sequence]
                 self._queue[spooled.sequence] = spooled._replace(path=path)
-        return len(segments)
 
     def discard_damaged(self, sequence: int, reason: str) -> None:
         """Take a segment that cannot be decoded out of the queue; its file is kept.

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .files import REFUSED
-
-MOST_FILES = 64
-MOST_BYTES = 16 << 20
+from .files import MOST_BYTES, REFUSED, keep_newest
 
 
 class Refused:
@@ -26,12 +23,4 @@ class Refused:
         """
         if segment.exists():
             os.replace(segment, segment.with_suffix(REFUSED))
-        self._delete_oldest()
-
-    def _delete_oldest(self) -> None:
-        left = self._limit
-        newest_first = sorted(self._folder.glob(f"*{REFUSED}"), reverse=True)
-        for number, path in enumerate(newest_first):
-            left -= path.stat().st_size
-            if number >= MOST_FILES or left < 0:
-                path.unlink()
+        keep_newest(self._folder, REFUSED, self._limit)

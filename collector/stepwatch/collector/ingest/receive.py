@@ -12,7 +12,6 @@ from stepwatch.collector.store import Added, Store, StoredSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
-from stepwatch.signals.records import DTYPES
 from stepwatch.signals.wire import Segment
 
 ACCEPTED, DUPLICATE, REJECTED = "accepted", "duplicate", "rejected"
@@ -140,7 +139,8 @@ def _grouped(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
 
 
 def _decoded_bytes(segment: Segment) -> int:
-    return sum(len(rows) * DTYPES[kind].itemsize for kind, rows in segment.tables.items())
+    tables = (*segment.tables.values(), *segment.unknown.values())
+    return sum(rows.nbytes for rows in tables)
 
 
 def _verdicts(pieces: list[Piece], added: list[Added]) -> Iterator[Verdict]:

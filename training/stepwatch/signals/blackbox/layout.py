@@ -130,7 +130,8 @@ def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
     """Read an identity back; one of a later version too where the ring describes its slots.
 
     Raises:
-        ValueError: wrong magic, version, sizes, job name or checksum; the message says which.
+        ValueError: wrong magic, version, sizes, rank, world, job name or checksum; the message says
+            which.
     """
     raw = header[:IDENTITY_CRC_AT]
     if len(header) < HEADER_SIZE or raw[:8] != MAGIC:
@@ -145,6 +146,8 @@ def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
         raise ValueError(f"slots of {slot_size} bytes, this stepwatch reads {SLOT_SIZE}")
     if not 1 <= capacity <= MAX_CAPACITY:
         raise ValueError(f"capacity {capacity} is out of range")
+    if rank < 0 or world < 0:
+        raise ValueError(f"there is no rank {rank} of {world}")
     texts = [value.rstrip(b"\0").decode("utf-8", "replace") for value in fields[23:27]]
     if not is_name(texts[0]):
         raise ValueError(f"its job name {texts[0]!r} is not one")

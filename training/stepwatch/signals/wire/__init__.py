@@ -27,6 +27,7 @@ __all__ = [
     "Rows",
     "Segment",
     "SegmentKey",
+    "check",
     "decode",
     "encode",
     "format_of",
@@ -66,6 +67,15 @@ def decode(data: bytes) -> Segment:
     if format not in _DECODERS:
         raise _unsupported(format)
     return _DECODERS[format](header, payload, raw_size)
+
+
+def check(data: bytes) -> None:
+    """Compare a segment of any format with its own prefix and checksum, and decode nothing.
+
+    Raises:
+        SegmentError: bytes are missing or too many, or the checksum does not match.
+    """
+    frame.open_frame(data)
 
 
 def peek_key(data: bytes) -> SegmentKey:
