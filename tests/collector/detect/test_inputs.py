@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect import hang, non_finite, rank_failed
+from stepwatch.collector.detect import hang, non_finite, rank_failed, telemetry
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
 from stepwatch.collector.state.attempt import Attempt
@@ -162,3 +162,16 @@ def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
         assert [each.number for each in item.flight] == list(range(600))[rank::3]
     known.add(asked[:1], flights[:0], 4)
     assert known.of[2].flight == ()
+
+
+@pytest.mark.parametrize(("flush_seconds", "stale"), [(1.0, True), (60.0, False)])
+def test_a_node_is_stale_after_several_flushes_of_its_own_agent(
+    flush_seconds: float, stale: bool
+) -> None:
+    job = LiveJob(JOB)
+    said = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    said["flush_seconds"] = flush_seconds
+    for number, item in enumerate(run_segments(STEPS)):
+        tables = {**item.tables, Kind.AGENT: said}
+        job.apply(segment(number, tables), Received(0.0, 100.0))
+    assert bool(telemetry.find(DetectionContext(job, 130.0))) is stale
