@@ -11,6 +11,7 @@ from stepwatch.collector.detect.non_finite import LIMITS
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
 from stepwatch.collector.state.trackers.numerics import MAX_SCALED_OF_STEP, Numerics
@@ -175,3 +176,13 @@ def test_a_node_is_stale_after_several_flushes_of_its_own_agent(
         tables = {**item.tables, Kind.AGENT: said}
         job.apply(segment(number, tables), Received(0.0, 100.0))
     assert bool(telemetry.find(DetectionContext(job, 130.0))) is stale
+
+
+def test_groups_that_a_collective_line_cannot_tell_apart_are_not_named() -> None:
+    attempt = standing(60.0).attempt
+    low, other = 7, 8
+    groups = {low: "0-1", low + (1 << 16): "2-3", other: "0,2"}
+    attempt.collective_records.groups.update(
+        {number: Group(2, ranks) for number, ranks in groups.items()}
+    )
+    assert hang.asked(attempt).groups == {other: "0,2"}
