@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect import hang, non_finite, rank_failed
+from stepwatch.collector.detect import hang, non_finite, rank_failed, telemetry
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
 from stepwatch.collector.state.trackers.numerics import MAX_SCALED_OF_STEP, Numerics
@@ -162,3 +163,26 @@ def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
         assert [each.number for each in item.flight] == list(range(600))[rank::3]
     known.add(asked[:1], flights[:0], 4)
     assert known.of[2].flight == ()
+
+
+@pytest.mark.parametrize(("flush_seconds", "stale"), [(1.0, True), (60.0, False)])
+def test_a_node_is_stale_after_several_flushes_of_its_own_agent(
+    flush_seconds: float, stale: bool
+) -> None:
+    job = LiveJob(JOB)
+    said = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    said["flush_seconds"] = flush_seconds
+    for number, item in enumerate(run_segments(STEPS)):
+        tables = {**item.tables, Kind.AGENT: said}
+        job.apply(segment(number, tables), Received(0.0, 100.0))
+    assert bool(telemetry.find(DetectionContext(job, 130.0))) is stale
+
+
+def test_groups_that_a_collective_line_cannot_tell_apart_are_not_named() -> None:
+    attempt = standing(60.0).attempt
+    low, other = 7, 8
+    groups = {low: "0-1", low + (1 << 16): "2-3", other: "0,2"}
+    attempt.collective_records.groups.update(
+        {number: Group(2, ranks) for number, ranks in groups.items()}
+    )
+    assert hang.asked(attempt).groups == {other: "0,2"}

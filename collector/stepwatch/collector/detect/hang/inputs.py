@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -55,8 +56,11 @@ def asked(attempt: Attempt) -> Asked:
         if (view := attempt.states.get(rank)) is not None
         and diagnosis.at_ns >= max(int(view.row["since_ns"]), int(view.row["collective_since_ns"]))
     }
+    known = attempt.collective_records.groups
+    # A collective line holds 16 bits of a group's number: groups that share them are not named.
+    low = Counter(number & 0xFFFF for number in known)
     groups = {
-        number & 0xFFFF: group.ranks for number, group in attempt.collective_records.groups.items()
+        number & 0xFFFF: group.ranks for number, group in known.items() if low[number & 0xFFFF] == 1
     }
     return Asked(fresh, groups)
 

@@ -10,5 +10,6 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Nodes that should send and are stale."""
+    every = {node: context.attempt.flush_seconds(node) for node in context.staleness}
     step = context.attempt.step_history.complete_until(context.attempt.world)
-    return detector.detect(context.staleness, step, detector.LIMITS)
+    return detector.detect(context.staleness, step, detector.LIMITS, every)
