@@ -11,13 +11,14 @@ from pathlib import Path
 
 from stepwatch.cli import text
 
-from . import at_rest, breakdown, codec, demo, detection, hooks, trainer
+from . import at_rest, breakdown, codec, demo, detection, hooks, ingest, trainer
 from .result import Result
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "hooks": hooks.measure,
     "codec": codec.measure,
     "at-rest": at_rest.measure,
+    "ingest": ingest.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,
     "demo": demo.measure,

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect import data_skew, data_stall, pipeline_bubble, straggler
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.trackers.step_window import COLUMNS, VALUES, Window
+from stepwatch.collector.state.trackers.step_window import COLUMNS, VALUES, WORK, Window
 
 from .result import Result
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import WORK
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
 
 from .windows import settle, window

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.pipeline_bubble import LIMITS, detect
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import WORK, Window
 
 from .healthy import KINDS, healthy
 from .windows import settle, unknown_facts, window

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import FEW, peer_seconds, peers_of
 from stepwatch.collector.detect.straggler import RankFacts, detect
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
 
 from .healthy import KINDS, healthy

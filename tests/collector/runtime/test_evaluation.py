@@ -13,7 +13,7 @@ from stepwatch.collector.runtime.evaluation import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
-from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows
 from tests.collector.made import (
     JOB,
@@ -116,6 +116,20 @@ def test_one_silent_node_among_others_is_named(store: Store, clock: HandClock) -
     (incident,) = site.view()["incidents"]
     assert (incident["kind"], incident["node"]) == ("telemetry-lost", "node-1")
     assert site.view()["state"] == "unknown"
+
+
+def test_an_agent_that_flushes_rarely_has_longer_before_it_is_missed(
+    store: Store, clock: HandClock
+) -> None:
+    site = Site(store, clock)
+    site.run(20)
+    rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    rows["flush_seconds"] = 20.0
+    site.send({Kind.AGENT: rows})
+    site.run(30, silent=("node-0",))
+    assert site.incidents() == [], "one flush is late"
+    site.run(60, silent=("node-0",))
+    assert [item[:2] for item in site.incidents()] == [("telemetry-lost", "open")]
 
 
 def test_a_node_that_was_never_heard_is_missed(store: Store, clock: HandClock) -> None:

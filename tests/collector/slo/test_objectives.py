@@ -13,7 +13,7 @@ from stepwatch.collector.slo.objectives import (
     budget_words,
     evaluate_slo,
 )
-from stepwatch.collector.slo.slices import SLICE_SECONDS, Slice
+from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
 SLO = Slo("step-time", "", "step-time", Decimal("0.95"), 3600)
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.collector.slo.registry import AttemptSteps, discover
-from stepwatch.collector.slo.slices import SLICE_SECONDS, Slice, changed, slices_of
+from stepwatch.collector.slo.slices import changed, slices_of
 from stepwatch.collector.slo.slis.step_time import SLOW_STEP_FACTOR
 from stepwatch.collector.state.trackers.step_history import StepFacts, StepHistory
+from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 from tests.collector.made import EPOCH, step_rows
 
 OFFSET = EPOCH * 10**9

@@ -72,9 +72,10 @@ class Relay:
     def ask_formats(self) -> None:
         """Learn by an empty request what the collector reads: held segments may wait for it."""
         try:
-            response = self.client.post("/v1/segments", content=b"")
+            with self.client.stream("POST", "/v1/segments", content=b"") as response:
+                answer = read_body(response)
             if response.status_code == 200:
-                self._learn(read_answer(response).formats)
+                self._learn(read_answer(answer).formats)
         except (httpx.HTTPError, ValueError, OSError) as error:
             logger.debug("the collector announces nothing: %s", error)
 

@@ -10,12 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 
-WORK = ("data", "forward", "backward", "optimizer", "other")
-"""Phases of a rank's self time."""
 STAGE_WORK = ("forward", "backward")
 """Phases that differ with the layers of a stage."""
 

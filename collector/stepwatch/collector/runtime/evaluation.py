@@ -22,10 +22,11 @@ from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
-from stepwatch.collector.slo.slices import Slice, changed, slices_of
+from stepwatch.collector.slo.slices import changed, slices_of
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
 

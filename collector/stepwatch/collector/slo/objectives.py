@@ -7,7 +7,7 @@ from decimal import ROUND_FLOOR, Decimal
 from enum import Enum
 from typing import NamedTuple
 
-from stepwatch.collector.slo.slices import SLICE_SECONDS, Slice
+from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
 COVERAGE_FLOOR = Decimal("0.9")
 """Below this share of expected records nothing is evaluated: an evaluation is frozen."""

@@ -7,30 +7,12 @@ last checkpoint turns bad when an attempt resumes before it, so slices change af
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 from stepwatch.signals.arrays import Vector
-
-SLICE_SECONDS = 10
-
-
-class Slice(NamedTuple):
-    """One SLI over `SLICE_SECONDS` from `start_s` (Unix seconds).
-
-    `good` and `total` are device-seconds; `observed` and `expected` count step records.
-    """
-
-    start_s: int
-    version: int
-    good: float
-    total: float
-    observed: int
-    expected: int
-    cumulative_good: float
-    cumulative_total: float
 
 
 def changed(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import dml as postgresql_dml
 from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
-from stepwatch.collector.slo.slices import Slice
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.slices import Slice
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.records import Kind

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.registry import discover, find
 from stepwatch.collector.state.live import LiveState
@@ -14,6 +13,7 @@ from stepwatch.collector.state.trackers.baseline import GRACE_STEPS, Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.lifecycle import Schedule
 from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
+from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
 from tests.collector.gathered import call_rows, group_rows, kept

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.steps import usable_steps
@@ -21,7 +20,7 @@ from stepwatch.collector.detect.straggler.persistent import persistent
 from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import evaluated_steps
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.arrays import Vector
 
 

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.detect.peers import Peers, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import step_seconds
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.arrays import (
     FloatMatrix,
     Floats,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.trackers.agents import DEFAULT_FLUSH_SECONDS
 from stepwatch.signals.names import Cause, FindingKind
 
 NODES_NAMED = 8
@@ -20,9 +21,6 @@ class Thresholds(NamedTuple):
     least_seconds: float
     least_flushes: float
 
-
-DEFAULT_FLUSH_SECONDS = 1.0
-"""Between two flushes of an agent that does not report its own interval."""
 
 LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""

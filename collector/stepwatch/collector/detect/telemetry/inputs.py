@@ -10,6 +10,7 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Nodes that should send and are stale."""
-    every = {node: context.attempt.flush_seconds(node) for node in context.staleness}
-    step = context.attempt.step_history.complete_until(context.attempt.world)
+    attempt = context.attempt
+    step = attempt.step_history.complete_until(attempt.world)
+    every = {node: attempt.flush_seconds(node) for node in context.staleness}
     return detector.detect(context.staleness, step, detector.LIMITS, every)

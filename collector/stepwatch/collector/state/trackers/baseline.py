@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.collective_timing import grouped_medians, waits
-from stepwatch.collector.analysis.pipeline_stages import WORK
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords, Group
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     WARMUP_STEPS,
 )
+from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 

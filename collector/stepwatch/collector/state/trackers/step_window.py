@@ -15,6 +15,8 @@ MAX_CELLS = 1 << 22
 MAX_STEPS, LEAST_STEPS = 512, 32
 COLUMNS = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
 """Planes of a window in seconds; NaN where nothing was received."""
+WORK = ("data", "forward", "backward", "optimizer", "other")
+"""Phases of a rank's self time."""
 VALUES = ("tokens", "loss", "grad_norm")
 """Planes of a window that hold what a rank recorded, as it stands; NaN where unknown."""
 _PLANES = (*COLUMNS, *VALUES)

@@ -1,0 +1,23 @@
+"""One slice of an SLI, as it is stored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SLICE_SECONDS = 10
+
+
+class Slice(NamedTuple):
+    """One SLI over `SLICE_SECONDS` from `start_s` (Unix seconds).
+
+    `good` and `total` are device-seconds; `observed` and `expected` count step records.
+    """
+
+    start_s: int
+    version: int
+    good: float
+    total: float
+    observed: int
+    expected: int
+    cumulative_good: float
+    cumulative_total: float
