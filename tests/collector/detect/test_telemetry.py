@@ -19,7 +19,7 @@ def test_no_stale_node_no_finding(staleness: dict[str, float]) -> None:
 
 def test_all_agents_are_stale() -> None:
     (finding,) = detect({"a": LONG, "b": 2 * LONG}, 7, LIMITS)
-    assert (finding.rank, finding.cause, finding.node) == (NO_RANK, "agents-silent", "")
+    assert (finding.rank, finding.cause, finding.node) == (NO_RANK, "agents-stale", "")
     assert finding.began_ago_seconds == 2 * LONG
     assert "step known is 7" in finding.summary and "unknown" in finding.summary
     assert finding.lost_ratio != finding.lost_ratio, "what is lost is not known"
@@ -27,7 +27,7 @@ def test_all_agents_are_stale() -> None:
 
 def test_one_node_of_three() -> None:
     (finding,) = detect({"a": 0.2, "b": 20.0, "c": 0.1}, 7, LIMITS)
-    assert (finding.cause, finding.node) == ("node-silent", "b")
+    assert (finding.cause, finding.node) == ("node-stale", "b")
     assert "1 of 3 nodes (b)" in finding.summary
 
 

@@ -390,5 +390,5 @@ class Cause(StrEnum):
     HOST_MEMORY = "host-memory"
     DEVICE_MEMORY = "device-memory"
     # Why telemetry is missing.
-    AGENTS_SILENT = "agents-silent"
-    NODE_SILENT = "node-silent"
+    AGENTS_STALE = "agents-stale"
+    NODE_STALE = "node-stale"

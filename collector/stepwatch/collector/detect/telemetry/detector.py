@@ -66,7 +66,7 @@ def detect(
     return [
         build_finding(
             kind=FindingKind.TELEMETRY_LOST,
-            cause=Cause.AGENTS_SILENT if whole else Cause.NODE_SILENT,
+            cause=Cause.AGENTS_STALE if whole else Cause.NODE_STALE,
             summary=summary,
             began_step=step,
             began_ago_seconds=worst,
