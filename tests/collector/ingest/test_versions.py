@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
@@ -78,6 +79,16 @@ def test_a_later_version_applies_what_was_kept(
         assert found[0].current.step_history.rows["reported"].tolist() == [4] * 30
         assert metric(later, names.COLLECTOR_UNDECODED) == 0.0
     assert store.payload_bytes(JOB)[0] == len(RUN), "one came again in a format that could be read"
+
+
+def test_a_kept_segment_whose_type_is_damaged_keeps_no_collector_from_starting(
+    service: Service, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.receive(of_later_format(RUN[1]))
+    with store._engine.begin() as connection:
+        connection.execute(sa.text("update undecoded set payload = cast(payload as text)"))
+    read_later_format(monkeypatch)
+    assert Service(store, clock).job(JOB) is not None
 
 
 def test_what_is_kept_is_bounded(

@@ -70,6 +70,22 @@ def test_a_store_of_an_earlier_stepwatch_gets_the_index(store: Store, tmp_path: 
     assert "segment_job_id" in names
 
 
+@pytest.mark.parametrize("damaged", [b'{"id": "ab', b'{"id": "\xff"}', b"[]", b""])
+def test_a_damaged_incident_hides_no_other(
+    store: Store, tmp_path: Path, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    common = {"job": JOB, "kind": "hang", "state": "open", "opened_at": 1.0}
+    documents = [{"id": name, **common} for name in ("good", "damaged")]
+    store.save_evaluation(JOB, [], documents)
+    with sqlite3.connect(tmp_path / "store.db") as connection:
+        change = "update incident set document = cast(? as text) where id = 'damaged'"
+        connection.execute(change, (damaged,))
+    connection.close()
+    assert store.incidents(JOB) == store.incidents() == documents[:1]
+    assert (store.incident("good"), store.incident("damaged")) == (documents[0], None)
+    assert "damaged" in caplog.text
+
+
 def test_whether_a_job_has_a_past_is_asked_without_reading_it(store: Store) -> None:
     sent = fill(store)
     assert store.has_more_than(JOB, len(sent) - 1)

@@ -199,6 +199,24 @@ def test_no_directory_does_harm(tables: list[tuple[int, int, bytes]], content: b
     assert found.row_count <= wire.MAX_ROWS
 
 
+def test_large_directories_are_not_kept_in_memory() -> None:
+    count = 5000
+    others = [(1000 + number, 1, b"a:u1") for number in range(1, count)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for rows in range(1, 6):
+            head = directory((1000, rows, b"a:u1"), *others)
+            content = bytes(rows + 1 + 2 * len(others))
+            found = wire.decode(forged(len(head).to_bytes(4, "little") + head + content))
+            assert len(found.unknown) == count
+        del found
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept < 1 << 20
+
+
 def test_a_payload_of_another_size_is_refused() -> None:
     raw = bytes(6)
     for size in (0, 5, 7, 1 << 24):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,6 +19,8 @@ from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment, SegmentKey
+
+logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = "1"
 REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
@@ -222,22 +226,35 @@ class Store:
     def incidents(
         self, job: str | None = None, state: str | None = None, limit: int = 1000
     ) -> list[dict[str, Any]]:
-        """Newest incidents, of one job or all, in one state or any."""
+        """Newest incidents, of one job or all, in one state or any.
+
+        One whose document is damaged is left out and logged.
+        """
         table = schema.incident
-        query = sa.select(table.c.document).order_by(table.c.opened_at.desc(), table.c.id)
+        query = sa.select(table.c.id, self._raw_document()).order_by(
+            table.c.opened_at.desc(), table.c.id
+        )
         if job is not None:
             query = query.where(table.c.job == job)
         if state is not None:
             query = query.where(table.c.state == state)
         with self._engine.connect() as connection:
-            return [row.document for row in connection.execute(query.limit(limit))]
+            rows = connection.execute(query.limit(limit)).all()
+        found = (_document(row.id, row.raw) for row in rows)
+        return [document for document in found if document is not None]
 
     def incident(self, identity: str) -> dict[str, Any] | None:
-        """One incident by its id."""
-        query = sa.select(schema.incident.c.document).where(schema.incident.c.id == identity)
+        """One incident by its id; None where there is none, or its document is damaged."""
+        query = sa.select(self._raw_document()).where(schema.incident.c.id == identity)
         with self._engine.connect() as connection:
-            found: dict[str, Any] | None = connection.execute(query).scalar_one_or_none()
-            return found
+            found = connection.execute(query).scalar_one_or_none()
+        return None if found is None else _document(identity, found)
+
+    def _raw_document(self) -> sa.Label[Any]:
+        """Documents of incidents undecoded, as bytes where a text may be no UTF-8."""
+        sqlite = self._engine.dialect.name == "sqlite"
+        kind = sa.LargeBinary() if sqlite else sa.Text()
+        return sa.cast(schema.incident.c.document, kind).label("raw")
 
     def slices(self, job: str, sli: str) -> list[Slice]:
         """Slices of one SLI in time order."""
@@ -306,6 +323,19 @@ def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
         ),
         "payload": stored.data,
     }
+
+
+def _document(identity: str, raw: str | bytes) -> dict[str, Any] | None:
+    """Document of an incident; None if it is damaged."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        logger.warning("the document of incident %s is damaged: %s", identity, error)
+        return None
+    if not isinstance(found, dict):
+        logger.warning("the document of incident %s is damaged: it is no object", identity)
+        return None
+    return found
 
 
 def refusal(error: BaseException) -> str | None:

@@ -56,7 +56,9 @@ class Undecoded:
     ) -> list[UndecodedSegment]:
         """Kept segments of these formats behind `after`, in the order they came."""
         table = schema.undecoded
-        columns = (table.c.id, table.c.payload, table.c.received_ns)
+        # SQLite gives a text back where a damaged type says so: then still its bytes.
+        payload = sa.cast(table.c.payload, sa.LargeBinary).label("payload")
+        columns = (table.c.id, payload, table.c.received_ns)
         query = sa.select(*columns).where(table.c.format.in_(formats), table.c.id > after)
         with self._engine.connect() as connection:
             rows = connection.execute(query.order_by(table.c.id).limit(limit))

@@ -48,6 +48,7 @@ _COUNT = struct.Struct("<H")
 _SIZE = struct.Struct("<I")
 _ENTRY = struct.Struct("<HIH")
 MAX_DIRECTORY_BYTES = 1 << 16
+_MAX_KEPT_BYTES = 1 << 13
 _codec = Codec(_LEVEL, dictionary=True)
 
 
@@ -158,9 +159,16 @@ def _unpack(raw: bytes, at: int, count: int, dtype: np.dtype[np.void]) -> Rows:
     return np.ndarray(count, dtype, np.add(differences, first, order="C"))
 
 
-@lru_cache(maxsize=128)
 def _directory(raw: bytes) -> tuple[tuple[_Table, ...], int]:
-    """Tables and the bytes of all their blocks. A node's directories repeat, so they are kept."""
+    """Tables and the bytes of all their blocks.
+
+    A node's directories repeat, so they are kept, but not large ones: 64 KB hold 5,000 tables, and
+    those of 128 hostile directories would fill 124 MB for ever.
+    """
+    return _kept_directory(raw) if len(raw) <= _MAX_KEPT_BYTES else _read_directory(raw)
+
+
+def _read_directory(raw: bytes) -> tuple[tuple[_Table, ...], int]:
     tables = tuple(_tables(raw))
     rows = sum(table.rows for table in tables)
     if rows > frame.MAX_ROWS:
@@ -183,6 +191,9 @@ def _tables(raw: bytes) -> Iterator[_Table]:
         at += text_size
     if at != len(raw):
         raise SegmentError("its tables have descriptions of another size than promised")
+
+
+_kept_directory = lru_cache(maxsize=128)(_read_directory)
 
 
 @lru_cache(maxsize=256)
