@@ -25,8 +25,8 @@ CALLS = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER)
 def measure() -> Iterator[Result]:
     """64 steps of ranks that each call three operations in two groups."""
     attempt = Attempt(0)
-    heard = Received(0.0, 0.0)
-    times = [_seconds(partial(attempt.apply, item, heard)) for item in _run()]
+    received = Received(0.0, 0.0)
+    times = [_seconds(partial(attempt.apply, item, received)) for item in _run()]
     size = f"{RANKS:,} ranks, {2 * len(CALLS)} rows a step"
     yield Result(f"live state, {size}", _shown(min(times[1:])), "none set", "per step of the job")
     for name, read in (

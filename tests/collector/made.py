@@ -1,4 +1,4 @@
-"""Telemetry made by hand: what a healthy or a troubled run would send, with every value known.
+"""Telemetry made by hand: what a healthy or a faulty run would send, with every value known.
 
 Step `s` of every rank ends `(s + 1) * seconds` after the node's monotonic zero, which is `EPOCH` in
 wall time.
@@ -164,10 +164,10 @@ def run_segments(
     made = []
     for first in range(0, steps, 5):
         numbers = range(first, min(first + 5, steps))
-        troubles = [excess if step >= slow_from else None for step in numbers]
+        excesses = [excess if step >= slow_from else None for step in numbers]
         parts = [
-            step_rows([step], ranks, seconds, trouble)
-            for step, trouble in zip(numbers, troubles, strict=True)
+            step_rows([step], ranks, seconds, excess_of_step)
+            for step, excess_of_step in zip(numbers, excesses, strict=True)
         ]
         at = (numbers[-1] + 1) * seconds
         tables = {

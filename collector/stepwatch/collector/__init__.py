@@ -1,1 +1,1 @@
-"""Receives segments, keeps them, computes SLIs, judges SLOs, detects, and shows."""
+"""Receives segments, keeps them, computes SLIs, evaluates SLOs, detects, and shows."""

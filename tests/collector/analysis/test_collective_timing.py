@@ -159,9 +159,9 @@ def test_impossible_rows_are_refused_and_groups_bounded(monkeypatch: pytest.Monk
 def test_only_the_worst_are_told_and_the_rest_counted() -> None:
     parts = [call_rows([0], {0: at / 10, 1: 1.0}, group=at) for at in range(1, 6)]
     calls = kept(np.concatenate(parts), *(group_rows(at, [0, 1]) for at in range(1, 6)))
-    told, left_out = summaries(waits(everything(calls), calls.groups), calls.groups, 2)
-    assert ([line.group for line in told], left_out) == ([5, 4], 3)
-    assert [line.last_arriver for line in told] == [0, 0]
+    reported, left_out = summaries(waits(everything(calls), calls.groups), calls.groups, 2)
+    assert ([line.group for line in reported], left_out) == ([5, 4], 3)
+    assert [line.last_arriver for line in reported] == [0, 0]
 
 
 def test_a_list_of_ranks_that_was_cut_says_so() -> None:

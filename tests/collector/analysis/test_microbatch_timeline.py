@@ -27,7 +27,7 @@ MS = NANOSECONDS // 1000
 
 
 class Made(NamedTuple):
-    """One chunk as a rank would tell it: idle before it, then its own work, part of it blocked."""
+    """One chunk as a rank reports it: idle before it, then its self time, part of it blocked."""
 
     stage: int
     microbatch: int
@@ -93,8 +93,8 @@ def test_busy_and_idle_of_each_microbatch() -> None:
 def test_a_collective_inside_a_chunk_is_neither_busy_nor_idle() -> None:
     chunks = [Made(0, 0, Phase.FORWARD, 0, 3 * MS, MS), Made(0, 0, Phase.BACKWARD, MS, 5 * MS, 0)]
     (stage,) = known(rank_rows(0, chunks)).stages
-    told = (stage.busy_seconds, stage.blocked_seconds, stage.idle_seconds)
-    assert told == pytest.approx((0.008, 0.001, 0.001))
+    reported = (stage.busy_seconds, stage.blocked_seconds, stage.idle_seconds)
+    assert reported == pytest.approx((0.008, 0.001, 0.001))
     assert stage.microbatches[0].forward_busy_seconds == pytest.approx(0.003)
 
 
@@ -105,7 +105,7 @@ def test_both_parts_of_a_split_backward_count_and_keep_their_names() -> None:
     (stage,) = known(rows).stages
     (cell,) = stage.microbatches
     assert cell.backward_busy_seconds == pytest.approx(0.003)
-    assert np.isnan(cell.forward_busy_seconds), "no forward was told: not zero"
+    assert np.isnan(cell.forward_busy_seconds), "no forward was reported: not zero"
     assert [chunk.work for chunk in stage.chunks] == ["backward", "weight gradient"]
 
 
@@ -190,7 +190,7 @@ def test_busy_blocked_and_idle_make_the_span_in_any_order_of_rows(
     ranks: list[tuple[list[Made], int]], shuffle: Random, repeated: int
 ) -> None:
     rows = np.concatenate(
-        [rank_rows(rank, *told, began=10**9 * rank) for rank, told in enumerate(ranks)]
+        [rank_rows(rank, *reported, began=10**9 * rank) for rank, reported in enumerate(ranks)]
     )
     found = known(rows)
     assert found.ranks == len(ranks)
@@ -262,7 +262,7 @@ def test_the_newest_sample_that_is_as_whole_is_shown() -> None:
     assert sampled_step(kept) is None
     kept.add(wire_rows(8, range(4)), 4, 8)
     kept.add(wire_rows(64, range(2)), 4, 64)
-    assert sampled_step(kept) == 8, "half of the ranks have not told the newer one"
+    assert sampled_step(kept) == 8, "half of the ranks have not reported the newer one"
     kept.add(wire_rows(64, range(2, 4)), 4, 64)
     assert sampled_step(kept) == 64
     kept.add(wire_rows(7, range(4)), 4, 64)

@@ -27,14 +27,14 @@ def blocked(made: Window, groups: list[list[int]]) -> CollectiveRecords:
     return kept(np.concatenate(rows), *introduced)
 
 
-def told(calls: CollectiveRecords) -> Waits:
+def reported(calls: CollectiveRecords) -> Waits:
     return waits(calls.of_steps(0, 10_000), calls.groups)
 
 
 @given(st.integers(0, 1000), st.floats(0.0, 0.5), st.lists(st.booleans(), min_size=24, max_size=24))
 def test_the_parts_add_up_to_the_step(seed: int, noise: float, missing: list[bool]) -> None:
     made = window(6, 4, stages=2, noise=noise, seed=seed)
-    found = told(blocked(made, [[0, 1], [2, 3]]))
+    found = reported(blocked(made, [[0, 1], [2, 3]]))
     for plane in made.planes.values():
         plane[np.array(missing).reshape(6, 4)] = np.nan
     parts = step_time_breakdown(made, exposed(made, found))
@@ -51,7 +51,7 @@ def test_the_parts_add_up_to_the_step(seed: int, noise: float, missing: list[boo
 def test_transfer_is_the_least_of_each_group() -> None:
     made = window(4, 4)
     made.planes["collective"][:] = [0.3, 0.1, 0.2, 0.6]
-    split = exposed(made, told(blocked(made, [[0, 1], [2, 3]])))
+    split = exposed(made, reported(blocked(made, [[0, 1], [2, 3]])))
     np.testing.assert_allclose(split.transfer, [[0.1, 0.1, 0.2, 0.2]] * 4, rtol=1e-6)
     np.testing.assert_allclose(split.wait, [[0.2, 0.0, 0.0, 0.4]] * 4, rtol=1e-6, atol=1e-9)
 
@@ -60,14 +60,14 @@ def test_the_step_decides_how_long_and_the_calls_in_which_ratio() -> None:
     made = window(1, 2)
     made.planes["collective"][:] = 0.2
     rows = call_rows(made.steps.tolist(), {0: 1.0, 1: 4.0})
-    split = exposed(made, told(kept(rows, group_rows(7, [0, 1]))))
+    split = exposed(made, reported(kept(rows, group_rows(7, [0, 1]))))
     np.testing.assert_allclose(split.transfer, [[0.2, 0.05]], rtol=1e-6)
 
 
 def test_what_cannot_be_told_apart_is_a_part_of_its_own() -> None:
     made = window(4, 2, noise=0.3)
     calls = kept(call_rows(made.steps[:2].tolist(), {0: 0.1, 1: 0.2}), group_rows(7, [0, 1]))
-    split = exposed(made, told(calls))
+    split = exposed(made, reported(calls))
     unknown = np.isnan(split.transfer)
     assert unknown[2:].all() and not unknown[:2].any()
     parts = step_time_breakdown(made, split)
@@ -82,7 +82,7 @@ def test_pipeline_sends_do_not_blur_the_ratio() -> None:
     steps = made.steps.tolist()
     gathers = call_rows(steps, {0: 0.1, 1: 0.3})
     sends = call_rows(steps, {0: 5.0, 1: 5.0}, op=Op.SEND)
-    split = exposed(made, told(kept(np.concatenate([gathers, sends]), group_rows(7, [0, 1]))))
+    split = exposed(made, reported(kept(np.concatenate([gathers, sends]), group_rows(7, [0, 1]))))
     expected = made.planes["collective"][:, 1] / 3
     np.testing.assert_allclose(split.transfer[:, 1], expected, rtol=1e-5)
 
@@ -90,6 +90,6 @@ def test_pipeline_sends_do_not_blur_the_ratio() -> None:
 def test_calls_of_other_steps_and_ranks_are_left_out() -> None:
     made = window(2, 2, first_step=100)
     rows = call_rows([99, 100, 101, 102, 4_000_000_000], {0: 0.1, 1: 0.2, 9: 0.0})
-    split = exposed(made, told(kept(rows, group_rows(7, [0, 1, 9]))))
+    split = exposed(made, reported(kept(rows, group_rows(7, [0, 1, 9]))))
     assert split.transfer.shape == (2, 2)
     np.testing.assert_allclose(split.transfer, 0.0, atol=1e-9)

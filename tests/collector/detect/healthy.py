@@ -1,4 +1,4 @@
-"""Healthy runs that look troubled: heavy noise, neighbours, pauses, starts, changes of the work."""
+"""Healthy runs that look anomalous: heavy noise, neighbours, pauses, starts, changes of work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Generator = np.random.Generator
 
 
 def spiky(made: Window, generator: Generator) -> None:
-    """A shared host strikes any rank in any step, up to three times the work."""
+    """A shared host slows any rank in any step, up to three times the work."""
     shape = made.planes["forward"].shape
     for name in WORK:
-        struck = generator.random(shape) < 0.05
-        made.planes[name][struck] *= generator.uniform(1.5, 3.0, struck.sum()).astype(np.float32)
+        slowed = generator.random(shape) < 0.05
+        made.planes[name][slowed] *= generator.uniform(1.5, 3.0, slowed.sum()).astype(np.float32)
 
 
 def neighbour(made: Window, generator: Generator) -> None:

@@ -1,4 +1,4 @@
-"""Ranks that enter different collectives are told apart; those that only lag are not."""
+"""Ranks that enter different collectives are distinguished; those that only lag are not."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_other_sizes_under_the_same_number() -> None:
     )
     assert mismatch is not None and mismatch.cause is Cause.MISMATCHED_SHAPE
     found = finding(mismatch, [], 5.0)
-    assert found.rank == NO_RANK, "of two, nobody is the odd one"
+    assert found.rank == NO_RANK, "of two, nobody is anomalous"
     assert {item.text for item in found.evidence} == {"all_reduce of [9]", "all_reduce of [8]"}
 
 

@@ -1,4 +1,4 @@
-"""A job that stands still names the rank that did not arrive, and why; one that moves nobody."""
+"""A stalled job names the rank that did not arrive, and why; one that moves nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is over is not told: a job whose last rank tidies up, numbers that the run got over."""
+"""What is over is not reported: a job whose last rank tidies up, numbers that the run got over."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> Det
         job.apply(item, Received(0.0, 100.0))
     states = state_rows(range(4), 4, 1000.0, STEPS, moved_ago)
     states["in_collective"][3:] = waits
-    told = {Kind.RANK_STATE: states}
+    reported = {Kind.RANK_STATE: states}
     if finished:
-        told[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.FINISH, range(finished), at=999.0)
-    job.apply(segment(9000, told), Received(0.0, 100.0))
+        reported[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.FINISH, range(finished), at=999.0)
+    job.apply(segment(9000, reported), Received(0.0, 100.0))
     return DetectionContext(job, 100.0)
 
 
@@ -56,8 +56,8 @@ def overflow(steps: int, poisoned_from: int | None = None) -> DetectionContext:
     if poisoned_from is not None:
         rows["loss"][rows["step"] >= poisoned_from] = np.nan
     job = LiveJob(JOB)
-    told = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: rows}
-    job.apply(segment(1, {**told, Kind.NUMERICS: bad_rows(5)}), Received(0.0, 0.0))
+    reported = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: rows}
+    job.apply(segment(1, {**reported, Kind.NUMERICS: bad_rows(5)}), Received(0.0, 0.0))
     return DetectionContext(job, 0.0)
 
 
@@ -100,11 +100,11 @@ def test_memory_readings_count_and_are_given_back() -> None:
 def test_each_attempt_loses_what_the_earliest_later_one_redid() -> None:
     job = LiveJob(JOB)
     for number, first in enumerate((0, 30, 20, 50)):
-        told = {
+        reported = {
             Kind.RANK_STATE: state_rows([0], 1, 1.0),
             Kind.STEP: step_rows(range(first, first + 9), [0]),
         }
-        job.apply(segment(number + 1, told, attempt=number), Received(0.0, 0.0))
+        job.apply(segment(number + 1, reported, attempt=number), Received(0.0, 0.0))
     assert [(each.number, lost) for each, lost in job.ordered()] == [
         (0, 20),
         (1, 20),
@@ -114,18 +114,18 @@ def test_each_attempt_loses_what_the_earliest_later_one_redid() -> None:
 
 
 def failed_after(notice_at: float) -> list[tuple[str, int]]:
-    """A job of half a second a step that is told of a preemption, and raises at 1,000 s."""
+    """A job of half a second a step that receives a preemption, and raises at 1,000 s."""
     job = LiveJob(JOB)
     steps = step_rows(range(2000), range(2), 0.5)
     ended = lifecycle_rows(LifecycleEvent.FAILURE, range(2), at=1000.0)
     ended["text"] = b"ValueError: no"
     stop = lifecycle_rows(LifecycleEvent.PREEMPTION, [0], at=notice_at)
-    told = {
+    reported = {
         Kind.RANK_STATE: state_rows(range(2), 2, 1000.0),
         Kind.STEP: steps,
         Kind.LIFECYCLE: np.concatenate([stop, ended]),
     }
-    job.apply(segment(1, told), Received(0.0, 0.0))
+    job.apply(segment(1, reported), Received(0.0, 0.0))
     return [
         (item.kind.value, item.rank)
         for item in rank_failed.find(DetectionContext(job, 10.0, wall_s=0.0))
@@ -143,11 +143,11 @@ def test_a_hang_in_the_first_steps_is_found_by_the_longest_of_them(
     steps: int, after: float, found: int
 ) -> None:
     job = LiveJob(JOB)
-    told = {
+    reported = {
         Kind.RANK_STATE: state_rows(range(4), 4, 1000.0, steps, after),
         Kind.STEP: step_rows(range(steps), range(4)),
     }
-    job.apply(segment(1, told), Received(0.0, 100.0))
+    job.apply(segment(1, reported), Received(0.0, 100.0))
     assert len(hang.find(DetectionContext(job, 100.0))) == found
 
 

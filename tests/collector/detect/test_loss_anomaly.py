@@ -1,4 +1,4 @@
-"""Jumps, divergence and plateaus of the loss are told with their step; healthy curves are not."""
+"""Jumps, divergence and plateaus of the loss are found with their step; healthy curves are not."""
 
 from __future__ import annotations
 

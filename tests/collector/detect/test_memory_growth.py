@@ -48,8 +48,8 @@ def held(*growths: float) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     return HELD + np.outer(np.array(growths), TIME) * MIB
 
 
-def detect(told: History) -> list[Finding]:
-    return memory_growth.detect(told, 0, LIMITS)
+def detect(reported: History) -> list[Finding]:
+    return memory_growth.detect(reported, 0, LIMITS)
 
 
 def test_one_rank_on_its_way_out() -> None:

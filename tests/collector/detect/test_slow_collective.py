@@ -1,4 +1,4 @@
-"""A slow path is told from a straggler, from larger messages and from a busy host."""
+"""A slow path is distinguished from a straggler, from larger messages and from a busy host."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def found(
         (int(head["group"]), int(head["op"])): BaselineCollective(TRANSFER, SENT, 4.0)
         for head in heads
     }
-    judged = waits(calls.of_steps(0, STEPS), calls.groups)
-    return detect(judged, calls.groups, baseline, steps, LIMITS)
+    timed = waits(calls.of_steps(0, STEPS), calls.groups)
+    return detect(timed, calls.groups, baseline, steps, LIMITS)
 
 
 @pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE])
@@ -182,8 +182,8 @@ def test_nothing_is_said_where_it_cannot_be_known(spoil: str) -> None:
     steps = Steps(
         np.arange(STEPS), np.full(STEPS, STEP_SECONDS), np.ones(STEPS), np.zeros((STEPS, 3))
     )
-    judged = waits(calls.of_steps(0, STEPS), calls.groups)
-    assert detect(judged, calls.groups, baseline, steps, LIMITS) == []
+    timed = waits(calls.of_steps(0, STEPS), calls.groups)
+    assert detect(timed, calls.groups, baseline, steps, LIMITS) == []
 
 
 @pytest.mark.parametrize("members", [2, 4, 16])

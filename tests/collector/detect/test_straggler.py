@@ -281,7 +281,7 @@ def test_the_past_of_a_rank_alone_is_not_its_trouble() -> None:
     made = window(128, 4, stages=4, noise=0.05)
     past = {phase: np.median(made.planes[phase], axis=0).astype(float) for phase in WORK}
     slow(made, 2, "forward", 0.6, since=0)
-    assert found(made) == [], "without its past, it has always been like this"
+    assert found(made) == [], "without its baseline, it has always been like this"
     (finding,) = detect(made, unknown_facts(4), LIMITS, past)
     assert (finding.rank, finding.phase, finding.began_step) == (2, "forward", 100)
     unknown = {phase: np.where(np.arange(4) == 2, np.nan, past[phase]) for phase in WORK}

@@ -1,4 +1,4 @@
-"""A job that has slowed down as a whole is told so; busy hosts, pauses and longer texts are not."""
+"""A job that slowed down as a whole is reported; busy hosts, pauses and longer texts are not."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ def test_a_lasting_slow_down_is_told_with_its_step(factor: float, seconds: float
 
 def test_it_takes_two_minutes() -> None:
     healthy = 400
-    told = [
+    reported = [
         count
         for count in range(0, 300, 5)
         if found(slowed(course(healthy + count, 0.05, seconds=1.0), 2.0, healthy))
     ]
-    assert LIMITS.slow_share * LIMITS.least_seconds / 2 <= told[0] <= LIMITS.least_seconds / 2 + 5
+    assert (
+        LIMITS.slow_share * LIMITS.least_seconds / 2 <= reported[0] <= LIMITS.least_seconds / 2 + 5
+    )
 
 
 @pytest.mark.parametrize("length", [1.0, 10.0, 60.0])

@@ -52,7 +52,7 @@ def finding(
     phase: str = "forward",
     cause: Cause = Cause.SLOW_COMPUTE,
 ) -> Finding:
-    rows = (Evidence("own time", 1.0, "seconds", "peers 0.5 s"),)
+    rows = (Evidence("self time", 1.0, "seconds", "peers 0.5 s"),)
     return build_finding(
         kind=kind,
         rank=rank,
@@ -138,10 +138,10 @@ def test_without_facts_nothing_is_called_normal() -> None:
 
 
 def test_a_device_that_is_not_read_is_unknown_where_others_are() -> None:
-    blind = view(devices_read=True)
+    unread = view(devices_read=True)
     for name in DEVICE_FACTS:
-        blind.now[name][SLOW] = math.nan
-    assert "low-clocks" in attribute(finding(), blind).summary
+        unread.now[name][SLOW] = math.nan
+    assert "low-clocks" in attribute(finding(), unread).summary
     assert attribute(finding(), view()).summary.endswith("; node facts are normal")
 
 
@@ -150,8 +150,8 @@ def test_the_own_past_counts_where_there_are_no_peers() -> None:
     stall = finding(FindingKind.DATA_STALL, NO_RANK, "data", Cause.UNKNOWN)
     assert attribute(stall, view(alone)).cause is Cause.IO_PRESSURE
     assert attribute(stall, view(alone, before=0.55)).cause is Cause.UNKNOWN
-    blind = attribute(stall, view(alone, before=math.nan))
-    assert blind.cause is Cause.UNKNOWN and "unknown" in blind.summary
+    unread = attribute(stall, view(alone, before=math.nan))
+    assert unread.cause is Cause.UNKNOWN and "unknown" in unread.summary
 
 
 def test_ranks_in_trouble_are_nobodys_healthy_peers() -> None:

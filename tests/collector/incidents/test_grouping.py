@@ -48,7 +48,7 @@ def finding(
     )
 
 
-def told(groups: list[Group]) -> dict[tuple[str, int], list[tuple[str, int]]]:
+def reported(groups: list[Group]) -> dict[tuple[str, int], list[tuple[str, int]]]:
     """(kind, rank) of each cause and of its symptoms."""
     return {
         (group.cause.kind.value, group.cause.rank): sorted(
@@ -80,17 +80,17 @@ FINDINGS = st.lists(
 def test_every_finding_ends_up_exactly_once_in_any_order(
     findings: list[Finding], remembered: list[Finding], shuffle: random.Random
 ) -> None:
-    heard = {identity(item) for item in findings}
-    remembered = [item for item in remembered if identity(item) not in heard]
+    received = {identity(item) for item in findings}
+    remembered = [item for item in remembered if identity(item) not in received]
     groups = grouped(findings, remembered, NODES)
     placed = [item for group in groups for item in (group.cause, *group.symptoms)]
     assert len({identity(item) for item in placed}) == len(placed)
     assert {identity(item) for item in findings} <= {identity(item) for item in placed}
     assert {identity(item) for item in placed} <= {identity(i) for i in (*findings, *remembered)}
     for group in groups:
-        assert group.seen == (identity(group.cause) in heard)
+        assert group.seen == (identity(group.cause) in received)
         if not group.seen:
-            assert any(identity(item) in heard for item in group.symptoms)
+            assert any(identity(item) in received for item in group.symptoms)
     shuffle.shuffle(findings)
     shuffle.shuffle(remembered)
     assert repr(grouped(findings, remembered, NODES)) == repr(groups)
@@ -111,7 +111,7 @@ def test_a_slow_rank_explains_what_the_whole_job_suffers_from() -> None:
         finding(K.PIPELINE_BUBBLE, subject="stage-0"),
         finding(K.STRAGGLER, 2, C.SLOW_COMPUTE),
     ]
-    assert told(grouped(found)) == {
+    assert reported(grouped(found)) == {
         ("straggler", 2): [
             ("pipeline-bubble", -1),
             ("slow-collective", 1),
@@ -126,7 +126,7 @@ def test_the_end_of_the_chain_is_blamed() -> None:
         finding(K.STRAGGLER, 2),
         finding(K.DATA_SKEW, 2, C.UNEVEN_SHARDS),
     ]
-    assert told(grouped(found)) == {
+    assert reported(grouped(found)) == {
         ("data-skew", 2): [("straggler", 2), ("throughput-regression", -1)]
     }
 
@@ -138,7 +138,7 @@ def test_two_independent_faults_are_two_causes() -> None:
         finding(K.DATA_STALL, 1, phase="data"),
         finding(K.THROUGHPUT_REGRESSION),
     ]
-    assert told(grouped(found, nodes=NODES)) == {
+    assert reported(grouped(found, nodes=NODES)) == {
         ("straggler", 1): [("data-stall", 1)],
         ("straggler", 3): [("throughput-regression", -1)],
     }
@@ -146,9 +146,9 @@ def test_two_independent_faults_are_two_causes() -> None:
 
 def test_one_stolen_node_is_one_cause_and_the_one_already_named_stays_it() -> None:
     two = [finding(K.STRAGGLER, 2, C.CPU_STEAL), finding(K.STRAGGLER, 3, C.CPU_STEAL, lost=0.6)]
-    assert told(grouped(two, nodes=NODES)) == {("straggler", 3): [("straggler", 2)]}
+    assert reported(grouped(two, nodes=NODES)) == {("straggler", 3): [("straggler", 2)]}
     named = {identity(two[0]): 5.0}
-    assert told(grouped(two, nodes=NODES, open_since=named)) == {
+    assert reported(grouped(two, nodes=NODES, open_since=named)) == {
         ("straggler", 2): [("straggler", 3)]
     }
     other = finding(K.STRAGGLER, 0, C.CPU_STEAL)
@@ -172,11 +172,11 @@ def test_a_slow_link_is_its_own_trouble() -> None:
 
 
 def test_failures_numbers_and_checkpoints() -> None:
-    assert told(grouped([finding(K.HANG, 2), finding(K.DESYNC), finding(K.RANK_FAILED, 1)])) == {
-        ("rank-failed", 1): [("desync", -1), ("hang", 2)]
-    }
+    assert reported(
+        grouped([finding(K.HANG, 2), finding(K.DESYNC), finding(K.RANK_FAILED, 1)])
+    ) == {("rank-failed", 1): [("desync", -1), ("hang", 2)]}
     spread = [finding(K.NON_FINITE, rank, step=20 + (rank != 2)) for rank in range(4)]
-    assert told(grouped([*spread, finding(K.LOSS_ANOMALY, step=21)])) == {
+    assert reported(grouped([*spread, finding(K.LOSS_ANOMALY, step=21)])) == {
         ("non-finite", 2): [
             ("loss-anomaly", -1), ("non-finite", 0), ("non-finite", 1), ("non-finite", 3)
         ]
@@ -187,7 +187,7 @@ def test_failures_numbers_and_checkpoints() -> None:
     saving = finding(K.CHECKPOINT_STALL, phase="checkpoint")
     assert len(grouped([saving, finding(K.THROUGHPUT_REGRESSION), finding(K.HANG, 0)])) == 1
     grown = finding(K.MEMORY_GROWTH, 2, C.HOST_MEMORY)
-    assert told(
+    assert reported(
         grouped([grown, finding(K.RANK_FAILED, 2), finding(K.STRAGGLER, 3)], nodes=NODES)
     ) == {("memory-growth", 2): [("rank-failed", 2), ("straggler", 3)]}
 

@@ -15,11 +15,11 @@ from tests.collector.runtime.test_evaluation import Site
 
 
 class Cluster(Site):
-    """Nodes that also say how they are; `trouble` holds what is odd, by node."""
+    """Nodes that also say how they are; `anomalies` holds what is anomalous, by node."""
 
     def __init__(self, store: Store, clock: HandClock, nodes: int = 2) -> None:
         super().__init__(store, clock, world=8, nodes=nodes)
-        self.trouble: dict[str, dict[str, float]] = {}
+        self.anomalies: dict[str, dict[str, float]] = {}
         self.silent_probes = False
 
     def send(self, tables: dict[Kind, Rows], node: str = "node-0", attempt: int = 0) -> None:
@@ -27,7 +27,7 @@ class Cluster(Site):
             host = np.zeros(1, dtype=DTYPES[Kind.HOST])
             host["rank"], host["time_ns"] = -1, round(self.clock.monotonic * 1e9)
             host["neighbour_cpu_ratio"] = math.nan
-            for name, value in self.trouble.get(node, {}).items():
+            for name, value in self.anomalies.get(node, {}).items():
                 host[name] = value
             tables = {**tables, Kind.HOST: host}
         super().send(tables, node, attempt)
@@ -40,7 +40,7 @@ class Cluster(Site):
 def test_a_rank_is_slow_because_its_cpu_is_stolen(store: Store, clock: HandClock) -> None:
     site = Cluster(store, clock)
     site.run(20)
-    site.trouble["node-1"] = {"cpu_steal_ratio": 0.4}
+    site.anomalies["node-1"] = {"cpu_steal_ratio": 0.4}
     site.run(10, excess={(5, "forward"): 0.9})
     (incident,) = site.open()
     assert (incident["rank"], incident["node"], incident["cause"]) == (5, "node-1", "cpu-steal")
@@ -52,7 +52,7 @@ def test_a_rank_is_slow_because_its_cpu_is_stolen(store: Store, clock: HandClock
 def test_ranks_of_one_stolen_node_are_one_incident(store: Store, clock: HandClock) -> None:
     site = Cluster(store, clock)
     site.run(20)
-    site.trouble["node-1"] = {"cpu_steal_ratio": 0.4}
+    site.anomalies["node-1"] = {"cpu_steal_ratio": 0.4}
     site.run(10, excess={(5, "forward"): 0.9, (7, "forward"): 0.7})
     (incident,) = site.open()
     assert incident["rank"] == 5
@@ -86,7 +86,7 @@ def test_nothing_is_called_normal_that_was_not_heard(store: Store, clock: HandCl
 def test_on_one_node_its_facts_tell_no_rank_from_another(store: Store, clock: HandClock) -> None:
     site = Cluster(store, clock, nodes=1)
     site.run(20)
-    site.trouble["node-0"] = {"cpu_steal_ratio": 0.4}
+    site.anomalies["node-0"] = {"cpu_steal_ratio": 0.4}
     site.run(10, excess={(5, "forward"): 0.9})
     (incident,) = site.open()
     assert incident["cause"] == "slow-compute"

@@ -39,7 +39,7 @@ def finding(
     ago: float = 4.0,
     lost: float = 0.5,
 ) -> Finding:
-    evidence = (Evidence("own time", math.inf, "seconds", "peers"),)
+    evidence = (Evidence("self time", math.inf, "seconds", "peers"),)
     return build_finding(
         kind=kind,
         rank=rank,
@@ -69,7 +69,7 @@ class Story:
         ended: bool = False,
         attempt: int = 0,
     ) -> list[Incident]:
-        """Let `seconds` pass, judge, and check what must hold at every moment."""
+        """Let `seconds` pass, evaluate, and check what must hold at every moment."""
         self.now += seconds
         moment = Moment(
             "job", attempt, self.now, self.now - 0.5, {2: "node-1"}, 4, frozen, ended
@@ -215,8 +215,8 @@ def test_frozen_neither_opens_nor_resolves() -> None:
     story = Story()
     assert story.turn(finding(), frozen=True) == []
     story.turn(finding())
-    blind = finding(FindingKind.TELEMETRY_LOST, NO_RANK, lost=math.nan)
-    (lost,) = story.turn(blind, seconds=60, frozen=True)
+    missing = finding(FindingKind.TELEMETRY_LOST, NO_RANK, lost=math.nan)
+    (lost,) = story.turn(missing, seconds=60, frozen=True)
     assert lost.kind == "telemetry-lost"
     assert story.states() == [OPEN, OPEN]
     (seen_again,) = story.turn(finding())[:1]

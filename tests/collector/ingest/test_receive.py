@@ -1,4 +1,4 @@
-"""Every segment is stored once, judged in order, and nothing is acknowledged that is not stored."""
+"""Every segment is stored once, answered in order, and acknowledged only when it is stored."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_stored_segments_are_seen_even_when_the_quarantine_fails(
     other.close()
     again = service.receive(STORED[0] + b"rubbish")
     assert [item.verdict for item in again] == [DUPLICATE, REJECTED]
-    assert view(service)["step"] == 4, "stored, acknowledged as a duplicate, and judged"
+    assert view(service)["step"] == 4, "stored, acknowledged as a duplicate, and evaluated"
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:

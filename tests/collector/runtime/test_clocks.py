@@ -69,11 +69,11 @@ def test_an_hour_that_never_passed_is_not_charged(
 
 def test_the_newest_steps_say_what_time_it_is() -> None:
     attempt = Attempt(0)
-    told = {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)}
+    reported = {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)}
     for number in range(20):
-        told[Kind.STEP] = step_rows([number], range(2), 1.0)
+        reported[Kind.STEP] = step_rows([number], range(2), 1.0)
         offset = EPOCH - (HOUR if number >= 10 else 0)
-        made: Segment = segment(number, told)
+        made: Segment = segment(number, reported)
         made = made._replace(clock=ClockPair(0, round(offset) * NANOSECONDS))
         attempt.apply(made, Received(0.0, 0.0))
     assert attempt.newest_s == EPOCH - HOUR + 20

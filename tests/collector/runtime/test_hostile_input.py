@@ -198,7 +198,7 @@ def saved(attempt: Attempt, event: CheckpointEvent, at: float, **values: int) ->
 def test_a_stall_longer_than_the_attempt_is_unknown(stall_ns: int) -> None:
     attempt = Attempt(0)
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
-    up_before = 40 * 86_400.0  # the node was up for longer than the stall that is told
+    up_before = 40 * 86_400.0  # the node was up for longer than the stall that is reported
     start = lifecycle_rows(LifecycleEvent.START, range(2), 2, at=up_before)
     hear(attempt, {Kind.LIFECYCLE: start})
     now = up_before + 600.0
@@ -228,7 +228,7 @@ def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
     huge = {"durable_ns": LARGEST, "bytes": LARGEST}
     saved(attempt, CheckpointEvent.WRITTEN, 100.0, **huge)
     held = attempt.checkpoints[9]
-    assert (held.durable_seconds, held.size_bytes) == (2.0, 1000), "what the other rank told"
+    assert (held.durable_seconds, held.size_bytes) == (2.0, 1000), "what the other rank reported"
     attempt.checkpoints.clear()
     rows = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 9)
     for name, value in huge.items():

@@ -63,11 +63,13 @@ def test_below_the_coverage_floor_nothing_is_judged(coverage: float, frozen: boo
         assert found.coverage == Decimal(str(coverage))
 
 
-def test_blindness_of_the_newest_minute_freezes_a_long_window() -> None:
+def test_uncoveredness_of_the_newest_minute_freezes_a_long_window() -> None:
     seen = slices_of([(40.0, 40.0)] * 200)
     short = SHORT_WINDOW_SECONDS // SLICE_SECONDS
-    blind = [part._replace(observed=10) for part in seen[-short - 1 :]]
-    assert evaluate_slo(SLO, [*seen[: -short - 1], *blind], end_of(seen)).state is SloState.FROZEN
+    uncovered = [part._replace(observed=10) for part in seen[-short - 1 :]]
+    assert (
+        evaluate_slo(SLO, [*seen[: -short - 1], *uncovered], end_of(seen)).state is SloState.FROZEN
+    )
 
 
 def test_arithmetic_is_exact() -> None:

@@ -52,7 +52,7 @@ def second_run(steps: int) -> list[Segment]:
 
 
 def first_run(service: Service, clock: HandClock, event: LifecycleEvent | None) -> None:
-    """40 steps, and an end of all ranks: told, or by SIGKILL."""
+    """40 steps, and an end of all ranks: reported, or by SIGKILL."""
     take(service, clock, *run_segments(40))
     states = state_rows(range(4), 4, 9.0, 39)
     tables: dict[Kind, Rows] = {Kind.RANK_STATE: states}
@@ -109,13 +109,15 @@ def test_a_second_run_that_fails_at_once_goes_on_with_the_same_incident(
     first_run(service, clock, LifecycleEvent.FAILURE)
     for number in range(3):
         at = float(PAUSE + number)
-        told = [
+        reported = [
             lifecycle_rows(event, range(4), 4, at)
             for event in (LifecycleEvent.START, LifecycleEvent.FAILURE)
         ]
         tables: dict[Kind, Rows] = {Kind.RANK_STATE: state_rows(range(4), 4, at)}
         take(
-            service, clock, segment(600 + number, {**tables, Kind.LIFECYCLE: np.concatenate(told)})
+            service,
+            clock,
+            segment(600 + number, {**tables, Kind.LIFECYCLE: np.concatenate(reported)}),
         )
     _, verdicts = said(service)
     assert [(item.kind, item.state) for item in verdicts.incidents.values()] == [

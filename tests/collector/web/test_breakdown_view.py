@@ -30,7 +30,7 @@ from tests.collector.made import (
 
 
 @pytest.fixture
-def judged(service: Service, clock: HandClock) -> Client:
+def evaluated(service: Service, clock: HandClock) -> Client:
     clock.advance(STEPS * 0.2 - 59.0)
     for item in gathering_run():
         service.receive(body([item]))
@@ -38,10 +38,10 @@ def judged(service: Service, clock: HandClock) -> Client:
     return Client(make_api(service))
 
 
-def test_collectives_say_who_was_waited_for(judged: Client) -> None:
-    told = judged.get(f"/v1/jobs/{JOB}/collectives").json()
-    assert (told["attempt"], told["steps"], told["left_out"]) == (0, [0, STEPS - 1], 0)
-    lines = {line["group"]: line for line in told["collectives"]}
+def test_collectives_name_the_last_arriver(evaluated: Client) -> None:
+    reported = evaluated.get(f"/v1/jobs/{JOB}/collectives").json()
+    assert (reported["attempt"], reported["steps"], reported["left_out"]) == (0, [0, STEPS - 1], 0)
+    lines = {line["group"]: line for line in reported["collectives"]}
     assert set(lines) == set(PAIRS)
     slow, healthy = lines[11], lines[10]
     assert (slow["op"], slow["ranks"], slow["size"]) == ("all_gather", "2,3", 2)
@@ -54,8 +54,8 @@ def test_collectives_say_who_was_waited_for(judged: Client) -> None:
     assert slow["bus_bytes_per_second"] == pytest.approx(1000 / 0.04, rel=1e-3)
 
 
-def test_the_job_shows_step_time_breakdown_pipeline_and_what_if(judged: Client) -> None:
-    job = judged.get(f"/v1/jobs/{JOB}").json()
+def test_the_job_shows_step_time_breakdown_pipeline_and_what_if(evaluated: Client) -> None:
+    job = evaluated.get(f"/v1/jobs/{JOB}").json()
     parts = job["step_time_breakdown"]
     assert sum(parts["seconds"].values()) == pytest.approx(parts["step_seconds"])
     assert sum(parts["ratio"].values()) == pytest.approx(1.0)
@@ -73,9 +73,9 @@ def test_the_job_tells_microbatches_of_the_newest_sample(service: Service) -> No
     client = Client(make_api(service))
     assert client.get(f"/v1/jobs/{JOB}").json()["microbatches"] is None, "no sample yet"
     service.receive(body([segment(9, {Kind.MICROBATCH: microbatch_rows(8, range(4))})]))
-    told = client.get(f"/v1/jobs/{JOB}").json()["microbatches"]
-    assert (told["step"], told["ranks"], told["left_out"]) == (8, 4, 0)
-    first, last = told["stages"]
+    reported = client.get(f"/v1/jobs/{JOB}").json()["microbatches"]
+    assert (reported["step"], reported["ranks"], reported["left_out"]) == (8, 4, 0)
+    first, last = reported["stages"]
     assert (first["stage"], first["ranks"], first["bubble_ratio"]) == (0, 2, 0.0)
     assert last["idle_seconds"] == pytest.approx(0.01)
     assert last["bubble_ratio"] == pytest.approx(1 / 13)
@@ -98,8 +98,8 @@ def test_microbatches_of_old_attempts_are_given_back() -> None:
     assert attempt.tracker(Microbatches).cells == 0
 
 
-def test_the_straggler_is_waited_for(judged: Client) -> None:
-    job = judged.get(f"/v1/jobs/{JOB}").json()
+def test_the_straggler_arrives_last(evaluated: Client) -> None:
+    job = evaluated.get(f"/v1/jobs/{JOB}").json()
     (incident,) = [each for each in job["incidents"] if each["kind"] == "straggler"]
     assert incident["rank"] == SLOW
     rows = {row["name"]: row for row in incident["evidence"]}
@@ -108,17 +108,17 @@ def test_the_straggler_is_waited_for(judged: Client) -> None:
     assert row["against"].startswith("100% of all wait")
 
 
-def test_a_restart_tells_the_same(judged: Client, store: Store, clock: HandClock) -> None:
+def test_a_restart_tells_the_same(evaluated: Client, store: Store, clock: HandClock) -> None:
     again = Client(make_api(Service(store, clock)))
     for path in (f"/v1/jobs/{JOB}/collectives", f"/v1/jobs/{JOB}"):
-        assert again.get(path).json() == judged.get(path).json(), path
+        assert again.get(path).json() == evaluated.get(path).json(), path
 
 
 def test_without_collectives_nothing_is_made_up(service: Service) -> None:
     service.receive(body(run_segments(10)))
     client = Client(make_api(service))
-    told = client.get(f"/v1/jobs/{JOB}/collectives").json()
-    assert told == {"attempt": 0, "steps": [0, 9], "collectives": [], "left_out": 0}
+    reported = client.get(f"/v1/jobs/{JOB}/collectives").json()
+    assert reported == {"attempt": 0, "steps": [0, 9], "collectives": [], "left_out": 0}
     parts = client.get(f"/v1/jobs/{JOB}").json()["step_time_breakdown"]
     assert parts["ratio"]["collective_unsplit"] == pytest.approx(0.2)
     assert parts["ratio"]["transfer"] == parts["ratio"]["arrival_skew"] == 0

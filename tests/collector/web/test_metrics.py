@@ -130,8 +130,8 @@ def ended(service: Service, clock: HandClock, event: LifecycleEvent, attempt: in
     rows = lifecycle_rows(event, range(4), at=clock.monotonic)
     rows["text"] = b"ValueError: no" if event is LifecycleEvent.FAILURE else b""
     states = state_rows(range(4), 4, clock.monotonic)
-    told = {Kind.LIFECYCLE: rows, Kind.RANK_STATE: states}
-    service.receive(body([segment(900 + attempt, told, attempt=attempt)]))
+    reported = {Kind.LIFECYCLE: rows, Kind.RANK_STATE: states}
+    service.receive(body([segment(900 + attempt, reported, attempt=attempt)]))
     service.evaluate()
 
 
@@ -157,7 +157,7 @@ def test_a_failed_job_counts_the_seconds_until_a_new_attempt_begins(
     assert since_failure(service) == 400.0
     after = Service(store, clock)
     after.evaluate()
-    assert since_failure(after) == 300.0, "after a restart of the collector, since it last heard"
+    assert since_failure(after) == 300.0, "after a restart of the collector, since it last received"
     states = {Kind.RANK_STATE: state_rows(range(4), 4, clock.monotonic)}
     service.receive(body([segment(950, states, attempt=1)]))
     service.evaluate()

@@ -91,7 +91,7 @@ def straggling_run() -> list[Segment]:
     return run_segments(STEPS, RANKS, excess=EXCESS, slow_from=SLOW_FROM)
 
 
-def judged(collector: Process, visitor: Visitor) -> Page:
+def evaluated(collector: Process, visitor: Visitor) -> Page:
     """The job's page once its incident is there."""
     visitor.page.goto(f"{collector.url}/jobs/{JOB}")
     slow = visitor.page.locator(".incident.open").filter(has_text="rank 2 is slow")
@@ -111,7 +111,7 @@ def straggling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 
 def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
-    page = judged(straggling, visitor)
+    page = evaluated(straggling, visitor)
     cells = page.locator("#heatmap rect.cell")
     expect(cells).to_have_count(STEPS * RANKS)
     fills = [cell.get_attribute("fill") for cell in cells.all()]
@@ -190,7 +190,7 @@ def test_the_fleet_leads_to_the_job(straggling: Process, visitor: Visitor) -> No
 
 
 def test_the_incident_leads_to_its_runbook(straggling: Process, visitor: Visitor) -> None:
-    page = judged(straggling, visitor)
+    page = evaluated(straggling, visitor)
     page.locator(".incident.open", has_text="rank 2 is slow").locator("a").click()
     expect(page.locator("#page h1")).to_have_text("TrainingStraggler")
     expect(page.locator("#page")).to_contain_text(f"Job {JOB}, attempt 0: rank 2 on node-0")
@@ -211,7 +211,7 @@ def test_a_rank_that_vanished_is_hatched_and_named(collector: Process, visitor: 
     failed = checkpoint_rows(CheckpointEvent.FAILED, [1], 50, b"disk full")
     tables = {Kind.STEP: more, Kind.RANK_STATE: gone, Kind.CHECKPOINT: failed}
     send(collector, [*straggling_run(), segment(500, tables)])
-    page = judged(collector, visitor)
+    page = evaluated(collector, visitor)
     expect(page.locator("#heatmap rect.cell-unknown")).to_have_count(5)
     expect(page.locator("#heatmap rect.cell")).to_have_count(STEPS * RANKS + 15)
     hatched = page.locator("#heatmap rect.cell-unknown").first
@@ -221,7 +221,7 @@ def test_a_rank_that_vanished_is_hatched_and_named(collector: Process, visitor: 
 
 
 def test_another_metric_is_drawn_at_once(straggling: Process, visitor: Visitor) -> None:
-    page = judged(straggling, visitor)
+    page = evaluated(straggling, visitor)
     first = page.locator("#heatmap rect.cell").first
     before = first.get_attribute("data-seconds")
     page.select_option("#metric", "collective_wait")
@@ -230,7 +230,7 @@ def test_another_metric_is_drawn_at_once(straggling: Process, visitor: Visitor) 
 
 def test_a_page_without_its_collector_says_so(collector: Process, visitor: Visitor) -> None:
     send(collector, straggling_run())
-    page = judged(collector, visitor)
+    page = evaluated(collector, visitor)
     expect(page.locator("#freshness")).to_contain_text("updated")
     collector.end()
     expect(page.locator("#freshness")).to_contain_text("stale since", timeout=10_000)
@@ -246,7 +246,7 @@ def test_widths_and_grounds(
     straggling: Process, browser: Browser, tmp_path: Path, width: int, dark: bool
 ) -> None:
     visitor = Visitor(browser, width, dark)
-    page = judged(straggling, visitor)
+    page = evaluated(straggling, visitor)
     assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out"
     label = page.locator("#heatmap text").first
     assert float(label.evaluate("text => text.getBoundingClientRect().height")) >= 10
@@ -280,9 +280,9 @@ def test_long_evidence_stays_on_a_narrow_screen_and_commands_break_between_words
     straggling: Process, browser: Browser
 ) -> None:
     visitor = Visitor(browser, 700)
-    page = judged(straggling, visitor)
+    page = evaluated(straggling, visitor)
     stack = " < ".join(f"Stage.forward_one_chunk pipelining/stage.py:{line}" for line in range(12))
-    told = {"name": "Python line", "text": "models/llama/attention_kernels.py:1035 in forward"}
+    reported = {"name": "Python line", "text": "models/llama/attention_kernels.py:1035 in forward"}
     # In one go: two seconds later the page draws what the collector says again.
     width, words, command = page.evaluate(
         """async row => {
@@ -292,7 +292,7 @@ def test_long_evidence_stays_on_a_narrow_screen_and_commands_break_between_words
             return [document.documentElement.scrollWidth,
                 [...command.children].map(word => word.textContent), command.textContent];
         }""",
-        {**told, "value": None, "unit": "", "against": stack},
+        {**reported, "value": None, "unit": "", "against": stack},
     )
     assert width <= 700
     assert " ".join(words) == command

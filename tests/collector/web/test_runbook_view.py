@@ -18,8 +18,8 @@ from stepwatch.signals.names import (
 
 def incident(kind: FindingKind, opened_at: float, state: str = "open") -> dict[str, Any]:
     name = f"{kind.value}/{opened_at}"
-    told = {"kind": kind.value, "runbook": ALERT_OF[kind], "state": state, "job": "llama"}
-    return {"id": name, "opened_at": opened_at, **told}
+    reported = {"kind": kind.value, "runbook": ALERT_OF[kind], "state": state, "job": "llama"}
+    return {"id": name, "opened_at": opened_at, **reported}
 
 
 KNOWN = [
@@ -42,6 +42,6 @@ KNOWN = [
 def test_an_alert_without_findings_of_its_own_is_filled_in_from_what_led_to_it(
     name: str, found: str | None
 ) -> None:
-    told = relevant(KNOWN, name, {"job": "llama"})
-    assert (None if told is None else told["id"]) == found
+    reported = relevant(KNOWN, name, {"job": "llama"})
+    assert (None if reported is None else reported["id"]) == found
     assert relevant(KNOWN, name, {"job": "another"}) is None

@@ -20,7 +20,7 @@ from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
 from stepwatch.signals.records import Phase
 
 MAX_CELLS = 1024
-"""Pairs of stage and microbatch told at most, the first microbatches of each stage."""
+"""Pairs of stage and microbatch reported at most, the first microbatches of each stage."""
 _CHUNKS_PER_CELL = 3  # forward, backward for the inputs, backward for the weights
 _FORWARD, _BACKWARD, _CALL = int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OTHER)
 

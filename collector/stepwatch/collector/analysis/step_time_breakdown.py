@@ -42,7 +42,7 @@ class StepTimeBreakdown(NamedTuple):
 
 
 class Exposed(NamedTuple):
-    """Exposed collective time in planes (steps, ranks) of seconds, NaN where not told apart."""
+    """Exposed collective time in planes (steps, ranks) of seconds, NaN where unknown."""
 
     transfer: Matrix
     wait: Matrix
@@ -51,7 +51,7 @@ class Exposed(NamedTuple):
 def exposed(window: Window, found: Waits) -> Exposed:
     """Divide each rank's exposed collective time into transfer and wait for others.
 
-    A cell with a collective that cannot be told apart is NaN in both; one without any time blocked
+    A cell with a collective that cannot be divided is NaN in both; one without any time blocked
     is 0 in both.
     """
     collective = window.planes["collective"].astype(np.float64)

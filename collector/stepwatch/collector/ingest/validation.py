@@ -47,12 +47,12 @@ def checkpoints(rows: Rows, began_ns: int) -> Rows:
 
     No save lasts longer than its rank runs: since `began_ns`, monotonic on its node, 0 if unknown.
     """
-    told = rows.copy()
+    reported = rows.copy()
     age = rows["time_ns"] - np.minimum(np.uint64(began_ns), rows["time_ns"])
     for name in ("stall_ns", "durable_ns"):
-        told[name][rows[name] > np.minimum(age, np.uint64(MAX_DURATION_NS))] = UNKNOWN
-    told["bytes"][rows["bytes"] > MAX_STEP_BYTES] = UNKNOWN
-    return told
+        reported[name][rows[name] > np.minimum(age, np.uint64(MAX_DURATION_NS))] = UNKNOWN
+    reported["bytes"][rows["bytes"] > MAX_STEP_BYTES] = UNKNOWN
+    return reported
 
 
 def microbatches(rows: Rows, world: int) -> Mask:

@@ -56,9 +56,9 @@ def test_transfers_of_the_first_steps() -> None:
 def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | None) -> None:
     state = LiveState()
     [first, *_] = run_segments(5)
-    told = lifecycle_rows(LifecycleEvent.SCHEDULE, range(4), millionths)
-    told["text"] = b"ScheduleGPipe"
-    lines = np.concatenate([first.tables[Kind.LIFECYCLE], told])
+    reported = lifecycle_rows(LifecycleEvent.SCHEDULE, range(4), millionths)
+    reported["text"] = b"ScheduleGPipe"
+    lines = np.concatenate([first.tables[Kind.LIFECYCLE], reported])
     state.apply(
         [first._replace(tables={**first.tables, Kind.LIFECYCLE: lines})], Received(0.0, 0.0)
     )
@@ -67,7 +67,7 @@ def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | No
     found = breakdown(job.current)["pipeline"]
     assert (found["schedule"], found["ideal_bubble_ratio"]) == ("ScheduleGPipe", ideal)
     assert found["bubble_ratio"] == 0.0
-    assert "200000" not in str(job.current.lifecycle), "told by every rank: no event of the job"
+    assert "200000" not in str(job.current.lifecycle), "reported by every rank: no event of the job"
 
 
 def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:

@@ -127,7 +127,7 @@ def test_baseline_is_unknown_before_there_are_steps() -> None:
     late = step_rows(range(23, 80), [0], excess={(0, "forward"): 5.0})
     step_history.add(step_history.make_room(late), OFFSET)
     assert step_history.baseline() == pytest.approx(0.2), (
-        "a run that slows down late keeps its past"
+        "a run that slows down late keeps its baseline"
     )
 
 

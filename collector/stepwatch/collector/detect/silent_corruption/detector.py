@@ -71,7 +71,7 @@ def _finding(dispute: Comparison, rank: int) -> Finding:
     if rank == NO_RANK:
         named = " or ".join(str(one) for one in dispute.ranks[:RANKS_NAMED].tolist())
         who = f"rank {named} holds"
-        doubt = "; with no majority among them, which one is wrong cannot be told"
+        doubt = "; with no majority among them, which one is wrong is unknown"
     else:
         who, doubt = f"rank {rank} holds", ""
     summary = (

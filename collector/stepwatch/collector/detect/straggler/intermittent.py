@@ -74,7 +74,7 @@ def _too_often(slow: MaskMatrix, limits: Thresholds) -> Mask:
 def _repeated(
     steps: EvaluatedSteps, ranks: Integers, span: int, limits: Thresholds
 ) -> list[SlowRank]:
-    """Each rank told by the phase that its slow steps lose most in."""
+    """Each rank with the phase that its slow steps lose most in."""
     part = steps.around(ranks)
     slow = _stands_out(part, 0, limits)
     owns = [part.own(phase) for phase in WORK]

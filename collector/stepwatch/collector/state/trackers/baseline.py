@@ -1,4 +1,4 @@
-"""What the first steps of an attempt were like, kept for good: a trouble cannot become the past.
+"""What the first steps of an attempt were like, kept for good: no degradation becomes the baseline.
 
 Steps are taken after the warm-up and reduced to medians once they are over. Until then, and where
 the collector missed them, the past is unknown. It holds a number per rank, so it is given back with

@@ -96,5 +96,5 @@ def failures_in_a_row(attempts: Iterable[Mapping[int, Checkpoint]]) -> int | Non
     None where none has come to its end. One that nobody verified counts neither way.
     """
     ends = [item.verified for known in attempts for item in known.values()]
-    told = [verified for verified in ends if verified is not None]
-    return told[::-1].index(True) if True in told else len(told) or None
+    reported = [verified for verified in ends if verified is not None]
+    return reported[::-1].index(True) if True in reported else len(reported) or None

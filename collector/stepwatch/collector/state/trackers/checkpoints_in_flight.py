@@ -40,7 +40,7 @@ class CheckpointInFlight(NamedTuple):
 
 
 class CheckpointsInFlight:
-    """The newest saves by step, newest begun last; `ended_s` is when the last of them let go."""
+    """The newest saves by step, newest begun last; `ended_s` is when the last was released."""
 
     def __init__(self) -> None:
         self.newest: dict[int, CheckpointInFlight] = {}

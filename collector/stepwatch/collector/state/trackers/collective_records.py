@@ -108,5 +108,5 @@ class CollectiveRecords(Tracker):
 
 def _ranks(text: bytes) -> str:
     """The text of a GROUP row; one that fills its field was cut, perhaps within a number."""
-    told = text.decode("utf-8", "replace")
-    return told if len(text) < _TEXT_BYTES else told.rpartition(",")[0] + ",..."
+    reported = text.decode("utf-8", "replace")
+    return reported if len(text) < _TEXT_BYTES else reported.rpartition(",")[0] + ",..."

@@ -1,4 +1,4 @@
-"""What the first steps of an attempt were made of: the past that it is held against later."""
+"""What the first steps of an attempt were made of: the baseline of later attempts."""
 
 from __future__ import annotations
 

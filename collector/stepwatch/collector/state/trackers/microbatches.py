@@ -13,7 +13,7 @@ from stepwatch.signals.wire import Rows
 
 MAX_ROWS = 1 << 17
 """Rows kept of one sample, 38 bytes each: 1,024 ranks with 128 chunks. What comes later is left
-out, and the ranks it belongs to are not told."""
+out, and the ranks it belongs to are not reported."""
 STEPS_AHEAD = 16
 """A rank writes the chunks of a step before the step, and holds at most 8 steps back for a loss."""
 _MAX_PARTS = 32
@@ -108,7 +108,7 @@ class Microbatches(Tracker):
         return len(rows) - len(usable)
 
     def sample(self) -> Sample | None:
-        """The newest sample, or the one before if more ranks told that one."""
+        """The newest sample, or the one before if more ranks reported that one."""
         return max(reversed(self._samples), key=lambda sample: sample.ranks, default=None)
 
     def _sample(self, step: int) -> Sample | None:

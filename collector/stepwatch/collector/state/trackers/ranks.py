@@ -96,10 +96,10 @@ class Ranks(Tracker):
         return len(rows) - len(known)
 
     def moved_ages(self, now_s: float) -> Vector:
-        """Seconds since the live or collective line of each rank changed, NaN where not heard.
+        """Seconds since the live or collective line of each rank changed, NaN where unknown.
 
         Shape (world,). They end when its agent looked last, but those of a rank that is gone: an
-        agent speaks of it once and no more, and it stands still until `now_s` (monotonic).
+        agent reports it once and no more, and it makes no progress until `now_s` (monotonic).
         """
         rows = self.rows
         moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)

@@ -103,7 +103,7 @@ class StepHistory:
     def baseline(self) -> float:
         """Median step time in seconds of the attempt's first steps after its warm-up.
 
-        It is fixed once they are over, so that a run which slows down later is held against what it
+        It is fixed once they are over, so that a run that slows down later is compared with what it
         was, and history does not change. NaN until there are enough.
         """
         longest = self.rows["longest"][WARMUP_STEPS : WARMUP_STEPS + BASELINE_STEPS]
@@ -113,7 +113,7 @@ class StepHistory:
     def newest_end_ns(self) -> int:
         """Wall time in nanoseconds at which the newest steps ended; 0 before the first.
 
-        Of a few steps, as ranks are heard one after the other; not of all, so that a clock that was
+        Of a few steps, as ranks report one after the other; not of all, so that a clock that was
         set back is believed.
         """
         return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
@@ -122,7 +122,7 @@ class StepHistory:
         """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt.
 
         A step that no rank reported is expected all the same; its end is put between those of its
-        neighbours. `began_s` is 0 where the start was not heard: then the first step began it.
+        neighbours. `began_s` is 0 where the start was not received: then the first step began it.
         """
         rows = self.rows
         seen = rows["reported"] > 0
