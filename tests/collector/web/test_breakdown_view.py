@@ -105,7 +105,7 @@ def test_the_straggler_arrives_last(evaluated: Client) -> None:
     rows = {row["name"]: row for row in incident["evidence"]}
     row = rows["made others wait in all_gather per step"]
     assert row["value"] == pytest.approx(0.2, rel=1e-3)
-    assert row["against"].startswith("100% of all wait")
+    assert row["against"].startswith("100% of all arrival skew")
 
 
 def test_a_restart_tells_the_same(evaluated: Client, store: Store, clock: HandClock) -> None:
