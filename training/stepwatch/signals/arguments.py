@@ -23,7 +23,10 @@ class Parser(argparse.ArgumentParser):
 
     def _hint(self, message: str) -> str:
         """The option closest to the first unknown one."""
-        unknown = re.search(r"unrecognized arguments: (--[^ =]+)", message)
+        unknown = re.search(r"unrecognized arguments: --([^ =]+)", message)
         flags = [flag for action in self._actions for flag in action.option_strings]
-        hint = closest_hint(unknown[1], flags, list_known=False) if unknown else ""
-        return f"; {hint}" if hint else ""
+        # Without their dashes, which are alike in all options and would make any two close.
+        names = [flag[2:] for flag in flags if flag.startswith("--")]
+        hint = closest_hint(unknown[1], names, list_known=False) if unknown else ""
+        dashed = hint.replace("'", "'--", 1)
+        return f"; {dashed}" if hint else ""
