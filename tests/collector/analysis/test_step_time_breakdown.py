@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector.analysis.collective_timing import Waits, waits
 from stepwatch.collector.analysis.step_time_breakdown import PARTS, exposed, step_time_breakdown
+from stepwatch.collector.state.collective_timing import Waits, waits
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.records import Op

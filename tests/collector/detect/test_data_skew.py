@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
 from stepwatch.collector.detect import data_skew
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import MAX_STAGES, Window
 
 from .windows import slow, window
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.collective_timing import waits
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
+from stepwatch.collector.state.collective_timing import waits
 from stepwatch.collector.state.trackers.baseline import BaselineCollective
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.signals.records import Op

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.analysis.collective_timing import Waits, waits
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.collective_timing import Waits, waits
 from stepwatch.collector.state.trackers.step_window import Window
 
 WINDOW_STEPS = 64

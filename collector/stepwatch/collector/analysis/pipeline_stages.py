@@ -10,15 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.step_window import WORK, Window
+from stepwatch.collector.state.trackers.step_window import MAX_STAGES, WORK, Window
 from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 
 STAGE_WORK = ("forward", "backward")
 """Phases that differ with the layers of a stage."""
-
-MAX_STAGES = 256
-"""Beyond any pipeline that is run; more are taken for a mistake."""
 
 
 class Stage(NamedTuple):

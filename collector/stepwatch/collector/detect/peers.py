@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
+from stepwatch.collector.state.trackers.step_window import MAX_STAGES
 from stepwatch.signals.arrays import (
     FloatCube,
     FloatMatrix,

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwatch.collector.analysis.collective_timing import (
-    Collective,
-    summaries,
-)
 from stepwatch.collector.analysis.newest_steps import newest_window, span_of, waits_of
 from stepwatch.collector.analysis.pipeline_stages import complete_steps, pipeline
 from stepwatch.collector.analysis.step_time_breakdown import (
@@ -21,6 +17,10 @@ from stepwatch.collector.analysis.step_time_breakdown import (
 )
 from stepwatch.collector.analysis.what_if import what_if
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.collective_timing import (
+    Collective,
+    summaries,
+)
 from stepwatch.collector.state.trackers.microbatches import Microbatches
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.records import OP_NAMES

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.pipeline_stages import MAX_STAGES
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import MAX_STAGES, Window
 from stepwatch.signals.arrays import Integers, Mask, Matrix, Matrix32, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.collective_timing import Waits, bus_bytes_per_second
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
+from stepwatch.collector.state.collective_timing import Waits, bus_bytes_per_second
 from stepwatch.collector.state.trackers.baseline import BaselineCollective
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector

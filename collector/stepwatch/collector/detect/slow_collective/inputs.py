@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.collective_timing import waits
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.collective_timing import waits
 from stepwatch.collector.state.trackers.step_window import WORK, Window
 
 from .detector import LIMITS, Steps, detect

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.collective_timing import Waits, caused
 from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.state.collective_timing import Waits, caused
 from stepwatch.signals.records import OP_NAMES
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.collective_timing import grouped_medians, waits
+from stepwatch.collector.state.collective_timing import grouped_medians, waits
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords, Group
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.microbatch_timeline import MicrobatchTimeline, microbatch_timeline
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.microbatch_timeline import MicrobatchTimeline, microbatch_timeline
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.records import Kind, Phase

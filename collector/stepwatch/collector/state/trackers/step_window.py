@@ -17,6 +17,8 @@ COLUMNS = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
 """Planes of a window in seconds; NaN where nothing was received."""
 WORK = ("data", "forward", "backward", "optimizer", "other")
 """Phases of a rank's self time."""
+MAX_STAGES = 256
+"""Beyond any pipeline that is run; more are taken for a mistake."""
 VALUES = ("tokens", "loss", "grad_norm")
 """Planes of a window that hold what a rank recorded, as it stands; NaN where unknown."""
 _PLANES = (*COLUMNS, *VALUES)

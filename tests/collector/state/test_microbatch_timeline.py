@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.analysis import microbatch_timeline as module
-from stepwatch.collector.analysis.microbatch_timeline import (
+from stepwatch.collector.state import microbatch_timeline as module
+from stepwatch.collector.state.microbatch_timeline import (
     MicrobatchTimeline,
     StageTimes,
     microbatch_timeline,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector.analysis.collective_timing import (
+from stepwatch.collector.state.collective_timing import (
     Collective,
     Waits,
     bus_bytes_per_second,
