@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,20 @@ def test_no_query_sorts_payloads(store: Store, tmp_path: Path, after: int) -> No
     connection.close()
     assert len(asked) == 2
     assert "segment_job_id" in plans[0] and not any("ORDER BY" in plan for plan in plans[:1])
+
+
+def test_processes_that_open_a_new_store_at_once_all_get_it(tmp_path: Path) -> None:
+    """A collector killed while it makes its tables, and the next one, may overlap."""
+    openers, rounds = 6, 15
+    together = threading.Barrier(openers)
+
+    def open_next(round_: int) -> None:
+        together.wait()
+        Store(sa.URL.create("sqlite", database=str(tmp_path / f"{round_}.db"))).close()
+
+    with ThreadPoolExecutor(openers) as pool:
+        for round_ in range(rounds):
+            list(pool.map(open_next, [round_] * openers))
 
 
 def test_a_store_of_an_earlier_stepwatch_gets_the_index(store: Store, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -28,6 +30,10 @@ REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
 _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
+_SQLITE_PATIENCE_S = 5
+"""How long a statement waits for another connection's lock."""
+_CREATION_LOCK = 0x73746570
+"""PostgreSQL's advisory lock while tables are made: "step" in ASCII."""
 
 
 class StoredSegment(NamedTuple):
@@ -96,21 +102,20 @@ class Store:
         return cls(sa.URL.create("sqlite", database=str(path)))
 
     def _create_tables(self) -> None:
-        try:
-            self._create_missing()
-        except (sa.exc.OperationalError, sa.exc.ProgrammingError):
-            # Another process made them after this one had looked: look again.
-            self._create_missing()
-
-    def _create_missing(self) -> None:
         """Create tables, and the indexes that a store of an earlier stepwatch lacks.
 
-        Both only add, so an earlier stepwatch still reads the store; its version stays.
+        Both only add, so an earlier stepwatch still reads the store; its version stays. Whether
+        one is there is asked by the statement that makes it, not before: another process that
+        opens the same new store may make it in between.
         """
-        schema.metadata.create_all(self._engine)
-        for table in schema.metadata.tables.values():
-            for index in table.indexes:
-                index.create(self._engine, checkfirst=True)
+        with self._engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                # Two of IF NOT EXISTS at once fail there on a unique index of the catalog.
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
+            for table in schema.metadata.sorted_tables:
+                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+                for index in table.indexes:
+                    connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
 
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[Added]:
         """Store segments in one transaction, but those that the database refuses for good.
@@ -356,5 +361,16 @@ def _shown(url: str | sa.URL) -> str:
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA busy_timeout={_SQLITE_PATIENCE_S * 1000}")
+    connection.execute("PRAGMA synchronous=FULL")
+    deadline = time.monotonic() + _SQLITE_PATIENCE_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            # SQLite does not wait here, whatever the time-out, while another connection makes
+            # the same change to the same new file.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
