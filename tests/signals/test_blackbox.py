@@ -19,18 +19,22 @@ from hypothesis import strategies as st
 
 from stepwatch.signals.blackbox import Identity, RingReader, RingRows, RingWriter, find_rings
 from stepwatch.signals.blackbox.layout import (
+    DEVICE_AT,
     HEAD_AT,
     HEADER_SIZE,
     IDENTITY_CRC_AT,
     LIVE_AT,
     SLOT_SIZE,
+    DeviceLine,
     LiveLine,
+    pack_device,
     pack_identity,
     pack_live,
+    unpack_device,
     unpack_live,
 )
 from stepwatch.signals.errors import RingError
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import DTYPES, DeviceState, Kind, Op, Phase
 
 
 def identity(capacity: int = 16, ring_id: int = 7) -> Identity:
@@ -257,6 +261,34 @@ def test_live_lines_round_trip(
 ) -> None:
     live = LiveLine(since, step, microbatch, phase, waiting)
     assert unpack_live(*pack_live(live)) == live
+
+
+@given(
+    since=st.integers(0, 2**63),
+    step=st.integers(0, 2**32 - 1),
+    phase=st.integers(0, 255),
+    state=st.sampled_from(DeviceState),
+    op=st.integers(0, 255),
+    group=st.integers(0, 2**16 - 1),
+)
+def test_device_lines_round_trip(
+    since: int, step: int, phase: int, state: DeviceState, op: int, group: int
+) -> None:
+    line = DeviceLine(since, step, phase, state, op, group)
+    assert unpack_device(*pack_device(line)) == line
+
+
+def test_a_device_line_is_unknown_until_it_is_written(tmp_path: Path) -> None:
+    ring = RingWriter(tmp_path / "0", identity())
+    reader = RingReader(tmp_path / "0")
+    assert reader.device().state is DeviceState.UNKNOWN
+    line = DeviceLine(5, 9, Phase.BACKWARD, DeviceState.IN_COLLECTIVE, Op.ALL_REDUCE, 3)
+    ring.set_device(line)
+    assert reader.device() == line
+    ring.words[DEVICE_AT // 8 + 2] = 250
+    assert reader.device().state is DeviceState.UNKNOWN
+    reader.close()
+    ring.close()
 
 
 def test_a_live_line_is_never_seen_half_written(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ sees what it missed (`overruns`) and what it cannot trust (`torn`).
 """
 
 from .described import LayoutCondition
-from .layout import DEFAULT_CAPACITY, CollectiveLine, Identity, LiveLine
+from .layout import DEFAULT_CAPACITY, CollectiveLine, DeviceLine, Identity, LiveLine
 from .reader import RingReader, RingRows, find_rings
 from .writer import RingWriter
 
 __all__ = [
     "DEFAULT_CAPACITY",
     "CollectiveLine",
+    "DeviceLine",
     "Identity",
     "LayoutCondition",
     "LiveLine",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.signals.places import is_name
-from stepwatch.signals.records import BODIES, RING_KINDS, Kind
+from stepwatch.signals.records import BODIES, RING_KINDS, DeviceState, Kind
 
 MAGIC = b"SWRING01"
 HEADER_SIZE = 4096
@@ -34,6 +34,7 @@ LIVE_AT = 1024
 HEARTBEAT_AT = 1040
 HOOK_ERRORS_AT = 1048
 COLLECTIVE_AT = 1088
+DEVICE_AT = 1112
 HEAD_AT = 1152
 CLOSED_AT = 1160
 
@@ -96,6 +97,21 @@ class CollectiveLine(NamedTuple):
     op: int
     inside: bool
     nbytes: int = 0
+
+
+class DeviceLine(NamedTuple):
+    """What the compute stream of the rank's device does, in which step and phase, since when.
+
+    `since_ns` is monotonic: when the device was first seen there. `op` and `group` (its low 16
+    bits) mean something in a collective.
+    """
+
+    since_ns: int
+    step: int
+    phase: int
+    state: DeviceState
+    op: int = 0
+    group: int = 0
 
 
 def pack_identity(identity: Identity) -> bytes:
@@ -196,6 +212,21 @@ def unpack_collective(since_ns: int, word: int, nbytes: int = 0) -> CollectiveLi
     )
 
 
+def pack_device(line: DeviceLine) -> tuple[int, int, int]:
+    """Device line as three 64-bit words; fields that overflow are cut to their width."""
+    word = line.step & 0xFFFFFFFF | (line.phase & 0xFF) << 32 | (line.op & 0xFF) << 40
+    return line.since_ns, word | (line.group & 0xFFFF) << 48, int(line.state)
+
+
+def unpack_device(since_ns: int, word: int, state: int) -> DeviceLine:
+    """Inverse of `pack_device`; a state of a later version is unknown."""
+    known = DeviceState(state) if state in _DEVICE_STATES else DeviceState.UNKNOWN
+    return DeviceLine(
+        since_ns, word & 0xFFFFFFFF, word >> 32 & 0xFF, known, word >> 40 & 0xFF, word >> 48
+    )
+
+
+_DEVICE_STATES = frozenset(DeviceState)
 _CODES = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i2": "h", "<i4": "i", "<i8": "q", "<f4": "f"}
 
 

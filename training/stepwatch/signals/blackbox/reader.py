@@ -19,7 +19,7 @@ from stepwatch.signals.records import Kind
 
 from . import layout
 from .described import LayoutCondition, read_layout
-from .layout import CollectiveLine, Identity, LiveLine
+from .layout import CollectiveLine, DeviceLine, Identity, LiveLine
 
 
 class RingRows(NamedTuple):
@@ -125,6 +125,10 @@ class RingReader:
     def collective(self) -> CollectiveLine:
         """The collective line of this moment."""
         return layout.unpack_collective(*self._words(layout.COLLECTIVE_AT, 3))
+
+    def device(self) -> DeviceLine:
+        """The device line of this moment; of state `UNKNOWN` where no device is timed."""
+        return layout.unpack_device(*self._words(layout.DEVICE_AT, 3))
 
     def read(self, next_seq: int = 1, limit: int = 65_536) -> RingRows:
         """Read records from number `next_seq` on, at most `limit` of them.

@@ -12,7 +12,7 @@ from stepwatch.signals.errors import RingError
 
 from . import layout
 from .described import LAYOUT_AT, pack_layout
-from .layout import Identity
+from .layout import DeviceLine, Identity
 
 _PACK = {int(kind): slot.pack for kind, slot in layout.SLOT_STRUCTS.items()}
 _HEADER, _SLOT, _HEAD = layout.HEADER_SIZE, layout.SLOT_SIZE, layout.HEAD_AT // 8
@@ -61,6 +61,11 @@ class RingWriter:
     def set_heartbeat(self, monotonic_ns: int) -> None:
         """Publish that the hooks' side thread got the interpreter at this moment."""
         self.words[layout.HEARTBEAT_AT // 8] = monotonic_ns
+
+    def set_device(self, line: DeviceLine) -> None:
+        """Publish what the device was last seen at; only one thread at a time may."""
+        at = layout.DEVICE_AT // 8
+        self.words[at], self.words[at + 1], self.words[at + 2] = layout.pack_device(line)
 
     def set_hook_errors(self, count: int) -> None:
         """Publish how many hook errors were swallowed so far."""

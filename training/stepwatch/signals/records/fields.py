@@ -43,6 +43,24 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("loss", "<f4", NAN),
         ("grad_norm", "<f4", NAN),
     ],
+    # The same step on the compute stream of the rank's device, between timing events; written once
+    # the device has passed the step's end, so after the STEP row. The phases, `collective` and
+    # `pipeline_wait` are the stream's time, whether it worked or waited for the host, and add up to
+    # `duration`. `idle` is the part of a phase in which nothing was enqueued ahead: the device
+    # waited for the host, or the host for the device.
+    Kind.DEVICE_STEP: [
+        ("duration_seconds", "<f4", NAN),
+        *((f"{name}_seconds", "<f4", NAN) for name in PHASE_NAMES),
+        *((f"{name}_idle_seconds", "<f4", NAN) for name in PHASE_NAMES),
+        ("collective_seconds", "<f4", NAN),
+        ("pipeline_wait_seconds", "<f4", NAN),
+        # How far the host was ahead when it enqueued the end of the step.
+        ("host_lead_seconds", "<f4", NAN),
+        # Uncertainty of where the device's clock lies on the host's.
+        ("clock_error_seconds", "<f4", NAN),
+        ("boundaries", "<u2", 0),  # that were timed
+        ("flags", "<u2", 0),  # bits of `DeviceFlag`
+    ],
     # All collectives of one operation in one group within one step.
     Kind.COLLECTIVE: [
         ("group", "<u4", 0),
@@ -52,6 +70,19 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("exposed_ns", "<u8", 0),
         ("longest_ns", "<u8", 0),
         ("first_arrival_ns", "<u8", 0),
+    ],
+    # The same calls on the compute stream: how long it stood at them, `timed` of `count`. What a
+    # collective does beside the stream's work is not in it.
+    Kind.DEVICE_COLLECTIVE: [
+        ("group", "<u4", 0),
+        ("op", "<u2", 0),
+        ("count", "<u4", 0),
+        ("timed", "<u4", 0),
+        ("exposed_seconds", "<f4", NAN),
+        ("longest_seconds", "<f4", NAN),
+        # When the stream arrived at the first timed call, as near as the clocks are known.
+        ("first_arrival_ns", "<u8", 0),
+        ("clock_error_seconds", "<f4", NAN),
     ],
     Kind.CHECKPOINT: [
         ("event", "<u2", 0),
@@ -111,6 +142,13 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("in_collective", "<u2", 0),
         # Bytes that the rank passed to its newest collective; 0 where unknown.
         ("collective_bytes", "<u8", 0),
+        # What the device does: `DeviceState`, and the oldest boundary that it has not gone beyond.
+        ("device_state", "<u2", 0),
+        ("device_since_ns", "<u8", 0),
+        ("device_step", "<u4", 0),
+        ("device_phase", "<u2", 0),
+        ("device_group", "<u2", 0),
+        ("device_op", "<u2", 0),
         ("process_state", "<u2", 0),
         ("cpu_seconds", "<f4", NAN),
         ("run_queue_seconds", "<f4", NAN),
@@ -250,6 +288,8 @@ RING_KINDS = frozenset(
         Kind.NUMERICS,
         Kind.MEMORY,
         Kind.MICROBATCH,
+        Kind.DEVICE_STEP,
+        Kind.DEVICE_COLLECTIVE,
     }
 )
 """Kinds that ranks write; the agent writes the others."""

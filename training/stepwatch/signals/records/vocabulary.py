@@ -46,6 +46,8 @@ class Kind(IntEnum):
     NIC = 15
     MICROBATCH = 16
     AGENT = 17
+    DEVICE_STEP = 18
+    DEVICE_COLLECTIVE = 19
 
 
 class StepFlag(IntFlag):
@@ -57,6 +59,25 @@ class StepFlag(IntFlag):
     """A checkpoint or an evaluation ran since the previous step."""
     UNFINISHED = 4
     """The step was left by an exception."""
+
+
+class DeviceFlag(IntFlag):
+    """What was unusual about the device timing of a step."""
+
+    CAPTURED = 1
+    """Part of the step was captured as a graph, in which no boundary is timed."""
+    INCOMPLETE = 2
+    """Boundaries went untimed: their time counts to the phase before them."""
+
+
+class DeviceState(IntEnum):
+    """What the compute stream of a rank's device does now."""
+
+    UNKNOWN = 0
+    IDLE = 1
+    """It passed every boundary that the host enqueued."""
+    WORKING = 2
+    IN_COLLECTIVE = 3
 
 
 class Op(IntEnum):
@@ -100,6 +121,9 @@ class LifecycleEvent(IntEnum):
     SCHEDULE = 7
     """A pipeline schedule: `value` is the bubble it cannot avoid in millionths, -1 if unknown;
     `text` its name."""
+    DEVICE_TIMING = 8
+    """Whether the rank's steps are timed on its device: `value` 1 and the device's type in `text`,
+    or 0 and the reason why they are timed on the host alone."""
 
 
 class NumericsSource(IntEnum):

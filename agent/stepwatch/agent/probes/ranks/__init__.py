@@ -73,6 +73,7 @@ class RanksProbe(Probe):
     def _fill(self, row: np.void, watched: WatchedRank) -> None:
         reader = watched.reader
         identity, live, collective = reader.identity, reader.live(), reader.collective()
+        device = reader.device()
         now = self._clock.monotonic_ns()
         state, facts = state_of(reader, now, watched.exited, self._proc)
         exited = watched.exited or ProcessExit(0, UNKNOWN_EXIT)
@@ -92,6 +93,12 @@ class RanksProbe(Probe):
             "collective_op": collective.op,
             "in_collective": collective.inside,
             "collective_bytes": collective.nbytes,
+            "device_state": device.state,
+            "device_since_ns": device.since_ns,
+            "device_step": device.step,
+            "device_phase": device.phase,
+            "device_group": device.group,
+            "device_op": device.op,
             "process_state": state,
             "cpu_seconds": facts.cpu_seconds,
             "run_queue_seconds": facts.run_queue_seconds,
