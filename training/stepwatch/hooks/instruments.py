@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .collectives.groups import GroupNumbers
+from .device.timing import DeviceTiming
 from .device_memory import DeviceMemory
 from .numerics.digests import Digests
 from .numerics.non_finite import Numerics
@@ -16,6 +17,7 @@ class Instruments:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.guard = recorder.guard
+        self.device = DeviceTiming(recorder)
         self.groups = GroupNumbers(recorder)
         self.numerics = Numerics(recorder)
         self.digests = Digests(recorder, self.groups)
