@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
-from stepwatch.collector.state.trackers.step_window import COLUMNS
-from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.collector.state.trackers.step_window import COLUMNS, seconds_of
 from stepwatch.signals.wire import Rows
 
 KEPT_STEPS = WARMUP_STEPS + BASELINE_STEPS
@@ -24,13 +23,16 @@ class EarlyBaseline:
         self._sums: dict[int, Vector] = {}
 
     def add(self, steps: Rows) -> None:
-        """Take STEP rows, each (rank, step) once; a step beyond the first ones is left out."""
+        """Take STEP or DEVICE_STEP rows, each (rank, step) once.
+
+        A step beyond the first ones is left out.
+        """
         numbers = steps["step"]
         if len(self._sums) >= KEPT_STEPS:
             steps = steps[numbers <= max(self._sums)]
         for number in np.unique(steps["step"])[:KEPT_STEPS].tolist():
             rows = steps[steps["step"] == number]
-            sums = np.array([rows[f"{name}_ns"].sum() / NANOSECONDS for name in COLUMNS])
+            sums = np.array([seconds_of(rows, name).sum(dtype=np.float64) for name in COLUMNS])
             self._sums[number] = self._sums.get(number, 0.0) + sums
             self._ranks[number] = self._ranks.get(number, 0) + len(rows)
             if len(self._sums) > KEPT_STEPS:

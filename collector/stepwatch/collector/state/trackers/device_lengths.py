@@ -1,0 +1,47 @@
+"""How long each step of an attempt took on its slowest device, for the attempt's whole life."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.trackers.step_history import MAX_STEPS
+from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.wire import Rows
+
+LENGTH = np.dtype([("ranks", "<u4"), ("longest", "<f4")])
+"""Devices that timed a step, and the seconds of the slowest without checkpoint and evaluation."""
+
+
+class DeviceLengths:
+    """Lengths of the steps from the attempt's first one on, at most `MAX_STEPS`."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._rows: Rows = np.zeros(0, dtype=LENGTH)
+
+    def add(self, rows: Rows, first: int) -> None:
+        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step."""
+        if len(self._rows) and first < self._first:
+            earlier = np.zeros(min(self._first - first, MAX_STEPS), dtype=LENGTH)
+            self._rows = np.concatenate([earlier, self._rows])[:MAX_STEPS]
+        self._first = first
+        index = rows["step"].astype(np.int64) - first
+        inside = (index >= 0) & (index < MAX_STEPS)
+        rows, index = rows[inside], index[inside]
+        used = int(index.max(initial=-1)) + 1
+        if used > len(self._rows):
+            grown = np.zeros(min(MAX_STEPS, max(1024, 2 * used)), dtype=LENGTH)
+            grown[: len(self._rows)] = self._rows
+            self._rows = grown
+        seconds = rows["duration_seconds"] - rows["checkpoint_seconds"] - rows["eval_seconds"]
+        np.add.at(self._rows["ranks"], index, 1)
+        np.maximum.at(self._rows["longest"], index, np.maximum(seconds, 0.0))
+
+    def seconds(self, steps: Integers, world: int) -> Vector:
+        """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
+        index = steps - self._first
+        found = np.full(len(steps), np.nan)
+        inside = (index >= 0) & (index < len(self._rows))
+        rows = self._rows[index[inside]]
+        found[inside] = np.where(rows["ranks"] >= world, rows["longest"], np.nan)
+        return found
