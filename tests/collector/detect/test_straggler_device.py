@@ -1,4 +1,4 @@
-"""On the devices' clock a slow device and a late host are told apart, whatever the host's shows."""
+"""On the devices' clock a slow device and a late host have different causes, whatever hosts show."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def cause_of(
 ) -> Cause:
     """CPU contention where the wait for a CPU makes up the excess, else what its phase suggests.
 
-    Where the device timed the phase, its own work is slow compute whatever the host does, and its
+    Where the device timed the phase, its work is slow compute whatever the host does, and its
     wait for the host is the host's: launch-bound. `step` is in seconds.
     """
     on_device = phase != "data" and not math.isnan(excess.idle)

@@ -1,4 +1,4 @@
-"""What a slow rank's device did in its phase: its own work, and its wait for the host."""
+"""What a slow rank's device did in its phase: its work, and its wait for the host."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def device_times(slow: SlowRank, steps: EvaluatedSteps) -> DeviceTimes | None:
 def device_evidence(
     phase: str, mine: float, theirs: float, found: DeviceTimes
 ) -> tuple[Evidence, ...]:
-    """Rows on the device's own work, its wait and its host's lead; `mine` and `theirs` are seconds
+    """Rows on the device's work, its wait and its host's lead; `mine` and `theirs` are seconds
     per step of the rank in `phase` and of its peers."""
     others = in_words(max(theirs - found.peers_idle, 0.0))
     return (
