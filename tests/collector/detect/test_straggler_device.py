@@ -1,4 +1,4 @@
-"""On the devices' clock a slow device and a late host have different causes, whatever hosts show."""
+"""On the devices' clock a slow device and a late host have different causes."""
 
 from __future__ import annotations
 
