@@ -11,8 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.tracker import TrackedAttempt
+from stepwatch.collector.state.trackers.baseline import Baseline, Calls
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.device_collectives import DeviceCalls, DeviceCollectives
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
+from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.phrases import ranks_text
@@ -58,6 +62,26 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
     if _is_late(steps, devices):
         return StepTiming(HOST, "device times no longer arrive")
     return StepTiming(DEVICE, "")
+
+
+def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
+    """Medians of the attempt's first steps by rank, on that clock."""
+    return _steps_on(attempt, clock).baseline
+
+
+def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
+    """Sums over ranks of the attempt's first steps, on that clock."""
+    return _steps_on(attempt, clock).early_baseline
+
+
+def collectives_on(attempt: TrackedAttempt, clock: StepClock) -> Calls:
+    """The newest collectives of the attempt and their exposed time, on that clock."""
+    host = attempt.tracker(CollectiveRecords)
+    return DeviceCalls(host, attempt.tracker(DeviceCollectives)) if clock == DEVICE else host
+
+
+def _steps_on(attempt: TrackedAttempt, clock: StepClock) -> Steps | DeviceSteps:
+    return attempt.tracker(DeviceSteps) if clock == DEVICE else attempt.tracker(Steps)
 
 
 def _is_late(steps: Steps, devices: DeviceSteps) -> bool:
