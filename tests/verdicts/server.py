@@ -18,12 +18,14 @@ import torch
 from torch.nn.parallel import DistributedDataParallel as _warm  # noqa: F401
 
 from tests.verdicts import loop, reference
+from tests.verdicts.device import loop as device_loop
 from tests.verdicts.plan import Plan, read_plan
 
 _PR_SET_PDEATHSIG = 1
 _WORKLOADS: dict[str, Callable[[Plan, int], None]] = {
     "loop": loop.train,
     "trainer": reference.train,
+    "device": device_loop.train,
 }
 
 
