@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .collectives.groups import GroupNumbers
 from .device.timing import DeviceTiming
+from .device.waits import StreamWaits
 from .device_memory import DeviceMemory
 from .numerics.digests import Digests
 from .numerics.non_finite import Numerics
@@ -19,6 +20,7 @@ class Instruments:
         self.guard = recorder.guard
         self.device = DeviceTiming(recorder)
         self.groups = GroupNumbers(recorder)
+        self.waits = StreamWaits(recorder, self.device, self.groups)
         self.numerics = Numerics(recorder)
         self.digests = Digests(recorder, self.groups)
         self.memory = DeviceMemory(recorder)

@@ -22,7 +22,7 @@ MERGED_NS = 3_000
 """Two changes of bucket within it are one boundary: no kernel is launched in less."""
 CLOSEST_NS = 100_000
 """Marks inside a phase come no closer: a phase that the host leaves sooner needs none."""
-TIMED_COLLECTIVES, NS_PER_COLLECTIVE = 32, 2_000_000
+TIMED_COLLECTIVES, NS_PER_COLLECTIVE = 64, 2_000_000
 """Collectives of a step that are timed: as many as the first number, and one more for each
 `NS_PER_COLLECTIVE` of a step; of others every second or third is."""
 _ASKED_AFTER_NS = 1_000_000
@@ -132,6 +132,8 @@ class Boundaries:
             self.inferred = phase
             if bucket == _OTHER:
                 self.mark(now, phase)
+            else:
+                self.inside(now, bucket)
 
     def enter_collective(self, now: int, key: Key) -> None:
         """A collective begins; it is timed if the compute stream waits for it, and it is its turn.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from stepwatch.signals.records import LifecycleEvent
 
 from .backend import Backend, accelerator_in_use, accelerator_of, may_ask_beside, open_backend
 from .boundaries import Boundaries
+from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
 from .progress import Progress
 from .resolver import Resolver
@@ -36,16 +38,23 @@ class DeviceTiming:
         self._may_ask = False
         self._kind = ""
         self._decided = False
+        self._models: list[weakref.ref[Any]] = []
         self._reason = ""
         recorder.step_boundary = self.consider
 
     @guarded()
     def follow(self, model: Any) -> None:
-        """Time the device on which parameters of `model` lie."""
-        if not self._decided:
-            device = accelerator_of(model)
-            if device is not None:
-                self._decide(device)
+        """Time the device on which parameters of `model` lie, with marks inside the model."""
+        if all(known() is not model for known in self._models):
+            self._models.append(weakref.ref(model))
+            self._mark(model)
+        device = None if self._decided else accelerator_of(model)
+        if device is not None:
+            self._decide(device)
+
+    def _mark(self, model: Any) -> None:
+        if self.boundaries is not None and hasattr(model, "register_forward_pre_hook"):
+            mark_model(ModelMarks(self._recorder, self.boundaries), model)
 
     @guarded()
     def consider(self) -> None:
@@ -82,6 +91,8 @@ class DeviceTiming:
             self.changed()
         self._recorder.write_lifecycle(LifecycleEvent.DEVICE_TIMING, 1, backend.kind)
         self._beside(self._look)
+        for known in self._models:
+            self._mark(known())
 
     @guarded()
     def close(self) -> None:
