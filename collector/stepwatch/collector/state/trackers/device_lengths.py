@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.step_history import MAX_STEPS
+from stepwatch.collector.state.trackers.step_history import (
+    BASELINE_STEPS,
+    LEAST_BASELINE_STEPS,
+    MAX_STEPS,
+    WARMUP_STEPS,
+)
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.wire import Rows
 
@@ -36,6 +41,18 @@ class DeviceLengths:
         seconds = rows["duration_seconds"] - rows["checkpoint_seconds"] - rows["eval_seconds"]
         np.add.at(self._rows["ranks"], index, 1)
         np.maximum.at(self._rows["longest"], index, np.maximum(seconds, 0.0))
+
+    def baseline(self, world: int) -> float:
+        """Median seconds of the attempt's first steps after its warm-up; NaN until enough known."""
+        begin = self._first + WARMUP_STEPS
+        found = self.seconds(np.arange(begin, begin + BASELINE_STEPS), world)
+        known = found[~np.isnan(found)]
+        return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+
+    def longest(self) -> float:
+        """Seconds of the longest step of any device; NaN before the first."""
+        timed = self._rows["longest"][self._rows["ranks"] > 0]
+        return float(timed.max()) if len(timed) else float("nan")
 
     def seconds(self, steps: Integers, world: int) -> Vector:
         """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
