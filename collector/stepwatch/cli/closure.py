@@ -15,7 +15,7 @@ from stepwatch.signals.names import FindingKind, Metric
 from . import documents, promql
 from .documents import Problem
 
-NAMES = "training/stepwatch/signals/names.py"
+NAMES = "training/stepwatch/signals/names/findings.py"
 PAGES = "runbooks/pages"
 ANNOTATIONS = (
     "summary",

@@ -1,0 +1,25 @@
+"""Every metric, label, alert and cause that two parts of stepwatch must agree on.
+
+Exporters, dashboards, alert rules and runbooks take names from here and spell none themselves;
+`stepwatch check` compares the generated files with this package. A name is written in one module
+and nowhere else: all public names of the modules are names of the package.
+"""
+
+from __future__ import annotations
+
+from . import agent, collector, jobs
+from .agent import *
+from .causes import *
+from .collector import *
+from .findings import *
+from .jobs import *
+from .labels import *
+from .metric import *
+
+METRICS: tuple[Metric, ...] = tuple(
+    value
+    for module in (jobs, collector, agent)
+    for value in vars(module).values()
+    if isinstance(value, Metric)
+)
+"""Every metric that stepwatch exports."""

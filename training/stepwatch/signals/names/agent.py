@@ -1,0 +1,81 @@
+"""Metrics that the agent exports about its node and itself."""
+
+from __future__ import annotations
+
+from .labels import JOB, NODE, OUTCOME
+from .metric import Metric, MetricKind
+
+_G, _C = MetricKind.GAUGE, MetricKind.COUNTER
+
+NODE_CPU_BUSY = Metric("stepwatch_node_cpu_busy_ratio", _G, "Busy share of all CPUs.", (NODE,))
+NODE_CPU_STEAL = Metric(
+    "stepwatch_node_cpu_steal_ratio", _G, "Share of CPU time taken by the hypervisor.", (NODE,)
+)
+NODE_PRESSURE = Metric(
+    "stepwatch_node_pressure_ratio",
+    _G,
+    "Share of the last 10 s in which some task stalled on the resource (PSI).",
+    (NODE, "resource"),
+)
+NODE_MEMORY_AVAILABLE = Metric(
+    "stepwatch_node_memory_available_bytes", _G, "Memory available without swapping.", (NODE,)
+)
+NODE_RANKS = Metric("stepwatch_node_ranks", _G, "Ranks with a live ring on this node.", (NODE, JOB))
+NODE_RANK_STEP_MIN = Metric(
+    "stepwatch_node_rank_step_min", _G, "Lowest current step of this node's ranks.", (NODE, JOB)
+)
+AGENT_RECORDS = Metric("stepwatch_agent_records_total", _C, "Records read from rings.", (NODE,))
+AGENT_OVERRUNS = Metric(
+    "stepwatch_agent_overruns_total", _C, "Records overwritten before they were read.", (NODE,)
+)
+AGENT_SPOOL_BYTES = Metric(
+    "stepwatch_agent_spool_bytes", _G, "Bytes waiting in the spool.", (NODE,)
+)
+AGENT_SPOOL_SEGMENTS = Metric(
+    "stepwatch_agent_spool_segments", _G, "Segments waiting in the spool.", (NODE,)
+)
+AGENT_SPOOL_DROPPED = Metric(
+    "stepwatch_agent_spool_dropped_total", _C, "Segments dropped from a full spool.", (NODE,)
+)
+AGENT_HELD_SEGMENTS = Metric(
+    "stepwatch_agent_held_segments",
+    _G,
+    "Segments kept until a collector can read their format.",
+    (NODE,),
+)
+AGENT_HELD_BYTES = Metric(
+    "stepwatch_agent_held_bytes",
+    _G,
+    "Bytes kept until a collector can read their format.",
+    (NODE,),
+)
+AGENT_REFUSED = Metric(
+    "stepwatch_agent_refused_segments_total",
+    _C,
+    "Segments that the collector refused; the newest are kept beside the spool.",
+    (NODE,),
+)
+AGENT_SEND_FAILURES = Metric(
+    "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not accept.", (NODE,)
+)
+AGENT_THREAD_FAILURES = Metric(
+    "stepwatch_agent_thread_failures_total",
+    _C,
+    "Times a thread of the agent ended with an error and was started again.",
+    (NODE, "thread"),
+)
+AGENT_SPANS = Metric(
+    "stepwatch_agent_spans_total",
+    _C,
+    "Spans by what became of them: exported, dropped here, rejected by their receiver.",
+    (NODE, OUTCOME),
+)
+PROBE_UP = Metric(
+    "stepwatch_agent_probe_up", _G, "1 while the probe's source can be read.", (NODE, "probe")
+)
+PROBE_UNKNOWN = Metric(
+    "stepwatch_agent_probe_unknown",
+    _G,
+    "1 while the reading of a probe that once had a source is unknown, with the reason.",
+    (NODE, "probe", "reason"),
+)

@@ -1,0 +1,55 @@
+"""Causes that findings, incidents and alerts give."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    """Why something is wrong, as findings, incidents and the metric label `cause` report it."""
+
+    UNKNOWN = "unknown"
+    # A rank works longer than its peers; no node fact explains it.
+    SLOW_COMPUTE = "slow-compute"
+    SLOW_DATA = "slow-data"
+    # Facts of the rank's node that explain it.
+    CPU_CONTENTION = "cpu-contention"
+    CPU_STEAL = "cpu-steal"
+    MEMORY_PRESSURE = "memory-pressure"
+    IO_PRESSURE = "io-pressure"
+    PAGE_FAULTS = "page-faults"
+    THERMAL_THROTTLE = "thermal-throttle"
+    POWER_CAP = "power-cap"
+    LOW_CLOCKS = "low-clocks"
+    ECC_ERRORS = "ecc-errors"
+    XID = "xid"
+    NIC_ERRORS = "nic-errors"
+    # Why a rank did not arrive.
+    PROCESS_GONE = "process-gone"
+    PROCESS_STOPPED = "process-stopped"
+    UNINTERRUPTIBLE_IO = "uninterruptible-io"
+    INTERPRETER_BLOCKED = "interpreter-blocked"
+    BUSY = "busy"
+    NOT_ARRIVED = "not-arrived"
+    MISMATCHED_ORDER = "mismatched-order"
+    MISMATCHED_SHAPE = "mismatched-shape"
+    EXCEPTION = "exception"
+    # What the data, the pipeline, the network or the storage does to all ranks.
+    UNEVEN_SHARDS = "uneven-shards"
+    STAGE_IMBALANCE = "stage-imbalance"
+    FEW_MICROBATCHES = "few-microbatches"
+    SLOW_TRANSFER = "slow-transfer"
+    SLOW_STORAGE = "slow-storage"
+    ALL_RANKS_SLOWER = "all-ranks-slower"
+    # What the numbers show.
+    LOSS_SPIKE = "loss-spike"
+    LOSS_PLATEAU = "loss-plateau"
+    LOSS_DIVERGENCE = "loss-divergence"
+    NON_FINITE_GRADIENT = "non-finite-gradient"
+    NON_FINITE_LOSS = "non-finite-loss"
+    REPLICA_MISMATCH = "replica-mismatch"
+    HOST_MEMORY = "host-memory"
+    DEVICE_MEMORY = "device-memory"
+    # Why telemetry is missing.
+    AGENTS_STALE = "agents-stale"
+    NODE_STALE = "node-stale"

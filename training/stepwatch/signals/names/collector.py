@@ -1,0 +1,48 @@
+"""Metrics that the collector exports about itself."""
+
+from __future__ import annotations
+
+from .labels import KIND, VERDICT
+from .metric import Metric, MetricKind
+
+_G, _C = MetricKind.GAUGE, MetricKind.COUNTER
+
+COLLECTOR_SEGMENTS = Metric(
+    "stepwatch_collector_segments_total", _C, "Segments received, by verdict.", (VERDICT,)
+)
+COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs held in live state.")
+COLLECTOR_JOBS_CAPPED = Metric(
+    "stepwatch_collector_jobs_capped", _G, "Jobs left out of the metrics by the series cap."
+)
+COLLECTOR_JOBS_QUARANTINED = Metric(
+    "stepwatch_collector_jobs_quarantined",
+    _G,
+    "Jobs that are stored but not evaluated, as their records or their evaluation raised an error.",
+)
+COLLECTOR_JOBS_RESTORING = Metric(
+    "stepwatch_collector_jobs_restoring",
+    _G,
+    "Jobs that are not evaluated yet, as their history is being read from the store.",
+)
+COLLECTOR_UNDECODED = Metric(
+    "stepwatch_collector_segments_undecoded",
+    _G,
+    "Segments of later formats that are kept until a collector that reads them opens the store.",
+)
+COLLECTOR_UNREADABLE = Metric(
+    "stepwatch_collector_segments_unreadable_total",
+    _C,
+    "Stored segments that could not be decoded when their job was read back; they are kept.",
+)
+COLLECTOR_UNKNOWN_RECORDS = Metric(
+    "stepwatch_collector_unknown_records_total",
+    _C,
+    "Records of kinds that this version does not know, by the kind's number; they are stored.",
+    (KIND,),
+)
+COLLECTOR_EVALUATION_SECONDS = Metric(
+    "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
+)
+COLLECTOR_EVALUATION_FAILURES = Metric(
+    "stepwatch_collector_evaluation_failures_total", _C, "Evaluations that ended in an error."
+)

@@ -1,0 +1,121 @@
+"""Metrics that the collector exports per job."""
+
+from __future__ import annotations
+
+from .labels import (
+    ATTEMPT,
+    CAUSE,
+    JOB,
+    JOB_CLASS,
+    KIND,
+    OUTCOME,
+    PHASE,
+    SLI,
+    SLO,
+    SLOT,
+    STATE,
+    WORLD,
+)
+from .metric import Metric, MetricKind
+
+_G, _C, _H = MetricKind.GAUGE, MetricKind.COUNTER, MetricKind.HISTOGRAM
+
+JOB_INFO = Metric(
+    "stepwatch_job_info", _G, "Always 1; joins labels to a job.", (JOB, ATTEMPT, JOB_CLASS, WORLD)
+)
+JOB_RUNNING = Metric(
+    "stepwatch_job_running", _G, "1 while the newest attempt is expected to make progress.", (JOB,)
+)
+JOB_STEP = Metric("stepwatch_job_step", _G, "Newest step that every rank completed.", (JOB,))
+JOB_TOKENS = Metric("stepwatch_job_tokens_total", _C, "Tokens trained on, over all ranks.", (JOB,))
+JOB_LOSS = Metric("stepwatch_job_loss", _G, "Loss at the newest completed step.", (JOB,))
+STEP_DURATION = Metric(
+    "stepwatch_step_duration_seconds", _H, "Step time of the slowest rank, per step.", (JOB,)
+)
+PHASE_SECONDS = Metric(
+    "stepwatch_phase_seconds_total", _C, "Self time in a phase, summed over ranks.", (JOB, PHASE)
+)
+COLLECTIVE_EXPOSED_SECONDS = Metric(
+    "stepwatch_collective_exposed_seconds_total",
+    _C,
+    "Time blocked in collectives, not overlapped with work, summed over ranks.",
+    (JOB,),
+)
+PIPELINE_WAIT_SECONDS = Metric(
+    "stepwatch_pipeline_wait_seconds_total",
+    _C,
+    "Time a pipeline stage waited for its neighbours, summed over ranks.",
+    (JOB,),
+)
+SECONDS_WITHOUT_PROGRESS = Metric(
+    "stepwatch_job_seconds_without_progress",
+    _G,
+    "Seconds since a rank of the job last changed its step or phase.",
+    (JOB,),
+)
+SECONDS_SINCE_FAILURE = Metric(
+    "stepwatch_job_seconds_since_failure",
+    _G,
+    "Seconds since the newest attempt failed, on all ranks; absent while none has.",
+    (JOB,),
+)
+LAST_RECORD = Metric(
+    "stepwatch_job_last_record_timestamp_seconds",
+    _G,
+    "Unix time of the newest record received for the job.",
+    (JOB,),
+)
+TELEMETRY_COVERAGE = Metric(
+    "stepwatch_job_telemetry_coverage_ratio",
+    _G,
+    "Observed over expected step records in the newest SLI window.",
+    (JOB,),
+)
+STRAGGLER_RANK = Metric(
+    "stepwatch_straggler_rank", _G, "Rank in this straggler slot.", (JOB, SLOT, PHASE, CAUSE)
+)
+STRAGGLER_SLOWDOWN = Metric(
+    "stepwatch_straggler_slowdown_ratio",
+    _G,
+    "Self time of the rank in this slot over that of its peers.",
+    (JOB, SLOT, PHASE, CAUSE),
+)
+INCIDENT_OPEN = Metric(
+    "stepwatch_incident_open", _G, "Open incidents: causes, not symptoms.", (JOB, KIND)
+)
+CHECKPOINTS = Metric(
+    "stepwatch_checkpoints_total",
+    _C,
+    "Checkpoints that verified or failed; one that verified and failed later counts in both.",
+    (JOB, OUTCOME),
+)
+CHECKPOINTS_UNVERIFIED = Metric(
+    "stepwatch_checkpoints_unverified",
+    _G,
+    "Checkpoints of which it is not known whether they are good.",
+    (JOB,),
+)
+CHECKPOINT_VERIFIED_STEP = Metric(
+    "stepwatch_checkpoint_verified_step", _G, "Step of the newest verified checkpoint.", (JOB,)
+)
+CHECKPOINT_FAILURES_IN_A_ROW = Metric(
+    "stepwatch_checkpoint_failures_in_a_row",
+    _G,
+    "Checkpoints that failed or did not verify since one last verified.",
+    (JOB,),
+)
+SLI_GOOD = Metric(
+    "stepwatch_sli_good_device_seconds", _G, "Good device-seconds since the job began.", (JOB, SLI)
+)
+SLI_TOTAL = Metric(
+    "stepwatch_sli_device_seconds", _G, "Counted device-seconds since the job began.", (JOB, SLI)
+)
+SLO_BUDGET_REMAINING = Metric(
+    "stepwatch_slo_budget_remaining_ratio",
+    _G,
+    "Unspent share of the error budget; absent while it is unknown.",
+    (JOB, SLO),
+)
+SLO_STATE = Metric(
+    "stepwatch_slo_state", _G, "1 for the state the SLO is in, 0 for the others.", (JOB, SLO, STATE)
+)

@@ -1,0 +1,23 @@
+"""Label names.
+
+The label for a job is `job_name`: Prometheus owns `job` for the scrape target and would rename ours
+to `exported_job`.
+"""
+
+from __future__ import annotations
+
+JOB = "job_name"
+ATTEMPT = "attempt"
+JOB_CLASS = "job_class"
+WORLD = "world_size"
+PHASE = "phase"
+SLOT = "slot"
+KIND = "kind"
+RANK = "rank"
+NODE = "node"
+SLO = "slo"
+SLI = "sli"
+STATE = "state"
+OUTCOME = "outcome"
+VERDICT = "verdict"
+CAUSE = "cause"
