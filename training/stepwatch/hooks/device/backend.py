@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
+
+from stepwatch.hooks.accelerators import is_capturing
 
 _RELAXED = 2
 """CU_STREAM_CAPTURE_MODE_RELAXED of the CUDA driver API, "Stream Management"."""
@@ -35,19 +36,6 @@ class Backend(NamedTuple):
     """The stream on which the calling thread enqueues now."""
     is_capturing: Callable[[], bool] | None
     """Whether what the calling thread enqueues now becomes part of a graph."""
-
-
-def accelerator_in_use() -> str | None:
-    """Type of the accelerator that this process has initialised; None without one, or torch."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "accelerator"):
-        return None
-    # What torch was built for: to ask whether there is one would make a context on some devices.
-    found = torch.accelerator.current_accelerator(check_available=False)
-    if found is None:
-        return None
-    in_use = getattr(torch.get_device_module(found.type), "is_initialized", None)
-    return found.type if in_use is not None and in_use() else None
 
 
 def accelerator_of(model: Any) -> Any:
@@ -81,7 +69,7 @@ def open_backend(device: Any) -> Backend:
         return torch.accelerator.current_stream(where)
 
     capturing = getattr(module, "is_current_stream_capturing", None)
-    if capturing is None or not capturing():
+    if not is_capturing(where.type):
         new_event().record(current_stream())
     return Backend(where.type, new_event, current_stream, capturing)
 

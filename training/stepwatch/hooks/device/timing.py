@@ -6,12 +6,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from stepwatch.hooks import accelerators
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import LifecycleEvent
 
-from .backend import Backend, accelerator_in_use, accelerator_of, may_ask_beside, open_backend
+from .backend import Backend, accelerator_of, may_ask_beside, open_backend
 from .boundaries import Boundaries
 from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
@@ -60,7 +61,7 @@ class DeviceTiming:
     def consider(self) -> None:
         """Time the device that this process has initialised, if it has; called around step 0."""
         if not self._decided and self._recorder.timeline is not None:
-            device = accelerator_in_use()
+            device = accelerators.in_use()
             if device is not None:
                 self._decide(device)
 
