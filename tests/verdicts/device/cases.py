@@ -160,6 +160,7 @@ def long_first_step(draw: Draw) -> Made:
 
 HEALTHY: dict[str, Maker] = {
     **{f"device-{name}": healthy(name) for name in LOOPS},
+    "device-far-ahead": awkward(loss_every=lambda draw: 0, depth=lambda draw: 1024),
     "device-begin-apart": awkward(begin_apart_seconds=lambda draw: draw.between(0.1, 0.4)),
     "device-unequal-launch": awkward(
         loss_every=lambda draw: 0,

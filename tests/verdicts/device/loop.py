@@ -199,6 +199,7 @@ def train(plan: Plan, rank: int) -> None:
     sim.load()
     sim.set_link(plan.device.link_seconds)
     sim.set_slow(plan.device.slow_factor)
+    sim.set_depth(plan.device.depth)
     dist.init_process_group(f"cpu:gloo,{sim.NAME}:simccl", timeout=timedelta(seconds=300))
     loop = DeviceLoop(plan, rank)
     loop.run()

@@ -21,6 +21,7 @@ class DeviceWork:
         blocks: of the model, each with one kernel in forward and one in backward.
         optimizer_seconds: of device time.
         link_seconds: of each collective.
+        depth: operations that the host may run ahead; the usual 256 are two or three steps.
         begin_apart_seconds: rank r begins to train r times as long after rank 0.
         launch_seconds: of host time that rank r needs more for each forward, times r.
         slow_factor: how many times as long everything takes, on all devices alike.
@@ -38,6 +39,7 @@ class DeviceWork:
     blocks: int = 4
     optimizer_seconds: float = 0.008
     link_seconds: float = 0.004
+    depth: int = 256
     begin_apart_seconds: float = 0.0
     launch_seconds: float = 0.0
     slow_factor: float = 1.0
