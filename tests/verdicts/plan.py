@@ -45,8 +45,8 @@ class Plan:
     environ: dict[str, str] = field(default_factory=dict)
 
     def described_faults(self) -> list[str]:
-        """What goes wrong, on hosts and on devices."""
-        return [*self.faults, *map(json.dumps, self.device.faults)]
+        """What goes wrong, on hosts and on devices, as `name:key=value,...`."""
+        return [*self.faults, *self.device.described_faults()]
 
     def line(self) -> str:
         """One line of JSON."""

@@ -26,7 +26,7 @@ from tests.verdicts.site import Site
 
 COMPARED = ("device-slow-clock", "device-slow-kernel", "device-launch-bound", "device-slow-link")
 SHOWN = ("forward", "backward", "collective", "other")
-_HEADINGS = ["case", "injected", "clock", "rank / peers, ms a step", "named"]
+_HEADINGS = ["case", "clock", *SHOWN, "named"]
 
 
 class Compared(NamedTuple):
@@ -48,27 +48,27 @@ def compared(case: Case, site: Site, scratch: Path) -> Compared:
 def rows(found: Compared) -> list[list[str]]:
     """Two lines of the table: the host's clock, then the devices'."""
     case = found.ran.case
-    rank, injected = afflicted(case), ", ".join(case.plan.described_faults()[:1])
+    draw = Draw(case.name, case.seed)
     on_host = [verdict(item) for item in found.host.incidents if stands_alone(item)]
     return [
-        [case.name, injected, "host", figures(found.host.window, rank), named(on_host)],
-        ["", "", "device", figures(found.device.window, rank), named(found.ran.outcome.verdicts)],
+        [
+            f"{case.name}, rank {draw.rank}",
+            "host",
+            *figures(found.host.window, draw),
+            named(on_host),
+        ],
+        ["", "device", *figures(found.device.window, draw), named(found.ran.outcome.verdicts)],
     ]
 
 
-def afflicted(case: Case) -> int:
-    """The rank that the fault of a case is on."""
-    return Draw(case.name, case.seed).rank
-
-
-def figures(window: Window, rank: int) -> str:
-    """Median time per step of `rank` and of the median rank beside it, in ms, for each phase."""
-    shown = []
+def figures(window: Window, draw: Draw) -> list[str]:
+    """Of each phase the median time of the drawn rank and of its peers since the fault, in ms."""
+    since, shown = window.steps >= draw.step, []
     for name in SHOWN:
-        medians = np.nanmedian(window.planes[name], axis=0)
-        peers = np.nanmedian(np.delete(medians, rank))
-        shown.append(f"{name} {1e3 * medians[rank]:.0f}/{1e3 * peers:.0f}")
-    return "  ".join(shown)
+        medians = np.nanmedian(window.planes[name][since], axis=0)
+        peers = np.nanmedian(np.delete(medians, draw.rank))
+        shown.append(f"{1e3 * medians[draw.rank]:.0f}/{1e3 * peers:.0f}")
+    return shown
 
 
 def named(verdicts: Sequence[Verdict]) -> str:
@@ -100,7 +100,7 @@ def main(words: Sequence[str]) -> int:
                 done.append(compared(case, site, folder))
         finally:
             site.close()
-    print(text.table(_HEADINGS, [row for found in done for row in rows(found)], "", left=5))
+    print(text.table(_HEADINGS, [row for found in done for row in rows(found)], "", left=2))
     return 1 if any(found.ran.problem for found in done) else 0
 
 

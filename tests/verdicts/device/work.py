@@ -45,3 +45,10 @@ class DeviceWork:
     slow_factor: float = 1.0
     read_data: bool = False
     faults: tuple[dict[str, Any], ...] = ()
+
+    def described_faults(self) -> list[str]:
+        """The faults as `name:key=value,...`, in the form of those of hosts."""
+        return [
+            f"{fault['name']}:" + ",".join(f"{k}={v}" for k, v in fault.items() if k != "name")
+            for fault in self.faults
+        ]
