@@ -19,6 +19,7 @@ from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.signals.arrays import Vector
 from stepwatch.signals.phrases import ranks_text
 
 SPAN_STEPS = 64
@@ -72,6 +73,11 @@ def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
 def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
     """Sums over ranks of the attempt's first steps, on that clock."""
     return _steps_on(attempt, clock).early_baseline
+
+
+def rank_seconds_on(attempt: TrackedAttempt, clock: StepClock) -> dict[str, Vector]:
+    """Seconds so far (world,) by column of a step, on that clock."""
+    return _steps_on(attempt, clock).rank_seconds
 
 
 def collectives_on(attempt: TrackedAttempt, clock: StepClock) -> Calls:
