@@ -70,6 +70,8 @@ def run(case: Case, site: Site) -> Ran:
         kill(pids)
     step = (job.get("step_seconds") or {}).get("p50") or math.nan
     verdicts = tuple(map(verdict, filter(stands_alone, seen)))
+    if plan.workload == "device" and job.get("step_seconds_clock") != "device":
+        problem = problem or "its steps were not timed on the devices"
     outcome = Outcome(case.truth, struck_at(log), verdicts)
     return Ran(case, outcome, step, time.monotonic() - began, problem)
 
