@@ -49,7 +49,7 @@ class History:
         self.nodes = int(self.random.integers(1, 4))
         self.world = self.nodes * RANKS_A_NODE
         self.steps = [int(self.random.integers(0, 5))] * self.nodes
-        self.trouble = float(self.random.choice([0.0, 0.1, 1.0]))
+        self.disorder = float(self.random.choice([0.0, 0.1, 1.0]))
         """How often what is rare happens: without it the groups are large."""
         self.attempt = 0
         self.sequence = itertools.count(1)
@@ -71,7 +71,7 @@ class History:
         return bool(self.random.random() < part)
 
     def rarely(self, part: float) -> bool:
-        return self.chance(part * self.trouble)
+        return self.chance(part * self.disorder)
 
     def segment(self, node: int) -> Segment:
         ranks = range(node * RANKS_A_NODE, (node + 1) * RANKS_A_NODE)
@@ -89,7 +89,7 @@ class History:
             (Kind.MICROBATCH, 0.15, self.microbatches),
             (Kind.GROUP, 0.1, self.groups),
         ):
-            if self.chance(part) and (self.trouble or kind is not Kind.LIFECYCLE):
+            if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
                 tables[kind] = make(node, ranks)
         number = max(0, self.attempt - 1) if self.rarely(0.05) else self.attempt
         key = SegmentKey(JOB, number, f"node-{node}", 7, next(self.sequence))
@@ -104,7 +104,7 @@ class History:
         rows = step_rows(numbers, ranks)
         for name in ("loss", "duration_ns", "forward_ns"):
             rows[name] = rows[name] * (1 + self.random.random(len(rows)))
-        rows = rows[self.random.random(len(rows)) >= 0.05 * self.trouble]
+        rows = rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
         calls = call_rows(numbers, {rank: 0.1 * self.random.random() for rank in ranks})
         return {Kind.STEP: rows, Kind.COLLECTIVE: calls}
 

@@ -68,7 +68,7 @@ class Grouping:
 
     def _begins(self, start: int, attempt: TrackedAttempt) -> Mask:
         """Batches that cannot follow those since `start`: steps that share slots, or a start of
-        ranks after a checkpoint, which is judged by when they started."""
+        ranks after a checkpoint, which is believed by when they started."""
         low = np.minimum.accumulate(self._first[start:])
         high = np.maximum.accumulate(self._last[start:])
         saved = np.logical_or.accumulate(self._saves[start:])
