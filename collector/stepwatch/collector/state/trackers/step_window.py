@@ -52,6 +52,8 @@ class StepRing:
         self.world = world
         self.depth = int(np.clip(MAX_CELLS // max(world, 1), LEAST_STEPS, MAX_STEPS))
         shape = (self.depth, world)
+        self.newest = -1
+        """The newest step that any rank reported; -1 before the first."""
         self._step = np.full(shape, -1, dtype=np.int64)
         self._flags = np.zeros(shape, dtype=np.uint16)
         self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in _PLANES}
@@ -61,14 +63,10 @@ class StepRing:
         """(step, rank) cells held."""
         return self.depth * self.world
 
-    @property
-    def newest(self) -> int:
-        """The newest step that any rank reported; -1 before the first."""
-        return int(self._step.max()) if self._step.size else -1
-
     def grown(self, world: int) -> StepRing:
         """A ring for more ranks that knows what this one knows."""
         larger = StepRing(world)
+        larger.newest = self.newest
         slots, ranks = np.nonzero(self._step >= 0)
         steps = self._step[slots, ranks]
         order = np.argsort(steps, kind="stable")  # of two steps in one slot the newer one stays
@@ -86,17 +84,26 @@ class StepRing:
         A row that is `depth` steps older than the newest of its own rank counts as repeated. A rank
         that is late, by however much, is new: `window` leaves out what is too old for it.
         """
+        return rows[self.add_all(rows, np.zeros(len(rows), dtype=np.int64))]
+
+    def add_all(self, rows: Rows, origin: Integers) -> Integers:
+        """Take rows of several batches, `origin` (rows,) rising; returns where the new ones are.
+
+        These come batch by batch, in each by rank and step. The steps of several batches span less
+        than `depth`.
+        """
         rank, step = rows["rank"].astype(np.int64), rows["step"].astype(np.int64)
         _, firsts = np.unique(rank << 32 | step, return_index=True)  # a step has 32 bits
-        rows, rank, step = rows[firsts], rank[firsts], step[firsts]
-        slot = step % self.depth
-        fresh = self._step[slot, rank] < step
-        rows, at, step = rows[fresh], (slot[fresh], rank[fresh]), step[fresh]
+        fresh: Integers = firsts[self._step[step[firsts] % self.depth, rank[firsts]] < step[firsts]]
+        fresh = fresh[np.argsort(origin[fresh], kind="stable")]
+        rows, step = rows[fresh], step[fresh]
+        at = (step % self.depth, rank[fresh])
         self._step[at] = step
+        self.newest = max(self.newest, int(step.max(initial=-1)))
         self._flags[at] = rows["flags"]
         for name, plane in self._planes.items():
             plane[at] = rows[name] if name in VALUES else rows[f"{name}_ns"] / NANOSECONDS
-        return rows
+        return fresh
 
     def window(self, count: int, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Window:
         """The newest `count` steps that any rank reported."""
