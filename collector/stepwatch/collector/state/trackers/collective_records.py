@@ -104,7 +104,9 @@ class CollectiveRecords(JoinedTracker):
         if needed <= len(self._rows):
             return
         # A power of two: the same length whether it grows at once or little by little.
-        grown = np.zeros(min(MAX_ROWS, max(_FIRST_ROWS, 1 << needed.bit_length())), dtype=CALL)
+        grown = np.zeros(
+            min(MAX_ROWS, max(_FIRST_ROWS, 1 << (needed - 1).bit_length())), dtype=CALL
+        )
         grown[: self._arrived] = self._rows[: self._arrived]
         self._rows = grown
 
