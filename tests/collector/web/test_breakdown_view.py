@@ -146,7 +146,7 @@ def test_a_large_job_is_judged_over_fewer_steps(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_collectives_of_old_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 6_000)
+    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 4_000)
     job = LiveJob(JOB)
     for number in range(5):
         tables = {

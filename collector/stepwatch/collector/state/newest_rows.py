@@ -48,6 +48,8 @@ class NewestRows:
         needed = min(self._most, self._arrived + count)
         if needed <= len(self._rows):
             return
-        grown = np.zeros(min(self._most, max(_FIRST_ROWS, 2 * needed)), dtype=self._rows.dtype)
+        # A power of two: the same length whether it grows at once or little by little.
+        length = min(self._most, max(_FIRST_ROWS, 1 << needed.bit_length()))
+        grown = np.zeros(length, dtype=self._rows.dtype)
         grown[: self._arrived] = self._rows[: self._arrived]
         self._rows = grown

@@ -107,10 +107,10 @@ class Readings:
 def _with_room(
     held: np.ndarray[Any, np.dtype[Any]], count: int, empty: float
 ) -> np.ndarray[Any, np.dtype[Any]]:
-    """`held` with at least `count` rows; it doubles, so that few additions copy it."""
+    """`held` with at least `count` rows, a power of two, so that few additions copy it."""
     if count <= len(held):
         return held
-    more = max(8, len(held), count - len(held))
+    more = max(8, 1 << (count - 1).bit_length()) - len(held)
     return np.concatenate([held, np.full((more, *held.shape[1:]), empty, dtype=held.dtype)])
 
 

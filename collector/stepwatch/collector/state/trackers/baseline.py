@@ -20,6 +20,7 @@ from stepwatch.collector.state.trackers.step_history import (
     WARMUP_STEPS,
 )
 from stepwatch.collector.state.trackers.step_window import WORK, seconds_of
+from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.wire import Rows
 
 GRACE_STEPS = 64
@@ -85,6 +86,19 @@ class Baseline:
         late = int(index.max()) >= BASELINE_STEPS + GRACE_STEPS
         if late or self._known >= BASELINE_STEPS * world:
             self._close(calls, first)
+
+    def may_close(self, first: Integers, last: Integers, rows: Integers, world: int) -> Mask:
+        """Where it may close in a run of batches, if all their rows are new.
+
+        Batch by batch: its first and last step, counted from the attempt's first, and its rows.
+        """
+        if self._closed:
+            return np.zeros(len(rows), dtype=np.bool_)
+        begin, end = WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS
+        touches = (last >= begin) & (first < end)
+        known = self._known + np.cumsum(np.where(touches, rows, 0))
+        full = touches & (known >= BASELINE_STEPS * world)
+        return np.asarray(full | (last >= end + GRACE_STEPS))
 
     def work_of(self, world: int) -> dict[str, Vector]:
         """`work`, or nothing where it is not about as many ranks."""

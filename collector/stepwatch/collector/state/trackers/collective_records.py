@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwatch.collector.ingest import validation
 from stepwatch.collector.state.newest_rows import NewestRows
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
@@ -39,7 +39,7 @@ class Group(NamedTuple):
     ranks: str
 
 
-class CollectiveRecords(Tracker):
+class CollectiveRecords(JoinedTracker):
     """Keeps the rows that arrived last; older ones are overwritten."""
 
     kinds = frozenset({Kind.COLLECTIVE, Kind.GROUP})
@@ -55,11 +55,13 @@ class CollectiveRecords(Tracker):
         """What it holds, for the bound on live state."""
         return len(self._rows) + len(self.groups)
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply GROUP and COLLECTIVE rows."""
-        if (groups := batch.rows(Kind.GROUP)) is not None:
-            self.add_groups(groups)
-        if (rows := batch.rows(Kind.COLLECTIVE)) is not None:
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold GROUP and COLLECTIVE rows in; of groups the order matters where they contradict."""
+        if Kind.GROUP in batches.kinds:
+            for batch in batches:
+                if (groups := batch.rows(Kind.GROUP)) is not None:
+                    self.add_groups(groups)
+        if (rows := batches.rows(Kind.COLLECTIVE)) is not None:
             attempt.refused_records += self.add(rows, attempt.world)
 
     def add(self, rows: Rows, world: int) -> int:

@@ -74,6 +74,15 @@ def seconds_of(rows: Rows, name: str) -> np.ndarray[tuple[int], np.dtype[np.floa
     return np.asarray(rows[f"{name}_ns"] / NANOSECONDS)
 
 
+def nanoseconds_of(rows: Rows, name: str) -> np.ndarray[tuple[int], np.dtype[np.integer]]:
+    """Nanoseconds (rows,) of one of `COLUMNS` in STEP or DEVICE_STEP rows that know it."""
+    if f"{name}_ns" in (rows.dtype.names or ()):
+        return np.asarray(rows[f"{name}_ns"])
+    return np.asarray(np.rint(rows[f"{name}_seconds"].astype(np.float64) * NANOSECONDS)).astype(
+        np.int64
+    )
+
+
 class CellRing:
     """Keeps the newest steps of `world` ranks in preallocated planes `names`, at most `most_cells`
     (step, rank) cells of each."""
@@ -85,6 +94,8 @@ class CellRing:
         self.world = world
         self.depth = int(np.clip(self.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
         shape = (self.depth, world)
+        self.newest = -1
+        """The newest step that any rank reported; -1 before the first."""
         self._step = np.full(shape, -1, dtype=np.int64)
         self._flags = np.zeros(shape, dtype=np.uint16)
         self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in self.names}
@@ -94,14 +105,10 @@ class CellRing:
         """(step, rank) cells held."""
         return self.depth * self.world
 
-    @property
-    def newest(self) -> int:
-        """The newest step that any rank reported; -1 before the first."""
-        return int(self._step.max()) if self._step.size else -1
-
     def grown(self, world: int) -> Self:
         """A ring for more ranks that knows what this one knows."""
         larger = type(self)(world)
+        larger.newest = self.newest
         slots, ranks = np.nonzero(self._step >= 0)
         steps = self._step[slots, ranks]
         order = np.argsort(steps, kind="stable")  # of two steps in one slot the newer one stays
@@ -119,17 +126,26 @@ class CellRing:
         A row that is `depth` steps older than the newest of its own rank counts as repeated. A rank
         that is late, by however much, is new: a window leaves out what is too old for it.
         """
+        return rows[self.add_all(rows, np.zeros(len(rows), dtype=np.int64))]
+
+    def add_all(self, rows: Rows, origin: Integers) -> Integers:
+        """Take rows of several batches, `origin` (rows,) rising; returns where the new ones are.
+
+        These come batch by batch, in each by rank and step. The steps of several batches span less
+        than `depth`.
+        """
         rank, step = rows["rank"].astype(np.int64), rows["step"].astype(np.int64)
         _, firsts = np.unique(rank << 32 | step, return_index=True)  # a step has 32 bits
-        rows, rank, step = rows[firsts], rank[firsts], step[firsts]
-        slot = step % self.depth
-        fresh = self._step[slot, rank] < step
-        rows, at, step = rows[fresh], (slot[fresh], rank[fresh]), step[fresh]
+        fresh: Integers = firsts[self._step[step[firsts] % self.depth, rank[firsts]] < step[firsts]]
+        fresh = fresh[np.argsort(origin[fresh], kind="stable")]
+        rows, step = rows[fresh], step[fresh]
+        at = (step % self.depth, rank[fresh])
         self._step[at] = step
+        self.newest = max(self.newest, int(step.max(initial=-1)))
         self._flags[at] = rows["flags"]
         for name, plane in self._planes.items():
             plane[at] = rows[name] if name in VALUES else seconds_of(rows, name)
-        return rows
+        return fresh
 
     def known(self, steps: Integers) -> MaskMatrix:
         """Which (steps, ranks) it holds."""
