@@ -35,7 +35,9 @@ class DeviceSteps(Tracker):
     """What DEVICE_STEP rows say; nothing is held before the first.
 
     `rank_seconds` maps each of `COLUMNS` and `IDLE` to seconds so far (world,); `newest_s` is the
-    wall time of the newest row, 0 before the first.
+    wall time of the newest row, 0 before the first, `received_s` the collector's monotonic time
+    when one arrived last. `in_part` counts rows of steps in which boundaries went untimed: they are
+    left out.
     """
 
     kinds = frozenset({Kind.DEVICE_STEP})
@@ -48,6 +50,8 @@ class DeviceSteps(Tracker):
         self.early_baseline = EarlyBaseline()
         self.rank_seconds: dict[str, Vector] = {}
         self.newest_s = 0.0
+        self.received_s = 0.0
+        self.in_part = 0
         self._released = False
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
@@ -60,8 +64,10 @@ class DeviceSteps(Tracker):
         possible = rows[_possible(rows, world, steps.ring.newest + STEPS_AHEAD)]
         attempt.refused_records += len(rows) - len(possible)
         whole = possible[_whole(possible)]
+        self.in_part += len(possible) - len(whole)
         if not len(whole):
             return
+        self.received_s = batch.received.monotonic_s
         self._make_room(world)
         fresh = self.ring.add(whole)
         first = steps.history.first
