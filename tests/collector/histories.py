@@ -27,6 +27,7 @@ from .made import (
     EPOCH,
     JOB,
     checkpoint_rows,
+    device_step_rows,
     lifecycle_rows,
     microbatch_rows,
     state_rows,
@@ -86,6 +87,8 @@ class History:
             (Kind.GAP, 0.05, self.plain(Kind.GAP)),
             (Kind.MICROBATCH, 0.15, self.microbatches),
             (Kind.GROUP, 0.1, self.groups),
+            (Kind.DEVICE_STEP, 0.6, self.device_steps),
+            (Kind.DEVICE_COLLECTIVE, 0.2, self.plain(Kind.DEVICE_COLLECTIVE)),
         ):
             if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
                 tables[kind] = make(node, ranks)
@@ -105,6 +108,13 @@ class History:
         rows = rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
         calls = call_rows(numbers, {rank: 0.1 * self.random.random() for rank in ranks})
         return {Kind.STEP: rows, Kind.COLLECTIVE: calls}
+
+    def device_steps(self, node: int, ranks: range) -> Rows:
+        """Of the steps before; now and then of steps that are far from having begun."""
+        last = self.steps[node] + (int(self.random.integers(30)) if self.rarely(0.05) else 0)
+        rows = device_step_rows(range(max(0, last - 4), last), ranks)
+        rows["duration_seconds"] *= 1 + self.random.random(len(rows))
+        return rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
 
     def states(self, node: int, ranks: range) -> Rows:
         world = self.world + (int(self.random.integers(-2, 3)) if self.rarely(0.03) else 0)

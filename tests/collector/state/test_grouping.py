@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.state import totals
+from stepwatch.collector.state import newest_rows, totals
 from stepwatch.collector.state.batches import Batches, batch_of
 from stepwatch.collector.state.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
@@ -45,7 +45,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline, "BASELINE_STEPS", 6)
     monkeypatch.setattr(baseline, "GRACE_STEPS", 6)
     monkeypatch.setattr(collective_records, "MAX_ROWS", 256)
-    monkeypatch.setattr(collective_records, "_FIRST_ROWS", 16)
+    monkeypatch.setattr(newest_rows, "_FIRST_ROWS", 16)
     monkeypatch.setattr(step_window, "MAX_STEPS", 8)
     monkeypatch.setattr(step_window, "LEAST_STEPS", 4)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.state.batches import batch_of
 from stepwatch.collector.state.registry import discover
+from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import (
     MAX_NODES,
@@ -17,11 +18,12 @@ from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, Checkpoints
 from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
 from stepwatch.collector.state.trackers.ranks import Ranks, RankView
 from stepwatch.collector.state.trackers.step_history import StepHistory
-from stepwatch.collector.state.trackers.step_window import StepRing, Window
+from stepwatch.collector.state.trackers.step_window import DEVICE, StepRing, Window
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import Kind, LifecycleEvent
@@ -109,8 +111,10 @@ class Attempt(TrackedAttempt):
         return len(ended.keys() | vanished) >= self.world
 
     def window(self, count: int) -> Window:
-        """The newest `count` steps."""
-        return self.ring.window(count, self.ranks.stage)
+        """The newest `count` steps, on the clock of `step_clock`."""
+        on_device = step_timing(self).clock == DEVICE
+        device = self.tracker(DeviceSteps).ring if on_device else None
+        return self.ring.window(count, self.ranks.stage, device)
 
     def staleness(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was received from, at monotonic `now_s`, while it should report.

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepwatch.collector.state.batches import Batches, Table
 from stepwatch.collector.state.tracker import MAX_WORLD, TrackedAttempt
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.collector.state.trackers.microbatches import STEPS_AHEAD
 from stepwatch.collector.state.trackers.ranks import Ranks
@@ -34,6 +35,10 @@ class Grouping:
         self._first = _least(steps, "step", _NO_STEP)
         self._last = _greatest(steps, "step")
         self._microbatch = _greatest(batches.table(Kind.MICROBATCH), "step")
+        devices = batches.table(Kind.DEVICE_STEP)
+        self._device_rows = devices.counts
+        self._device_first = _least(devices, "step", _NO_STEP)
+        self._device_last = _greatest(devices, "step")
         possible = np.where(states.rows["world"] <= MAX_WORLD, states.rows["world"], 0)
         started = events.rows["event"] == LifecycleEvent.START
         claims = np.where(started, events.rows["value"], 0)
@@ -86,6 +91,13 @@ class Grouping:
             self._first[start:] - steps.history.first,
             self._last[start:] - steps.history.first,
             self._step_rows[start:],
+            attempt.world,
+        )
+        found |= self._device_last[start:] > steps.ring.newest + STEPS_AHEAD
+        found |= attempt.tracker(DeviceSteps).baseline.may_close(
+            self._device_first[start:] - steps.history.first,
+            self._device_last[start:] - steps.history.first,
+            self._device_rows[start:],
             attempt.world,
         )
         return found

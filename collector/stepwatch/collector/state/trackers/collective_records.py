@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.newest_rows import NewestRows
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind
@@ -15,7 +16,6 @@ from stepwatch.signals.wire import Rows
 MAX_ROWS = 1 << 20
 """Rows kept per attempt, 30 bytes each: about 170 steps of 1,024 ranks with six each."""
 MAX_GROUPS = 1 << 16
-_FIRST_ROWS = 1024
 _TEXT_BYTES = DTYPES[Kind.GROUP]["text"].itemsize
 
 CALL = np.dtype(
@@ -48,8 +48,7 @@ class CollectiveRecords(JoinedTracker):
 
     def __init__(self) -> None:
         self.groups: dict[int, Group] = {}
-        self._rows = np.zeros(0, dtype=CALL)
-        self._arrived = 0
+        self._rows = NewestRows(CALL, MAX_ROWS)
 
     @property
     def cells(self) -> int:
@@ -68,14 +67,8 @@ class CollectiveRecords(JoinedTracker):
     def add(self, rows: Rows, world: int) -> int:
         """Take COLLECTIVE rows; returns how many were refused as impossible."""
         usable = rows[validation.collectives(rows, world)]
-        self._make_room(len(usable))
-        newest = usable[-len(self._rows) :] if len(usable) else usable
-        self._arrived += len(usable) - len(newest)
-        at = (self._arrived + np.arange(len(newest))) % max(1, len(self._rows))
-        for name in ("step", "rank", "group", "op", "count", "bytes"):
-            self._rows[name][at] = newest[name]
-        self._rows["exposed"][at] = newest["exposed_ns"] / NANOSECONDS
-        self._arrived += len(newest)
+        columns = {name: usable[name] for name in ("step", "rank", "group", "op", "count", "bytes")}
+        self._rows.add({**columns, "exposed": usable["exposed_ns"] / NANOSECONDS})
         return len(rows) - len(usable)
 
     def add_groups(self, rows: Rows) -> None:
@@ -92,23 +85,7 @@ class CollectiveRecords(JoinedTracker):
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of steps `first` to `last`, in the order they arrived."""
-        start = self._arrived % max(1, len(self._rows)) if self._arrived > len(self._rows) else 0
-        rows = self._rows[: self._arrived]
-        wanted = (rows["step"] >= max(first, 0)) & (rows["step"] <= max(last, 0))
-        order = np.flatnonzero(wanted)
-        found: Rows = rows[np.concatenate([order[order >= start], order[order < start]])]
-        return found
-
-    def _make_room(self, count: int) -> None:
-        needed = min(MAX_ROWS, self._arrived + count)
-        if needed <= len(self._rows):
-            return
-        # A power of two: the same length whether it grows at once or little by little.
-        grown = np.zeros(
-            min(MAX_ROWS, max(_FIRST_ROWS, 1 << (needed - 1).bit_length())), dtype=CALL
-        )
-        grown[: self._arrived] = self._rows[: self._arrived]
-        self._rows = grown
+        return self._rows.of_steps(first, last)
 
 
 def _ranks(text: bytes) -> str:

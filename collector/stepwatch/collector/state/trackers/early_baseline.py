@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwatch.collector.state.sums import whole_sum
 from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
-from stepwatch.collector.state.trackers.step_window import COLUMNS
+from stepwatch.collector.state.trackers.step_window import COLUMNS, nanoseconds_of
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
@@ -27,12 +27,15 @@ class EarlyBaseline:
         """By step, in rising order: nanoseconds of each of `COLUMNS`, then the ranks."""
 
     def add(self, steps: Rows) -> None:
-        """Take STEP rows, each (rank, step) once; a step beyond the first ones is left out."""
+        """Take STEP or DEVICE_STEP rows, each (rank, step) once.
+
+        A step beyond the first ones is left out.
+        """
         if len(self._sums) >= KEPT_STEPS:
             steps = steps[steps["step"] <= max(self._sums)]
         for number in np.unique(steps["step"])[:KEPT_STEPS].tolist():
             rows = steps[steps["step"] == number]
-            more = [*(whole_sum(rows[f"{name}_ns"]) for name in COLUMNS), len(rows)]
+            more = [*(whole_sum(nanoseconds_of(rows, name)) for name in COLUMNS), len(rows)]
             known = self._sums.get(number, [0] * len(more))
             self._sums[number] = [*map(operator.add, known, more)]
         self._sums = dict(sorted(self._sums.items())[:KEPT_STEPS])
