@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.ingest import validation
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
@@ -61,7 +62,8 @@ class DeviceSteps(Tracker):
             return
         steps = attempt.tracker(Steps)
         world = 0 if self._released else attempt.world
-        possible = rows[_possible(rows, world, steps.ring.newest + STEPS_AHEAD)]
+        true = validation.steps(rows, world, batch.to_wall_ns)
+        possible = rows[true & _possible(rows, steps.ring.newest + STEPS_AHEAD)]
         attempt.refused_records += len(rows) - len(possible)
         whole = possible[_whole(possible)]
         self.in_part += len(possible) - len(whole)
@@ -105,9 +107,9 @@ class DeviceSteps(Tracker):
             self.rank_seconds[name] = np.append(known, np.zeros(world - len(known)))
 
 
-def _possible(rows: Rows, world: int, last_step: int) -> Mask:
-    """Rows whose rank and step exist and whose durations are possible; NaN is unknown."""
-    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["step"] <= last_step)
+def _possible(rows: Rows, last_step: int) -> Mask:
+    """Rows whose step exists and whose durations are possible; NaN is unknown."""
+    possible: Mask = np.asarray(rows["step"] <= last_step)
     for name in DEVICE_COLUMNS:
         seconds = seconds_of(rows, name)
         possible &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= _MAX_SECONDS))
