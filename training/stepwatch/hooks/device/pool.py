@@ -22,13 +22,22 @@ class EventPool:
         self.made = 0
         """Events that there are, in use or not."""
 
-    def take(self, *, for_end: bool = False) -> Event | None:
+    def take(self) -> Event | None:
         """An event, or None where the pool is dry."""
         try:
             return self._free.pop()
         except IndexError:
-            pass
-        if self.made >= (self._most if for_end else self._most - RESERVED):
+            return self._make(self._most - RESERVED)
+
+    def take_for_end(self) -> Event | None:
+        """The same for the end of a step, for which some are kept back."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._make(self._most)
+
+    def _make(self, most: int) -> Event | None:
+        if self.made >= most:
             return None
         event = self._new()
         self.made += 1
