@@ -144,7 +144,7 @@ def test_a_step_without_its_end_is_not_whole_nor_is_the_next() -> None:
     assert all(one.whole for one in closed)
     lost = rank.end()
     assert (lost.whole, lost.ended) == (False, False)
-    rank.marks.pool.put(one.boundaries.events[0] for one in closed)
+    rank.marks.pool.free.extend(one.boundaries.events[0] for one in closed)
     rank.device.host(10)
     rank.marks.mark(rank.device.now, FORWARD)
     assert [rank.end().whole, rank.end().whole] == [False, True]

@@ -48,6 +48,7 @@ class DeviceMarks:
         self.active = True
         self.stream: Any = None
         """The compute stream: the training thread's current one when the step began."""
+        self._free = pool.free
         self._is_capturing = backend.is_capturing or _never
         self._merged_until = 0
         self._flags = 0
@@ -64,40 +65,40 @@ class DeviceMarks:
         self.mark(now, bucket)
         self._whole = bool(self.open.events)
 
-    def mark(self, now: int, bucket: int, key: Key | None = None) -> bool:
-        """From `now` on the stream's time counts to `bucket`; False where that is not recorded."""
+    def mark(self, now: int, bucket: int, key: Key | None = None, *, ends: bool = False) -> bool:
+        """From `now` on the stream's time counts to `bucket`; False where that is not recorded.
+
+        `ends`: the step ends here. What happens for every boundary is in one function: it is the
+        price of each.
+        """
+        open_step = self.open
         if now < self._merged_until:
             self._merged_until = 0
-            self.open.buckets[-1], self.open.keys[-1] = bucket, key
+            open_step.buckets[-1], open_step.keys[-1] = bucket, key
             return True
-        return self._record(now, bucket, key, self.pool.take)
-
-    def _record(
-        self, now: int, bucket: int, key: Key | None, take: Callable[[], Event | None]
-    ) -> bool:
         if not self.active:
             return False
         try:
             if self._is_capturing():
                 self._flags |= _CAPTURED
                 return False
-            event = take()
+            event = self._free.pop() if self._free else self.pool.make(for_end=ends)
             if event is None:
                 self._flags |= _INCOMPLETE
                 return False
             event.record(self.stream)
-            events, moments, buckets, keys = self.open
+            moments = open_step.moments
             # Where the host was blocked, the device may just have come this far.
-            if moments and now - moments[-1] > _ASKED_AFTER_NS and events[-1].query():
-                self.seen.setdefault(events[-1], now)
+            if moments and now - moments[-1] > _ASKED_AFTER_NS and open_step.events[-1].query():
+                self.seen.setdefault(open_step.events[-1], now)
         except (RuntimeError, ValueError, TypeError) as error:
             self.active = False
             self.failed(f"{type(error).__name__}: {error}")
             return False
         moments.append(now)
-        buckets.append(bucket)
-        keys.append(key)
-        events.append(event)
+        open_step.buckets.append(bucket)
+        open_step.keys.append(key)
+        open_step.events.append(event)
         return True
 
     def back_to(self, now: int, bucket: int) -> None:
@@ -147,7 +148,7 @@ class DeviceMarks:
         self.inferred = _OTHER
         self._merged_until = 0
         boundaries = self.open
-        ended = self._record(now, bucket, None, self.pool.take_for_end)
+        ended = self.mark(now, bucket, ends=True)
         if self.active:
             self.stream = self.backend.current_stream()
         whole = ended and self._whole and len(boundaries.events) > 1

@@ -81,10 +81,10 @@ class Resolver:
             if step.counts:
                 self.rows.extend(self._collective_rows(step, spans, ended_ns))
         events = step.boundaries.events
-        if self._marks.seen:
-            for event in events:
-                self._marks.seen.pop(event, None)
-        self._marks.pool.put(events[:-1] if step.ended else events)
+        for event in tuple(self._marks.seen):
+            if event in events:
+                del self._marks.seen[event]
+        self._marks.pool.free.extend(events[:-1] if step.ended else events)
 
     def _place(self, now: int, boundaries: Boundaries) -> list[int]:
         """Positions of the boundaries in device ns; each step is timed from its own first one.
@@ -101,10 +101,9 @@ class Resolver:
         positions = monotone(positions)
         self.anchor.move_to(now)
         self.anchor.enqueued(max(map(operator.sub, moments, positions)))
-        seen = self._marks.seen
-        for event, passed in zip(events, positions, strict=True):
-            if event in seen:
-                self.anchor.seen(seen[event] - passed)
+        for event, seen_ns in tuple(self._marks.seen.items()):
+            if event in events:
+                self.anchor.seen(seen_ns - positions[events.index(event)])
         self._base, self._position = events[-1], positions[-1]
         return positions
 

@@ -34,13 +34,8 @@ class Spans(NamedTuple):
 
 def monotone(positions: list[int]) -> list[int]:
     """Positions that never fall: boundaries on two streams may pass in another order."""
-    return list(itertools.accumulate(positions, max))
-
-
-def idle_of(host: int, lead: int, device: int) -> int:
-    """At most how much of `device` the device had nothing enqueued; see the table above."""
-    idle = host - lead if lead > 0 else host
-    return device if idle > device else idle if idle > 0 else 0
+    in_order = sorted(positions) == positions
+    return positions if in_order else list(itertools.accumulate(positions, max))
 
 
 def spans_of(
@@ -62,7 +57,11 @@ def spans_of(
         bucket = buckets[at]
         device[bucket] += spent
         if bucket < COLLECTIVE:
-            idle[bucket] += idle_of(host, offset + positions[at] - moments[at], spent)
+            lead = offset + positions[at] - moments[at]
+            if lead > 0:
+                host -= lead
+            if host > 0:
+                idle[bucket] += spent if host > spent else host
         elif bucket == COLLECTIVE and (key := keys[at]) is not None:
             known = collectives.setdefault(key, [0, 0, 0, positions[at]])
             known[0] += 1
