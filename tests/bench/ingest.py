@@ -76,8 +76,10 @@ def _receive(requests: list[bytes], folder: Path) -> float:
     for body in requests:
         verdicts = service.receive(body)
         assert {each.verdict for each in verdicts} == {"accepted"}
+    ((job, _),), _ = service.jobs_now()  # folds in what waits: it counts
     spent = time.process_time() - began
     store.close()
+    assert job.totals.rows == RANKS * NODES * STEPS
     return spent
 
 

@@ -180,7 +180,7 @@ def test_a_quarantined_job_is_shown_with_its_reason_and_is_a_problem(
     def broken(*_: Any) -> None:
         raise ValueError("rows do not fit")
 
-    monkeypatch.setattr(LiveJob, "apply", broken)
+    monkeypatch.setattr(LiveJob, "fold", broken)
     answer = run(*words, "--store", str(straggling))
     assert answer.code == PROBLEM
     shown = " ".join(answer.out.split())

@@ -14,6 +14,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
     DTYPES,
+    PHASE_NAMES,
     Kind,
     LifecycleEvent,
     Phase,
@@ -78,6 +79,45 @@ def step_rows(
         row["collective_ns"] = row["duration_ns"] - sum(int(row[f"{n}_ns"]) for n in work)
         row["tokens"], row["microbatches"] = 100, 4
         row["loss"], row["grad_norm"] = 5.0 - step / 100, 1.0
+    return rows
+
+
+def device_step_rows(
+    steps: Iterable[int],
+    ranks: Iterable[int],
+    seconds: float = 0.2,
+    excess: Mapping[tuple[int, str], float] | None = None,
+    idle: Mapping[tuple[int, str], float] | None = None,
+) -> Rows:
+    """DEVICE_STEP rows of the steps of `step_rows`; `idle` is the idle part of (rank, phase).
+
+    The host is 30 ms ahead, and the clocks are known to within 0.1 ms.
+    """
+    host = step_rows(steps, ranks, seconds, excess)
+    rows = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_STEP])
+    for name in ("rank", "seq", "time_ns", "step"):
+        rows[name] = host[name]
+    for name in ("duration", *PHASE_NAMES, "collective", "pipeline_wait"):
+        rows[f"{name}_seconds"] = host[f"{name}_ns"] / NANOSECONDS
+    for (rank, phase), part in (idle or {}).items():
+        rows[f"{phase}_idle_seconds"][rows["rank"] == rank] = part
+    rows["host_lead_seconds"], rows["clock_error_seconds"], rows["boundaries"] = 0.03, 1e-4, 12
+    return rows
+
+
+def host_ahead_rows(steps: Iterable[int], ranks: Iterable[int], seconds: float = 0.2) -> Rows:
+    """STEP rows where the host enqueues each phase in 1 ms; the step takes what it takes."""
+    rows = step_rows(steps, ranks, seconds)
+    for name in (*SHARES, "collective"):
+        rows[f"{name}_ns"] = NANOSECONDS // 1000
+    rows["other_ns"] = rows["duration_ns"] - 5 * (NANOSECONDS // 1000)
+    return rows
+
+
+def timing_rows(ranks: Iterable[int], reason: bytes = b"", at: float = 0.0) -> Rows:
+    """DEVICE_TIMING events: on a device of type `sim`, or on the host for `reason`."""
+    rows = lifecycle_rows(LifecycleEvent.DEVICE_TIMING, ranks, 0 if reason else 1, at)
+    rows["text"] = reason or b"sim"
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Runs the real trainer, ranks and all, the way a user does."""
+"""Runs the real trainer: the way a user does, or with ranks that are forked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from stepwatch.trainer.config.configure import configure
+from stepwatch.trainer.run.launch import rank_environment
+from tests.ranks.forked import ForkedRanks
+
+from .straight import Straight
 
 SMALL = [
     *("--model", "debug", "--length", "32", "--batch", "16", "--microbatches", "4"),
@@ -41,14 +47,17 @@ class Finished:
 class Trainer:
     """Starts trainings whose files all lie below one directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, forked_ranks: ForkedRanks) -> None:
         self.directory = directory
+        self._forked_ranks = forked_ranks
         self.run_dir = directory / "run"
         self._json = directory / "result.json"
 
+    def _words(self, *flags: str) -> list[str]:
+        return [*SMALL, "--run-dir", str(self.run_dir), "--json", str(self._json), *flags]
+
     def command(self, *flags: str) -> list[str]:
-        where = ["--run-dir", str(self.run_dir), "--json", str(self._json)]
-        return [sys.executable, "-m", "stepwatch.cli", "train", *SMALL, *where, *flags]
+        return [sys.executable, "-m", "stepwatch.cli", "train", *self._words(*flags)]
 
     def environment(self, **changes: str) -> dict[str, str]:
         rings = {"STEPWATCH_RING_DIR": str(self.directory / "rings"), "OMP_NUM_THREADS": "1"}
@@ -71,8 +80,12 @@ class Trainer:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
+        return self.finished(process.returncode, printed)
+
+    def finished(self, code: int, printed: str) -> Finished:
+        """How a run that is over ended, with the result that it wrote."""
         result = json.loads(self._json.read_bytes()) if self._json.exists() else {}
-        return Finished(self.directory, process.returncode, result, printed)
+        return Finished(self.directory, code, result, printed)
 
     def run(self, *flags: str, **changes: str) -> Finished:
         """Run to the end, with any exit code."""
@@ -83,6 +96,19 @@ class Trainer:
         finished = self.run(*flags, **changes)
         assert finished.code == 0, finished.printed[-4000:]
         return finished
+
+    def train_forked(self, *flags: str, faults: Sequence[str] = (), **changes: str) -> Finished:
+        """Train as `train` does, without the launcher and torchrun: for what they do not change."""
+        words = self._words(*flags)
+        options, _ = configure(words, "train")
+        ended = self._forked_ranks.run(
+            ["-m", "stepwatch.trainer", *words],
+            options.parallel.mesh.world,
+            self.directory / "logs",
+            rank_environment(faults, self.environment(**changes)),
+        )
+        assert not any(ended.codes), f"{ended.codes}\n{ended.printed[-4000:]}"
+        return self.finished(0, ended.printed)
 
 
 def read_until(process: subprocess.Popen[str], wanted: str) -> str:
@@ -97,25 +123,22 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
 
 
 @pytest.fixture
-def trainer(tmp_path: Path) -> Trainer:
+def trainer(tmp_path: Path, forked_ranks: ForkedRanks) -> Trainer:
     """A trainer with a directory of its own."""
-    return Trainer(tmp_path)
+    return Trainer(tmp_path, forked_ranks)
 
 
 @pytest.fixture(scope="session")
-def make_trainer() -> Callable[[Path], Trainer]:
+def make_trainer(forked_ranks: ForkedRanks) -> Callable[[Path], Trainer]:
     """Makes a trainer below a given directory."""
-    return Trainer
+    return lambda directory: Trainer(directory, forked_ranks)
 
 
 @pytest.fixture(scope="session")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Finished]:
-    """Runs without interruption, each combination of flags once per session."""
-    known: dict[tuple[str, ...], Finished] = {}
-
-    def run(*flags: str) -> Finished:
-        if flags not in known:
-            known[flags] = Trainer(tmp_path_factory.mktemp("straight")).train(*flags)
-        return known[flags]
-
-    return run
+def straight(
+    tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Trainer]
+) -> Straight:
+    """Runs without interruption, each combination of flags once for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    everyones = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    return Straight(everyones / "straight", make_trainer)

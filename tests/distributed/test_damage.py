@@ -19,7 +19,7 @@ FLAGS = ("--mesh", "dp_shard=2", "--steps", "8", "--checkpoint-every", "4")
 def saved(tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]) -> Path:
     """The checkpoints of steps 4 and 8 of a real run on two ranks."""
     trainer = make_trainer(tmp_path_factory.mktemp("saved"))
-    trainer.train(*FLAGS)
+    trainer.train_forked(*FLAGS)
     root: Path = trainer.run_dir / "checkpoints"
     return root
 
@@ -85,7 +85,7 @@ def test_the_run_prints_what_it_rejected_and_resumes_from_an_older_checkpoint(
 ) -> None:
     shutil.copytree(saved.parent, trainer.run_dir)
     _flip(trainer.run_dir / "checkpoints" / "step-00000008" / "__1_0.distcp")
-    finished = trainer.train("--mesh", "dp_shard=2", "--steps", "10")
+    finished = trainer.train_forked("--mesh", "dp_shard=2", "--steps", "10")
     assert "rejected checkpoint of step 8: __1_0.distcp does not match" in finished.printed
     assert finished.result["resumes"][0]["from_step"] == 4
     assert finished.losses == straight("--mesh", "dp_shard=2", "--steps", "10").losses
@@ -149,7 +149,7 @@ def test_storage_that_vanishes_stops_no_step(trainer: Any, straight: Callable[..
     # A file where the directory should be: every checkpoint fails at its start, as on a lost mount.
     trainer.run_dir.mkdir()
     (trainer.run_dir / "checkpoints").write_text("not a directory")
-    finished = trainer.train(*FLAGS)
+    finished = trainer.train_forked(*FLAGS)
     assert finished.losses == straight("--mesh", "dp_shard=2", "--steps", "8").losses
     assert [row["verified"] for row in finished.result["checkpoints"]] == [False, False]
     assert finished.printed.count("checkpoint of step") == 2

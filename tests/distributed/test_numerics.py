@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 ALONE = ("--mesh", "pp=1", "--steps", "12")
-FAULT = ("--fault", "nan-gradients:rank=0,step=5,until=6")
+FAULT = "nan-gradients:rank=0,step=5,until=6"
 
 
 def test_skip_keeps_the_parameters_of_the_step_before(
     trainer: Any, straight: Callable[..., Any]
 ) -> None:
-    losses = trainer.train(*ALONE, *FAULT).losses
+    losses = trainer.train_forked(*ALONE, faults=[FAULT]).losses
     healthy = straight(*ALONE).losses
     assert losses[:6] == healthy[:6]
     assert losses[6:] != healthy[6:]
@@ -21,7 +21,7 @@ def test_skip_keeps_the_parameters_of_the_step_before(
 
 
 def test_stop_names_the_step(trainer: Any) -> None:
-    finished = trainer.run(*ALONE, *FAULT, "--nonfinite", "stop")
+    finished = trainer.run(*ALONE, "--fault", FAULT, "--nonfinite", "stop")
     assert finished.code == 1
     assert "step 5: loss" in finished.printed
     assert "gradient norm nan: lower --lr" in finished.printed
@@ -29,7 +29,7 @@ def test_stop_names_the_step(trainer: Any) -> None:
 
 def test_apply_makes_later_losses_nan_and_takes_no_checkpoint_of_them(trainer: Any) -> None:
     flags = ("--nonfinite", "apply", "--checkpoint-every", "4")
-    finished = trainer.train(*ALONE, *FAULT, *flags)
+    finished = trainer.train_forked(*ALONE, *flags, faults=[FAULT])
     assert finished.losses[6:] == [None] * 6
     steps = [row["step"] for row in finished.result["checkpoints"]]
     assert steps == [4]

@@ -19,18 +19,18 @@ TWO_BY_TWO = ("--mesh", "pp=2,dp_shard=2")
 
 
 def test_a_killed_rank_changes_no_loss(trainer: Any, straight: Callable[..., Any]) -> None:
-    flags = (*TWO_BY_TWO, "--steps", "40")
+    flags = (*TWO_BY_TWO, "--steps", "20")
     rank = random.randrange(4)
-    fault = f"kill:rank={rank},step=27"
+    fault = f"kill:rank={rank},step=17"
     finished = trainer.train(
-        *flags, "--checkpoint-every", "20", "--restarts", "1", "--fault", fault
+        *flags, "--checkpoint-every", "10", "--restarts", "1", "--fault", fault
     )
     assert finished.losses == straight(*flags).losses, f"rank {rank} was killed"
     (resume,) = finished.result["resumes"]
-    assert resume["from_step"] == 20
+    assert resume["from_step"] == 10
     assert 6 <= resume["steps_lost"] <= 7
     assert resume["seconds"] > 0
-    assert [row["step"] for row in finished.result["checkpoints"]] == [20, 40]
+    assert [row["step"] for row in finished.result["checkpoints"]] == [10, 20]
     assert all(row["verified"] for row in finished.result["checkpoints"])
 
 
@@ -38,7 +38,7 @@ def test_a_killed_rank_changes_no_loss(trainer: Any, straight: Callable[..., Any
 def saved(tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]) -> Path:
     """The directory of a run of six steps on four ranks."""
     trainer = make_trainer(tmp_path_factory.mktemp("saved"))
-    trainer.train(*TWO_BY_TWO, "--steps", "6")
+    trainer.train_forked(*TWO_BY_TWO, "--steps", "6")
     run_dir: Path = trainer.run_dir
     return run_dir
 
@@ -56,7 +56,7 @@ def test_a_checkpoint_of_four_ranks_resumes_on_another_mesh(
     saved: Path, trainer: Any, straight: Callable[..., Any], mesh: str
 ) -> None:
     shutil.copytree(saved, trainer.run_dir)
-    finished = trainer.train("--mesh", mesh, "--steps", "12")
+    finished = trainer.train_forked("--mesh", mesh, "--steps", "12")
     expected = straight(*TWO_BY_TWO, "--steps", "12").losses
     assert finished.result["resumes"][0]["from_step"] == 6
     assert finished.losses == pytest.approx(expected, abs=2e-5)
@@ -79,7 +79,7 @@ def test_sigterm_to_torchrun_loses_no_step(trainer: Any, straight: Callable[...,
     done = int(taken[1])
     assert stopped.result["preempted"]
     assert len(stopped.losses) == done < 400
-    finished = trainer.train(*TWO_BY_TWO, "--steps", str(done + 4))
+    finished = trainer.train_forked(*TWO_BY_TWO, "--steps", str(done + 4))
     (resume,) = finished.result["resumes"]
     assert (resume["from_step"], resume["steps_lost"]) == (done, 0)
     assert finished.losses == straight(*TWO_BY_TWO, "--steps", str(done + 4)).losses
@@ -95,7 +95,7 @@ def test_sigterm_to_the_launcher_has_its_own_exit_code(trainer: Any) -> None:
 
 
 def test_another_model_is_refused_with_the_first_key_that_differs(trainer: Any) -> None:
-    trainer.train("--mesh", "pp=1", "--steps", "2")
+    trainer.train_forked("--mesh", "pp=1", "--steps", "2")
     refused = trainer.run("--mesh", "pp=1", "--steps", "4", "--model", "tiny")
     assert refused.code == 1
     assert "has model.feed_forward = 192, this run has 512" in refused.printed
@@ -105,7 +105,7 @@ def test_a_damaged_shard_stops_the_run_or_is_quarantined(trainer: Any) -> None:
     text = trainer.directory / "text.txt"
     text.write_text("".join(f"line {number} of the text\n" for number in range(80_000)))
     flags = ("--mesh", "pp=1", "--data", str(text), "--data-bytes", "3000000")
-    trainer.train(*flags, "--steps", "1")
+    trainer.train_forked(*flags, "--steps", "1")
     shard = trainer.run_dir / "data" / "shard-00000.bin"
     shard.write_bytes(b"x" + shard.read_bytes()[1:])
     failed = trainer.run(*flags, "--steps", "2", "--resume", "never")

@@ -55,7 +55,7 @@ def _difference(found: list[float], expected: list[float]) -> float:
 
 def _compare(trainer: Any, straight: Callable[..., Any], flags: str, tolerance: float) -> None:
     alone = straight("--mesh", "pp=1", *STEPS).losses
-    finished = trainer.train(*STEPS, *flags.split())
+    finished = trainer.train_forked(*STEPS, *flags.split())
     assert alone[0] > 5.4 > 4.7 > alone[-1]
     assert _difference(finished.losses, alone) <= tolerance
     trained = sum(finished.result["samples"])
@@ -89,7 +89,7 @@ def test_lossy_arithmetic_stays_within_its_tolerance(
     trainer: Any, straight: Callable[..., Any], flags: str, tolerance: float
 ) -> None:
     alone = straight("--mesh", "pp=1", *STEPS).losses
-    losses = trainer.train(*STEPS, *flags.split()).losses
+    losses = trainer.train_forked(*STEPS, *flags.split()).losses
     assert 0.0 < _difference(losses, alone) <= tolerance
 
 
@@ -98,5 +98,5 @@ def test_hooks_change_no_bit(trainer: Any, straight: Callable[..., Any]) -> None
     watched = straight(*flags)
     rings = watched.directory / "rings"
     assert len([path for path in rings.rglob("*") if path.is_file()]) == 4
-    assert trainer.train(*flags, STEPWATCH_DISABLE="1").losses == watched.losses
+    assert trainer.train_forked(*flags, STEPWATCH_DISABLE="1").losses == watched.losses
     assert not (trainer.directory / "rings").exists()

@@ -21,6 +21,7 @@ from stepwatch.faults.specs import WrongOrder, WrongShape
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.records import ProcessState
+from tests.ranks.forked import ForkedRanks
 
 POINTS = ("step", "data", "forward", "backward", "optimizer", "collective", "transfer")
 SAVING = ("checkpoint:begin", "checkpoint:write")
@@ -217,17 +218,15 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("how", ["ddp", "fsdp2"])
-def test_the_nan_is_there_before_ranks_reduce_their_gradients(how: str, tmp_path: Path) -> None:
+def test_the_nan_is_there_before_ranks_reduce_their_gradients(
+    how: str, tmp_path: Path, forked_ranks: ForkedRanks
+) -> None:
     pytest.importorskip("torch", reason="gradients need torch")
     script = tmp_path / "reduced.py"
     script.write_text(REDUCED)
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    environment["OMP_NUM_THREADS"] = "1"
-    ran = subprocess.run(
-        [*words, str(script), how], env=environment, capture_output=True, text=True, timeout=90
-    )
-    assert ran.returncode == 0, ran.stderr
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ended = forked_ranks.run([str(script), how], 2, tmp_path / "logs", environment)
+    assert ended.codes == [0, 0], ended.printed
 
 
 def turns_meanwhile(fault: str) -> int:

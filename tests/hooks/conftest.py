@@ -18,6 +18,7 @@ from stepwatch.hooks import Watch
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import BODIES, Kind
+from tests.ranks.forked import ForkedRanks
 
 LAUNCHER = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 Rows = np.ndarray[tuple[int], np.dtype[np.void]]
@@ -72,23 +73,22 @@ def tables_in(root: Path) -> Tables:
     return found
 
 
-def results_of_ranks(program: Path, world: int, out: Path, **environ: str) -> list[Any]:
-    """Run a program on `world` ranks; returns what each wrote as JSON to `RANK.json` in `OUT`."""
-    out.mkdir(exist_ok=True)
-    outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
-    paths = os.pathsep.join(filter(None, sys.path))
-    environment = {**outer, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "OUT": str(out), **environ}
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    ended = subprocess.run(
-        [*words, f"--nproc-per-node={world}", str(program)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(world)]
+RunRanks = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def results_of_ranks(forked_ranks: ForkedRanks, tmp_path: Path, rings: Path) -> RunRanks:
+    """Runs a program on `world` ranks; returns what each wrote as JSON to `RANK.json` in `OUT`."""
+
+    def run(program: Path, world: int, **environ: str) -> list[Any]:
+        out = tmp_path / "out"
+        outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+        given = {**outer, "OMP_NUM_THREADS": "1", "OUT": str(out), **environ}
+        ended = forked_ranks.run([str(program)], world, out, given)
+        assert not any(ended.codes), f"{ended.codes}\n{ended.printed[-3000:]}"
+        return [json.loads((out / f"{rank}.json").read_text()) for rank in range(world)]
+
+    return run
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

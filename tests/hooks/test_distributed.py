@@ -12,7 +12,7 @@ from stepwatch.hooks.pipeline.microbatches import EARLY
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind, LifecycleEvent, Op, Phase
 
-from .conftest import results_of_ranks, tables_in
+from .conftest import RunRanks, tables_in
 
 torch = pytest.importorskip("torch", reason="FSDP2 and the pipeline are torch's")
 
@@ -98,11 +98,11 @@ def check_rings(rings: Path) -> None:
 
 
 def test_ranks_stages_and_collectives_are_seen_and_nothing_is_changed(
-    tmp_path: Path, rings: Path
+    tmp_path: Path, rings: Path, results_of_ranks: RunRanks
 ) -> None:
     program = tmp_path / "tiny.py"
     program.write_text(PROGRAM)
-    results = results_of_ranks(program, WORLD, tmp_path / "out")
+    results = results_of_ranks(program, WORLD)
     assert [rank["errors"] for rank in results] == [0] * WORLD
     check_rings(rings)
     tables = tables_in(rings)

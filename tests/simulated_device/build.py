@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ FLAGS = (
     f"-DTORCH_EXTENSION_NAME={MODULE}",
 )
 LIBRARIES = ("-lc10", "-ltorch", "-ltorch_cpu", "-ltorch_python")
+INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 KEPT_SECONDS = 30 * 24 * 3600
 
 
@@ -46,8 +48,16 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join((*environment, *texts)).encode()).hexdigest()[:20]
 
 
-def _headers() -> str:
-    return "".join(path.read_text() for path in sorted(SOURCE.glob("*.h")))
+def _with_headers(source: Path) -> str:
+    """Return the text of a file and of the headers it includes, so that others do not count."""
+    found: list[Path] = []
+    waiting = [source]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.append(path)
+            waiting += [SOURCE / name for name in INCLUDE.findall(path.read_text())]
+    return "".join(path.read_text() for path in [source, *sorted(found[1:])])
 
 
 def _compiler() -> str:
@@ -68,8 +78,8 @@ def _run(command: Sequence[str], output: Path) -> None:
     unfinished.rename(output)
 
 
-def _compile(compiler: str, source: Path, headers: str, cache: Path) -> Path:
-    built = cache / f"{source.stem}-{_digest(headers, source.read_text())}.o"
+def _compile(compiler: str, source: Path, cache: Path) -> Path:
+    built = cache / f"{source.stem}-{_digest(_with_headers(source))}.o"
     if not built.exists():
         places = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
         includes = [word for place in places for word in ("-isystem", place)]
@@ -98,10 +108,9 @@ def library() -> Path:
         BuildError: there is no compiler, or the source does not compile.
     """
     sources = sorted(SOURCE.glob("*.cpp"))
-    headers = _headers()
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    digest = _digest(headers, *(source.read_text() for source in sources))
+    digest = _digest(*map(_with_headers, sources))
     built = cache / digest / f"{MODULE}.so"
     if built.exists():
         return built
@@ -111,7 +120,7 @@ def library() -> Path:
         if not built.exists():
             built.parent.mkdir(exist_ok=True)
             with ThreadPoolExecutor(os.cpu_count()) as pool:
-                jobs = [pool.submit(_compile, compiler, path, headers, cache) for path in sources]
+                jobs = [pool.submit(_compile, compiler, path, cache) for path in sources]
                 parts = [job.result() for job in jobs]
             _link(compiler, parts, built)
             _drop_old(cache, built)

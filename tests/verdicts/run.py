@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 
 from stepwatch.faults.injector import SEPARATOR
 from stepwatch.signals import places
+from tests.ports import free_port
+from tests.simulated_device.build import library
 
 from .cases import Case
 from .plan import Plan
 from .scoring import Outcome, Verdict
-from .site import Site, free_port, is_alive, kill
+from .site import Site, is_alive, kill
 
 POLL_SECONDS = 0.25
 STRIKE_SECONDS = 60.0
@@ -44,6 +46,8 @@ class Ran(NamedTuple):
 
 def run(case: Case, site: Site) -> Ran:
     """Run one case."""
+    if case.plan.workload == "device":
+        library()  # before the ranks are there, all of which would wait for it
     began = time.monotonic()
     folder = site.folder / case.plan.job
     folder.mkdir()
@@ -67,6 +71,8 @@ def run(case: Case, site: Site) -> Ran:
         kill(pids)
     step = (job.get("step_seconds") or {}).get("p50") or math.nan
     verdicts = tuple(map(verdict, filter(stands_alone, seen)))
+    if plan.workload == "device" and job.get("step_seconds_clock") != "device":
+        problem = problem or "its steps were not timed on the devices"
     outcome = Outcome(case.truth, struck_at(log), verdicts)
     return Ran(case, outcome, step, time.monotonic() - began, problem)
 

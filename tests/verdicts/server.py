@@ -6,7 +6,6 @@ when it ends. No process group, and so no thread, exists when it forks.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -17,35 +16,23 @@ from pathlib import Path
 import torch
 from torch.nn.parallel import DistributedDataParallel as _warm  # noqa: F401
 
+from tests.ranks.child import become_rank, environment_of
 from tests.verdicts import loop, reference
+from tests.verdicts.device import loop as device_loop
 from tests.verdicts.plan import Plan, read_plan
 
-_PR_SET_PDEATHSIG = 1
 _WORKLOADS: dict[str, Callable[[Plan, int], None]] = {
     "loop": loop.train,
     "trainer": reference.train,
+    "device": device_loop.train,
 }
 
 
 def become(plan: Plan, rank: int) -> None:
     """Turn this fresh child into a rank: its own output, torchrun's environment."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    out = os.open(Path(plan.folder, f"rank-{rank}.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (out, 1), (out, 2)):
-        os.dup2(source, target)
-    os.environ.update(
-        RANK=str(rank),
-        LOCAL_RANK=str(rank),
-        WORLD_SIZE=str(plan.world),
-        LOCAL_WORLD_SIZE=str(plan.world),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(plan.port),
-        GLOO_SOCKET_IFNAME="lo",
-        **plan.environ,
-    )
+    place = environment_of(rank, plan.world, plan.port)
+    log = Path(plan.folder, f"rank-{rank}.log")
+    become_rank(log, {**place, "GLOO_SOCKET_IFNAME": "lo", **plan.environ})
 
 
 def serve() -> tuple[Plan, int] | None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.detect.straggler import RankFacts
-from stepwatch.collector.state.trackers.step_window import COLUMNS, VALUES, Window
+from stepwatch.collector.state.trackers.step_window import (
+    COLUMNS,
+    DEVICE_COLUMNS,
+    VALUES,
+    Window,
+)
 
 SHARES = {"data": 0.05, "forward": 0.25, "backward": 0.4, "optimizer": 0.05, "other": 0.05}
 
@@ -24,6 +29,8 @@ def window(
     for name, share in SHARES.items():
         work = share * generator.lognormal(0.0, noise, (steps, ranks))
         planes[name] = work.astype(np.float32)
+    for name in DEVICE_COLUMNS:
+        planes.setdefault(name, np.full((steps, ranks), np.nan, dtype=np.float32))
     stage = (np.arange(ranks) * stages // ranks).astype(np.int16)
     made = Window(
         np.arange(first_step, first_step + steps, dtype=np.int64),

@@ -116,6 +116,27 @@ def test_facts_of_the_device_explain_a_slow_rank(fact: str, cause: Cause) -> Non
         assert data.cause is Cause.SLOW_DATA, "clocks make no loader slow"
 
 
+@pytest.mark.parametrize("fact", ["thermal_ratio", "power_cap_ratio", "clock_loss_ratio"])
+def test_clocks_make_no_device_wait_for_its_host(fact: str) -> None:
+    hot = view({fact: {SLOW: 1.0}}, nodes=1, devices_read=True)
+    assert attribute(finding(cause=Cause.LAUNCH_BOUND), hot).cause is Cause.LAUNCH_BOUND
+    assert attribute(finding(cause=Cause.SLOW_COMPUTE), hot).cause is not Cause.SLOW_COMPUTE
+
+
+def test_facts_of_the_host_explain_a_device_that_waits_for_it() -> None:
+    late = finding(cause=Cause.LAUNCH_BOUND)
+    assert attribute(late, view({"cpu_steal_ratio": {1: 0.3}})).cause is Cause.CPU_STEAL
+    paging = view({"major_faults_per_second": {SLOW: 400.0}}, nodes=1)
+    assert attribute(late, paging).cause is Cause.PAGE_FAULTS
+    assert attribute(late, view()).summary == "rank 5 is slow; node facts are normal"
+
+
+def test_an_error_of_the_device_explains_why_it_is_stuck() -> None:
+    stuck = finding(FindingKind.HANG, cause=Cause.DEVICE_STUCK)
+    ill = view({"xid_per_second": {SLOW: 1.0}}, devices_read=True)
+    assert attribute(stuck, ill).cause is Cause.XID
+
+
 def test_a_fact_must_fit_the_phase() -> None:
     waits = view({"io_pressure_ratio": {1: 0.6}})
     assert attribute(finding(), waits).cause is Cause.SLOW_COMPUTE

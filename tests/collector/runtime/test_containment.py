@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
@@ -15,7 +13,6 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
-from stepwatch.signals.wire import Segment
 from tests.collector.client import Client
 from tests.collector.made import JOB, HandClock, body, run_segments
 
@@ -35,16 +32,16 @@ ERRORS = [
 ]
 
 
-def break_applying(patch: pytest.MonkeyPatch, error: BaseException, after: int = 2) -> None:
-    """Let the records of `BAD` raise from segment `after` on."""
-    apply = LiveJob.apply
+def break_folding(patch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let the records of `BAD` raise once a rank has made a step."""
+    fold = LiveJob.fold
 
-    def broken(self: LiveJob, segment: Segment, *args: Any) -> None:
-        if segment.key.job == BAD and segment.key.sequence >= after:
+    def broken(self: LiveJob) -> None:
+        fold(self)
+        if self.name == BAD and len(self.current.step_history):
             raise error
-        apply(self, segment, *args)
 
-    patch.setattr(LiveJob, "apply", broken)
+    patch.setattr(LiveJob, "fold", broken)
 
 
 def metric(service: Service, name: names.Metric) -> float:
@@ -55,10 +52,10 @@ def metric(service: Service, name: names.Metric) -> float:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_job_whose_records_cannot_be_applied_stops_no_other(
+def test_a_job_whose_records_cannot_be_folded_stops_no_other(
     service: Service, store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    break_applying(monkeypatch, error)
+    break_folding(monkeypatch, error)
     bad, good = run_segments(20, job=BAD), run_segments(20)
     verdicts = service.receive(body([bad[0], good[0], bad[1], good[1], *bad[2:], *good[2:]]))
     assert {item.verdict for item in verdicts} == {"accepted"}
@@ -76,7 +73,7 @@ def test_the_service_starts_over_a_store_with_such_a_job(
 ) -> None:
     Service(store, clock).receive(body([*run_segments(20, job=BAD), *run_segments(20)]))
     with monkeypatch.context() as patch:
-        break_applying(patch, IndexError("index 9 is out of bounds"))
+        break_folding(patch, IndexError("index 9 is out of bounds"))
         started = Service(store, clock)
         started.evaluate()
         assert started.job(BAD) is None and started.job(JOB) is not None
@@ -113,7 +110,7 @@ def test_a_job_that_cannot_be_evaluated_stops_no_other(
 def test_whoever_asks_is_told_the_state_and_the_reason(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    break_applying(monkeypatch, KeyError("node-7"))
+    break_folding(monkeypatch, KeyError("node-7"))
     service.receive(body([*run_segments(10, job=BAD), *run_segments(10)]))
     service.evaluate()
     client = Client(make_api(service))
@@ -132,7 +129,7 @@ def test_whoever_asks_is_told_the_state_and_the_reason(
 def test_counters_of_a_quarantined_job_are_absent_and_never_lower(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    break_applying(monkeypatch, KeyError("node-7"))
+    break_folding(monkeypatch, KeyError("node-7"))
     service.receive(body(run_segments(10, job=BAD)))
     registry = CollectorRegistry()
     registry.register(JobExporter(service))

@@ -118,18 +118,35 @@ def test_one_silent_node_among_others_is_named(store: Store, clock: HandClock) -
     assert site.view()["state"] == "unknown"
 
 
+def flushes_every(seconds: float) -> dict[Kind, Rows]:
+    rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    rows["flush_seconds"] = seconds
+    return {Kind.AGENT: rows}
+
+
 def test_an_agent_that_flushes_rarely_has_longer_before_it_is_missed(
     store: Store, clock: HandClock
 ) -> None:
     site = Site(store, clock)
     site.run(20)
-    rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    rows["flush_seconds"] = 20.0
-    site.send({Kind.AGENT: rows})
+    site.send(flushes_every(20.0))
     site.run(30, silent=("node-0",))
     assert site.incidents() == [], "one flush is late"
     site.run(60, silent=("node-0",))
     assert [item[:2] for item in site.incidents()] == [("telemetry-lost", "open")]
+
+
+def test_an_agent_that_flushes_rarely_freezes_nothing_between_two_flushes(
+    store: Store, clock: HandClock
+) -> None:
+    site = Site(store, clock)
+    site.run(20)
+    site.run(10, excess={(2, "forward"): 0.9})
+    site.run(8)
+    site.send(flushes_every(20.0))
+    assert site.incidents() == [("straggler", "open", 2)]
+    site.run(20, silent=("node-0",))
+    assert site.incidents() == [("straggler", "resolved", 2)]
 
 
 def test_a_node_that_was_never_heard_is_missed(store: Store, clock: HandClock) -> None:

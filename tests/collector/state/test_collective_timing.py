@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwatch.collector.state import newest_rows
 from stepwatch.collector.state.collective_timing import (
     Collective,
     Waits,
@@ -131,7 +132,7 @@ def test_bus_bandwidth_of_four_ranks(op: Op, factor: float) -> None:
 
 def test_the_newest_rows_stay_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls_module, "MAX_ROWS", 10)
-    monkeypatch.setattr(calls_module, "_FIRST_ROWS", 4)
+    monkeypatch.setattr(newest_rows, "_FIRST_ROWS", 4)
     calls = CollectiveRecords()
     for step in range(23):
         assert calls.add(call_rows([step], {0: 0.1}), 1) == 0

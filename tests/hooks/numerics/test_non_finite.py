@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from stepwatch.collector.detect import non_finite
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, Op
-from tests.hooks.conftest import Tables, results_of_ranks, tables_in
+from tests.hooks.conftest import RunRanks, Tables, tables_in
 
 torch = pytest.importorskip("torch", reason="gradients are torch's")
 
@@ -24,13 +25,18 @@ def in_matrix(way: str) -> Any:
     return pytest.param(way, marks=pytest.mark.matrix)
 
 
-def launch(
-    folder: Path, rings: Path, world: int = WORLD, **environ: str
-) -> tuple[Tables, list[list[str]]]:
-    """Run the program on `world` ranks; returns their records and the losses each rank saw."""
-    given = {"STEPS": str(STEPS), **environ}
-    results = results_of_ranks(PROGRAM, world, folder / "out", **given)
-    return tables_in(rings), results
+Launch = Callable[..., tuple[Tables, list[list[str]]]]
+
+
+@pytest.fixture
+def launch(rings: Path, results_of_ranks: RunRanks) -> Launch:
+    """Runs the program on `world` ranks; returns their records and the losses each rank saw."""
+
+    def run(world: int = WORLD, **environ: str) -> tuple[Tables, list[list[str]]]:
+        results = results_of_ranks(PROGRAM, world, **{"STEPS": str(STEPS), **environ})
+        return tables_in(rings), results
+
+    return run
 
 
 def rows_of(tables: Tables, rank: int, source: NumericsSource) -> Any:
@@ -40,10 +46,8 @@ def rows_of(tables: Tables, rank: int, source: NumericsSource) -> Any:
 
 
 @pytest.mark.parametrize("way", ["ddp", in_matrix("ddp-view"), "fsdp2", in_matrix("hsdp"), "own"])
-def test_the_rank_whose_gradient_is_not_finite_says_so_first(
-    tmp_path: Path, rings: Path, way: str
-) -> None:
-    tables, _ = launch(tmp_path, rings, WAY=way, BAD=f"{BAD_RANK},{BAD_STEP}")
+def test_the_rank_whose_gradient_is_not_finite_says_so_first(launch: Launch, way: str) -> None:
+    tables, _ = launch(WAY=way, BAD=f"{BAD_RANK},{BAD_STEP}")
     first = {}
     for rank in range(WORLD):
         rows = rows_of(tables, rank, NumericsSource.COLLECTIVE_INPUT)
@@ -64,10 +68,8 @@ def test_the_rank_whose_gradient_is_not_finite_says_so_first(
 
 
 @pytest.mark.parametrize("way", ["ddp", in_matrix("hsdp")])
-def test_a_flipped_bit_shows_in_the_digest_of_its_replica(
-    tmp_path: Path, rings: Path, way: str
-) -> None:
-    tables, _ = launch(tmp_path, rings, WAY=way, FLIP=f"{FLIPPED_RANK},{FLIPPED_STEP}")
+def test_a_flipped_bit_shows_in_the_digest_of_its_replica(launch: Launch, way: str) -> None:
+    tables, _ = launch(WAY=way, FLIP=f"{FLIPPED_RANK},{FLIPPED_STEP}")
     by_group: dict[tuple[int, int], dict[int, int]] = {}
     for rank in range(WORLD):
         rows = rows_of(tables, rank, NumericsSource.PARAMETERS)
@@ -86,10 +88,10 @@ def test_a_flipped_bit_shows_in_the_digest_of_its_replica(
 
 @pytest.mark.parametrize("way", ["ddp", in_matrix("hsdp")])
 def test_a_healthy_run_has_equal_digests_and_its_losses_are_those_without_hooks(
-    tmp_path: Path, rings: Path, way: str
+    launch: Launch, way: str
 ) -> None:
-    tables, watched = launch(tmp_path, rings, WAY=way)
-    _, plain = launch(tmp_path, rings, WAY=way, STEPWATCH_DISABLE="1")
+    tables, watched = launch(WAY=way)
+    _, plain = launch(WAY=way, STEPWATCH_DISABLE="1")
     assert watched == plain and len(plain[0]) == STEPS
     for rank in range(WORLD):
         rows = tables[rank][Kind.NUMERICS]
@@ -114,8 +116,8 @@ def found(tables: Tables) -> list[int]:
     return [each.began_step for each in non_finite.detect(rows, 99, 99, non_finite.LIMITS)]
 
 
-def test_a_loss_scaler_that_looks_for_its_scale_is_healthy(tmp_path: Path, rings: Path) -> None:
-    tables, losses = launch(tmp_path, rings, world=2, WAY="ddp", STEPS="48", SCALE=str(2.0**40))
+def test_a_loss_scaler_that_looks_for_its_scale_is_healthy(launch: Launch) -> None:
+    tables, losses = launch(world=2, WAY="ddp", STEPS="48", SCALE=str(2.0**40))
     for rank in range(2):
         rows = tables[rank][Kind.NUMERICS]
         bad = rows[rows["nonfinite"] > 0]
@@ -125,6 +127,6 @@ def test_a_loss_scaler_that_looks_for_its_scale_is_healthy(tmp_path: Path, rings
     assert found(tables) == []
 
 
-def test_a_scaler_that_is_switched_off_excuses_nothing(tmp_path: Path, rings: Path) -> None:
-    tables, _ = launch(tmp_path, rings, world=2, WAY="ddp", BAD=f"1,{BAD_STEP}")
+def test_a_scaler_that_is_switched_off_excuses_nothing(launch: Launch) -> None:
+    tables, _ = launch(world=2, WAY="ddp", BAD=f"1,{BAD_STEP}")
     assert found(tables) == [BAD_STEP]

@@ -92,32 +92,40 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 };
 
-// Random numbers: an operation draws its seed from the generator when it is enqueued, as a GPU takes
-// its offset then. So the order in which streams run changes no number.
+// The numbers of a CPU generator with the same seed. Queued operations hold the generator that was
+// the current one at their call; a new seed or state is a new one, so that setting it waits for
+// nothing, and reading the state waits only while operations that draw from it are queued.
 struct Generator final : c10::GeneratorImpl {
   explicit Generator(at::Generator inner)
       : GeneratorImpl(the_device(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         inner_(std::move(inner)) {}
 
-  void set_current_seed(uint64_t seed) override { inner_.set_current_seed(seed); }
+  void set_current_seed(uint64_t seed) override { inner_ = at::detail::createCPUGenerator(seed); }
   uint64_t current_seed() const override { return inner_.current_seed(); }
-  uint64_t seed() override { return inner_.seed(); }
-  void set_offset(uint64_t offset) override { inner_.set_offset(offset); }
-  uint64_t get_offset() const override { return inner_.get_offset(); }
+  uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom());
+    return current_seed();
+  }
+  void set_offset(uint64_t) override { TORCH_CHECK(false, "sim: a generator has no offset"); }
+  uint64_t get_offset() const override { TORCH_CHECK(false, "sim: a generator has no offset"); }
   void set_state(const c10::TensorImpl& state) override {
-    inner_.unsafeGetGeneratorImpl()->set_state(state);
+    auto fresh = at::detail::createCPUGenerator();
+    fresh.unsafeGetGeneratorImpl()->set_state(state);
+    inner_ = fresh;
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    return inner_.unsafeGetGeneratorImpl()->get_state();
+    return settled().unsafeGetGeneratorImpl()->get_state();
   }
-  Generator* clone_impl() const override { return new Generator(inner_.clone()); }
-  uint64_t draw() {
-    std::lock_guard<std::mutex> hold(inner_.mutex());
-    return inner_.get<at::CPUGeneratorImpl>()->random64();
-  }
+  Generator* clone_impl() const override { return new Generator(settled().clone()); }
+  const at::Generator& inner() const { return inner_; }
 
  private:
-  mutable at::Generator inner_;
+  const at::Generator& settled() const {
+    if (inner_.getIntrusivePtr().use_count() > 1)
+      for (auto* each : all_queues()) each->synchronize();
+    return inner_;
+  }
+  at::Generator inner_;
 };
 
 at::Generator new_generator() {
@@ -152,11 +160,10 @@ at::Generator& default_generator() {
   return *generator;
 }
 
-at::Generator seeded_generator(const std::optional<at::Generator>& wanted) {
-  auto& source = wanted && wanted->defined() ? *wanted : default_generator();
-  TORCH_CHECK(source.device().type() == KIND, "sim: a generator of another device");
-  return at::detail::createCPUGenerator(
-      static_cast<Generator*>(source.unsafeGetGeneratorImpl())->draw());
+at::Generator generator_on_host(const std::optional<at::Generator>& wanted) {
+  const auto& source = wanted && wanted->defined() ? *wanted : default_generator();
+  if (source.device().type() != KIND) return source;
+  return static_cast<const Generator*>(source.unsafeGetGeneratorImpl())->inner();
 }
 
 void register_device() {

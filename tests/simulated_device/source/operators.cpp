@@ -70,7 +70,7 @@ Stack bind_arguments(const c10::FunctionSchema& schema, const Arguments& argumen
     if (schema.arguments()[i].name() != "generator")
       bound.push_back(with_tensors(arguments[i], c10::DeviceType::CPU, argument_on_host));
     else
-      bound.push_back(seeded_generator(arguments[i].toOptional<at::Generator>()));
+      bound.push_back(generator_on_host(arguments[i].toOptional<at::Generator>()));
   }
   return bound;
 }

@@ -11,10 +11,17 @@ from typing import Any
 from stepwatch.agent.rings.processes import process_facts
 from stepwatch.cli import text
 from stepwatch.signals import places
-from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.blackbox import DeviceLine, RingReader, find_rings
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import RingError, UsageError
-from stepwatch.signals.records import OP_NAMES, PHASE_NAMES, Kind, LifecycleEvent, phase_name
+from stepwatch.signals.records import (
+    OP_NAMES,
+    PHASE_NAMES,
+    DeviceState,
+    Kind,
+    LifecycleEvent,
+    phase_name,
+)
 
 EXAMPLE = "stepwatch blackbox /dev/shm/stepwatch/llama-7b"
 
@@ -77,6 +84,7 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
         "collective": OP_NAMES[collective.op] if collective.inside else None,
         "collective_seconds": _age(collective.since_ns) if collective.inside else None,
         "collectives_entered": collective.entered,
+        "device": _device(reader.device()),
         "last_finished_step": None if last is None else int(last["step"]),
         "last_step_seconds": None if last is None else int(last["duration_ns"]) / NANOSECONDS,
         "records_written": reader.head,
@@ -97,11 +105,38 @@ def rings_text(rings: list[dict[str, Any]]) -> str:
         rows = [_row(ring) for ring in sorted(mine, key=lambda ring: int(ring["rank"]))]
         head = ["rank", "node", "pid", "process", "step", "phase", "for", "inside", "last done"]
         parts.append(f"{job}, attempt {attempt}\n{text.table(head, rows, left=9)}")
+        parts += [
+            f"  device of rank {ring['rank']}: {device_words(ring['device'])}"
+            for ring in mine
+            if ring["device"] is not None
+        ]
         for ring in mine:
             for step in ring.get("steps", ()):
                 phases = "  ".join(f"{k} {text.seconds(v)}" for k, v in step["seconds"].items())
                 parts.append(f"  rank {ring['rank']} step {step['step']}: {phases}")
     return "\n".join(parts)
+
+
+def device_words(device: dict[str, Any]) -> str:
+    """What a device does: `working in forward of step 57 for 31.0 s`."""
+    state = device["state"].replace("_", " ")
+    op = f" {device['collective']}" if device["collective"] else ""
+    since = text.seconds(device["since_seconds"])
+    return f"{state}{op} in {device['phase']} of step {device['step']} for {since}"
+
+
+def _device(line: DeviceLine) -> dict[str, Any] | None:
+    """What the compute stream does; None where no device is timed."""
+    if line.state is DeviceState.UNKNOWN:
+        return None
+    inside = line.state is DeviceState.IN_COLLECTIVE
+    return {
+        "state": line.state.name.lower(),
+        "step": line.step,
+        "phase": phase_name(line.phase),
+        "collective": OP_NAMES[line.op % len(OP_NAMES)] if inside else None,
+        "since_seconds": _age(line.since_ns),
+    }
 
 
 def _row(ring: dict[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
 from stepwatch.collector.state.live import QUARANTINED
+from stepwatch.collector.state.trackers.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
@@ -138,7 +139,10 @@ def slo_line(slo: dict[str, Any]) -> str:
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of the step-time breakdown, the pipeline, its bubble and what-if."""
     found, stages = job["step_time_breakdown"], job["pipeline"]
-    lines = [("newest", text.UNKNOWN if found is None else _parts(found["ratio"]))]
+    lines = [
+        ("timed on", timing_words(job["timing"])),
+        ("newest", text.UNKNOWN if found is None else _parts(found["ratio"])),
+    ]
     if stages is not None and stages["limiting_stage"] is not None:
         lines.append(
             (
@@ -162,6 +166,19 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
         faster = text.percent(item["faster_ratio"])
         lines.append(("what if", f"{item['scenario']}: {faster} faster"))
     return lines
+
+
+def timing_words(timing: dict[str, Any]) -> str:
+    """Which clock timed the newest steps and why not the device's, or how busy the devices are."""
+    if timing["clock"] == HOST:
+        reason = f": {timing['reason']}" if timing["reason"] else ""
+        return f"the host{reason}"
+    kinds = f" ({', '.join(timing['devices'])})" if timing["devices"] else ""
+    bound = ": launch-bound" if timing["launch_bound"] else ""
+    return (
+        f"the device{kinds}; it waits for its host up to {text.percent(timing['idle_ratio'])} of "
+        f"the step{bound}; the host is {text.seconds(timing['host_lead_seconds'])} ahead"
+    )
 
 
 def _idle(sample: dict[str, Any] | None) -> str:
@@ -195,6 +212,7 @@ def rank_table(ranks: list[dict[str, Any]]) -> str:
     """Where each rank's time went, in percent of the steps."""
     phases = ["data", "forward", "backward", "optimizer", "checkpoint", "other"]
     short = ["data", "fwd", "bwd", "optim", "ckpt", "other"]
+    on_device = any(rank.get("device_idle_share") is not None for rank in ranks)
     rows = [
         [
             str(rank["rank"]),
@@ -203,7 +221,9 @@ def rank_table(ranks: list[dict[str, Any]]) -> str:
             *(text.percent(rank["phase_share"][phase]) for phase in phases),
             text.percent(rank["collective_wait_share"]),
             text.percent(rank["pipeline_wait_share"]),
+            *([text.percent(rank.get("device_idle_share"))] if on_device else ()),
         ]
         for rank in ranks[:64]
     ]
-    return text.table(["rank", "node", "stage", *short, "coll.wait", "pipe.wait"], rows)
+    head = ["rank", "node", "stage", *short, "coll.wait", "pipe.wait"]
+    return text.table([*head, *(["dev.idle"] if on_device else ())], rows)

@@ -9,11 +9,14 @@ import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.step_clock import LEAST_SHARE
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     WARMUP_STEPS,
 )
+from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag
@@ -69,7 +72,8 @@ class ClassThroughput:
 
     def keep(self, job: LiveJob) -> None:
         """Take up a job; nothing happens while its class, tokens or first steps are not known."""
-        baseline, attempt = baseline_course(job), job.current
+        attempt = job.current
+        baseline = baseline_course(job, first_steps_clock(compared_attempt(job)))
         speed = baseline.tokens_per_second()
         if not attempt.job_class or not speed > 0:
             return
@@ -96,20 +100,34 @@ class ClassThroughput:
         return [speed for other, speed in self._speed[shape].items() if other != job]
 
 
-def course_of(attempt: Attempt, steps: slice) -> Course:
-    """Those rows of the step_history that all ranks reported and no pause touched."""
+def course_of(attempt: Attempt, steps: slice, clock: StepClock = HOST) -> Course:
+    """Those rows of the step_history that all ranks reported and no pause touched.
+
+    On the devices' clock only those that every device timed.
+    """
     step_history = attempt.step_history
     rows, numbers = step_history.rows[steps], step_history.steps[steps]
     good = (rows["reported"] >= attempt.world) & (rows["flags"] & _PAUSED == 0)
     good &= (rows["longest"] > 0) & (numbers >= step_history.first + WARMUP_STEPS)
+    seconds = rows["longest"]
+    if clock == DEVICE:
+        seconds = attempt.tracker(DeviceSteps).lengths.seconds(numbers, attempt.world)
+        good &= ~np.isnan(seconds)
     rows = rows[good]
     ends = rows["end_wall_ns"] / NANOSECONDS
-    return Course(numbers[good], ends, rows["longest"], rows["tokens"].astype(np.float64))
+    return Course(numbers[good], ends, seconds[good], rows["tokens"].astype(np.float64))
 
 
-def baseline_course(job: LiveJob) -> Course:
+def first_steps_clock(attempt: Attempt) -> StepClock:
+    """The devices' clock where it timed nearly all of the attempt's first steps."""
+    timed = len(course_of(attempt, _FIRST_STEPS, DEVICE).steps)
+    first = len(course_of(attempt, _FIRST_STEPS).steps)
+    return DEVICE if timed and timed >= LEAST_SHARE * first else HOST
+
+
+def baseline_course(job: LiveJob, clock: StepClock = HOST) -> Course:
     """The first steps of the attempt of `compared_attempt`; empty if too few."""
-    course = course_of(compared_attempt(job), _FIRST_STEPS)
+    course = course_of(compared_attempt(job), _FIRST_STEPS, clock)
     return course if len(course.steps) >= LEAST_BASELINE_STEPS else course.part(slice(0))
 
 

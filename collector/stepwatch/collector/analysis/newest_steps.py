@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.collective_timing import Waits, waits
+from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.step_window import Window
 
 WINDOW_STEPS = 64
@@ -19,9 +20,9 @@ def newest_window(attempt: Attempt) -> Window:
 
 
 def waits_of(attempt: Attempt, window: Window) -> Waits:
-    """The collectives of the steps of `window`."""
+    """The collectives of the steps of `window`, on its clock."""
     first, last = span_of(window) or (1, 0)
-    records = attempt.collective_records
+    records = collectives_on(attempt, window.clock)
     return waits(records.of_steps(first, last), records.groups)
 
 

@@ -10,6 +10,8 @@ from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.step_clock import baseline_on, early_baseline_on
+from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
@@ -44,18 +46,24 @@ class DetectionContext:
 
     @cached_property
     def window(self) -> Window:
-        """The newest `HISTORY_STEPS` steps of the attempt."""
+        """The newest `HISTORY_STEPS` steps of the attempt, on the clock that times them."""
         return self.attempt.window(HISTORY_STEPS)
+
+    @property
+    def baseline(self) -> Baseline:
+        """Medians of the attempt's first steps by rank, on the clock of `window`."""
+        return baseline_on(self.attempt, self.window.clock)
 
     @cached_property
     def early_baseline(self) -> dict[str, Vector]:
         """Mean over ranks of each column in the first steps of the oldest attempt of this size.
 
-        Empty while no attempt has enough of them.
+        On the clock of `window`. Empty while no attempt has enough of them.
         """
         for attempt, _ in self.job.ordered():
             if attempt.world == self.attempt.world:
-                found = attempt.early_baseline.seconds(attempt.world)
+                early = early_baseline_on(attempt, self.window.clock)
+                found = early.seconds(attempt.world)
                 if found:
                     return found
         return {}

@@ -20,11 +20,13 @@ OPEN_CAUSES = frozenset(
         Cause.UNKNOWN,
         Cause.SLOW_COMPUTE,
         Cause.SLOW_DATA,
+        Cause.LAUNCH_BOUND,
         Cause.CPU_CONTENTION,
         Cause.SLOW_TRANSFER,
         Cause.SLOW_STORAGE,
         Cause.INTERPRETER_BLOCKED,
         Cause.NOT_ARRIVED,
+        Cause.DEVICE_STUCK,
     }
 )
 """Causes of a detector that knows what happens but not why; other causes stay as they are."""
@@ -46,6 +48,7 @@ class Rule(NamedTuple):
     evidence: str
     unit: str
     only_if_named: bool = False
+    not_of: tuple[Cause, ...] = ()
 
 
 class Measured(NamedTuple):
@@ -76,7 +79,14 @@ class Measured(NamedTuple):
 def _load() -> tuple[Rule, ...]:
     text = resources.files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
     return tuple(
-        Rule(**{**item, "cause": Cause(item["cause"]), "fits": tuple(item["fits"])})
+        Rule(
+            **{
+                **item,
+                "cause": Cause(item["cause"]),
+                "fits": tuple(item["fits"]),
+                "not_of": tuple(map(Cause, item.get("not_of", ()))),
+            }
+        )
         for item in tomllib.loads(text)["rule"]
     )
 
@@ -120,6 +130,8 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
 
 
 def _fits(rule: Rule, finding: Finding) -> bool:
+    if finding.cause in rule.not_of:
+        return False
     kind = finding.kind.value
     return kind in rule.fits or f"{kind}:{finding.phase}" in rule.fits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.signals.arrays import Integers
 from stepwatch.signals.clock import MAX_DURATION_NS
 from stepwatch.signals.records import OP_NAMES
 from stepwatch.signals.wire import Rows
@@ -17,16 +18,19 @@ _WALL_END_NS = 1 << 63
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
-def steps(rows: Rows, world: int, to_wall_ns: int) -> Mask:
+def steps(rows: Rows, world: int, to_wall_ns: int | Integers) -> Mask:
     """Rows of STEP whose rank exists, whose durations are possible and whose end is a wall time.
 
-    `to_wall_ns` turns the rows' monotonic time into wall time.
+    `to_wall_ns` turns the rows' monotonic time into wall time, the same for all rows or one each.
     """
     possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world)
     for name in rows.dtype.names or ():
         if name.endswith("_ns") and name != "time_ns":
             possible &= rows[name] <= MAX_DURATION_NS
-    earliest, latest = max(0, -to_wall_ns), _WALL_END_NS - 1 - max(0, to_wall_ns)
+    offset = np.asarray(to_wall_ns, dtype=np.int64)
+    # Both are unsigned as the times are: numpy compares signed with unsigned as floats, inexactly.
+    earliest = np.maximum(-offset, 0).astype(np.uint64)
+    latest = (_WALL_END_NS - 1 - np.maximum(offset, 0)).astype(np.uint64)
     return possible & (rows["time_ns"] >= earliest) & (rows["time_ns"] <= latest)
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass
 
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.live import CONTAINED, RESTORING, LiveState, Withheld
+from stepwatch.collector.state.live import (
+    CONTAINED,
+    RESTORING,
+    LiveState,
+    Withheld,
+)
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store, StoredPayload, StoredSegment
 from stepwatch.collector.store.undecoded import UndecodedSegment
@@ -19,8 +25,12 @@ from stepwatch.signals.errors import SegmentError
 
 logger = logging.getLogger(__name__)
 
-PAGE_SEGMENTS = 256
+PAGE_SEGMENTS = 1024
 """Segments read at once; between two pages others may use the store."""
+PAGE_BYTES = 16 << 20
+"""About the bytes of their payloads."""
+FOLD_BYTES = 16 << 20
+"""Decoded segments that wait to be folded in together: a small payload may hold many rows."""
 BUDGET_SECONDS = 0.5
 """Time a restore may take of one round of evaluations: the other jobs wait so long for theirs."""
 
@@ -93,7 +103,7 @@ class Restorer:
     def _read_page(self, progress: _Progress) -> None:
         page = self._page(progress)
         self._apply(progress, page)
-        if len(page) == PAGE_SEGMENTS:
+        if _is_full(page):
             return
         with self._lock:
             while page := self._page(progress):
@@ -102,7 +112,13 @@ class Restorer:
 
     def _page(self, progress: _Progress) -> list[StoredPayload]:
         found = self._store.segments(progress.job.name, after=progress.after, limit=PAGE_SEGMENTS)
-        return list(found)
+        page: list[StoredPayload] = []
+        with closing(found):
+            for stored in found:
+                page.append(stored)
+                if _is_full(page):
+                    break
+        return page
 
     def _apply(self, progress: _Progress, page: list[StoredPayload]) -> None:
         now = self._clock.monotonic_ns() / NANOSECONDS
@@ -116,7 +132,10 @@ class Restorer:
                     "stored segment %d of %s is unreadable: %s", stored.id, progress.job.name, error
                 )
                 continue
-            progress.job.apply(segment, Received(stored.received_ns / NANOSECONDS, now))
+            progress.job.append(segment, Received(stored.received_ns / NANOSECONDS, now))
+            if progress.job.pending_bytes > FOLD_BYTES:
+                progress.job.fold()
+        progress.job.fold()
 
     def _publish(self, job: LiveJob) -> None:
         self._progress = None
@@ -128,6 +147,11 @@ class Restorer:
 
     def _now(self) -> float:
         return self._clock.wall_ns() / NANOSECONDS
+
+
+def _is_full(page: list[StoredPayload]) -> bool:
+    size = sum(len(stored.payload) for stored in page)
+    return len(page) >= PAGE_SEGMENTS or size >= PAGE_BYTES
 
 
 def decode_kept(store: Store) -> int:

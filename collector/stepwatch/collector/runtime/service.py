@@ -52,7 +52,7 @@ class Service:
         self._stopping = threading.Event()
         try:
             decode_kept(store)
-            self._ingest = Ingest(store, self.clock, self._apply, self._lock)
+            self._ingest = Ingest(store, self.clock, self._append, self._lock)
             for name in store.jobs(MAX_RESTORED_JOBS):
                 self._restorer.request(name)
             self._restore(math.inf)
@@ -104,18 +104,21 @@ class Service:
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
         """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
         with self._lock:
+            self._fold()
             jobs = list(self._state.jobs.values())[::-1]
             return [(job, self._verdicts(job.name)) for job in jobs], self.now()
 
     def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
         """One job with its verdicts; None where it is not in live state."""
         with self._lock:
+            self._fold()
             job = self._state.jobs.get(name)
             return None if job is None else (job, self._verdicts(name))
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Jobs that are known and stored but not evaluated, by name."""
         with self._lock:
+            self._fold()
             return dict(self._state.withheld)
 
     def evaluate(self) -> None:
@@ -130,14 +133,15 @@ class Service:
             self.evaluation_failures += 1
             logger.exception("cannot read the history of jobs")
         with self._lock:
-            jobs = list(self._state.jobs.values())
-        for job in jobs:
+            self._fold()
+            names = [*self._state.jobs]
+        for name in names:
             try:
                 with self._lock:
-                    self._evaluate(job.name)
+                    self._evaluate(name)
             except sa.exc.SQLAlchemyError:
                 self.evaluation_failures += 1
-                logger.exception("cannot evaluate job %s", job.name)
+                logger.exception("cannot evaluate job %s", name)
         self.evaluation_seconds = time.monotonic() - began
 
     def _evaluate(self, name: str) -> None:
@@ -145,6 +149,7 @@ class Service:
         if job is None:
             return
         with self._state.contained(name, self.now()):
+            job.fold()
             self._evaluator.evaluate(job)
         if name in self._state.withheld:
             self.evaluation_failures += 1
@@ -159,17 +164,15 @@ class Service:
         """End `run` after the evaluation in progress."""
         self._stopping.set()
 
-    def _apply(self, segments: list[Segment], received_ns: int) -> None:
-        """Apply what was just stored; a job that is not in live state is read back later."""
+    def _append(self, segments: list[Segment], received_ns: int) -> None:
+        """Take what was just stored; a job that is not in live state is read back later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
         known = self._state.jobs.keys() | self._state.withheld.keys()
         counts = Counter(segment.key.job for segment in segments)
         for name in counts.keys() - known:
             if self._has_history(name, counts[name]):
                 self._restorer.request(name)
-        self._state.apply(segments, received)
-        for name in self._state.withheld.keys() & self._evaluator.verdicts.keys():
-            self._evaluator.forget(name)
+        self._state.append(segments, received)
         self._forget()
 
     def _has_history(self, name: str, stored_now: int) -> bool:
@@ -186,7 +189,14 @@ class Service:
         with self._lock:
             self._forget()
 
+    def _fold(self) -> None:
+        """Fold in what was received since, before anybody reads; `_lock` is held."""
+        self._state.fold(self.now())
+        self._forget()
+
     def _forget(self) -> None:
+        for name in self._state.withheld.keys() & self._evaluator.verdicts.keys():
+            self._evaluator.forget(name)
         dropped = self._state.forget()
         for name in dropped:
             self._evaluator.forget(name)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.state.batches import batch_of
 from stepwatch.collector.state.registry import discover
+from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.totals import Totals
-from stepwatch.collector.state.tracker import MAX_NODES, Batch, Received, TrackedAttempt
+from stepwatch.collector.state.tracker import (
+    MAX_NODES,
+    Batch,
+    Batches,
+    Received,
+    TrackedAttempt,
+)
 from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, Checkpoints
 from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
 from stepwatch.collector.state.trackers.ranks import Ranks, RankView
 from stepwatch.collector.state.trackers.step_history import StepHistory
-from stepwatch.collector.state.trackers.step_window import StepRing, Window
+from stepwatch.collector.state.trackers.step_window import DEVICE, StepRing, Window
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import Kind, LifecycleEvent
@@ -41,27 +50,29 @@ class Attempt(TrackedAttempt):
 
     def apply(self, segment: Segment, received: Received) -> None:
         """Apply one segment that was not seen before."""
-        to_wall_ns = segment.clock.wall_ns - segment.clock.monotonic_ns
-        node = segment.key.node
-        self.received_s, self.received_monotonic_s = received
-        if node in self.offsets or len(self.offsets) < MAX_NODES:
-            self.offsets[node] = to_wall_ns
-        batch = Batch(node, to_wall_ns, received, segment.tables)
+        self.fold(Batches([batch_of(segment, received)]))
+
+    def fold(self, batches: Batches) -> None:
+        """Fold in batches that were not seen before, which `grouping` puts together."""
+        self.received_s, self.received_monotonic_s = batches[-1].received
+        for batch in batches:
+            if batch.node in self.offsets or len(self.offsets) < MAX_NODES:
+                self.offsets[batch.node] = batch.to_wall_ns
         for tracker in self._trackers.values():
             closed = self.is_released and tracker.given_back
-            if not closed and not tracker.kinds.isdisjoint(batch.tables):
-                tracker.apply(batch, self)
+            if not closed and not tracker.kinds.isdisjoint(batches.kinds):
+                tracker.fold(batches, self)
         if len(self.step_history):
             self.earlier = None
-        if self._is_over():
+        if self.is_over:
             self.give_up()
 
-    def begins_again(self, segment: Segment) -> bool:
-        """Whether a rank that had ended starts in `segment`: somebody launched the job once more.
+    def begins_again(self, batch: Batch) -> bool:
+        """Whether a rank that had ended starts in `batch`: somebody launched the job once more.
 
         Launchers count their own restarts; by hand, nobody counts.
         """
-        rows = segment.tables.get(Kind.LIFECYCLE)
+        rows = batch.rows(Kind.LIFECYCLE)
         if rows is None:
             return False
         started = rows["rank"][rows["event"] == LifecycleEvent.START].tolist()
@@ -91,7 +102,8 @@ class Attempt(TrackedAttempt):
         """Cells held, also by the run of the same number before it."""
         return super().cells + (0 if self.earlier is None else self.earlier.cells)
 
-    def _is_over(self) -> bool:
+    @property
+    def is_over(self) -> bool:
         """Whether every rank ended or vanished."""
         ended, vanished = self.ended, self.ranks.gone
         if not 0 < self.world <= len(ended) + len(vanished):
@@ -99,8 +111,10 @@ class Attempt(TrackedAttempt):
         return len(ended.keys() | vanished) >= self.world
 
     def window(self, count: int) -> Window:
-        """The newest `count` steps."""
-        return self.ring.window(count, self.ranks.stage)
+        """The newest `count` steps, on the clock of `step_clock`."""
+        on_device = step_timing(self).clock == DEVICE
+        device = self.tracker(DeviceSteps).ring if on_device else None
+        return self.ring.window(count, self.ranks.stage, device)
 
     def staleness(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was received from, at monotonic `now_s`, while it should report.

@@ -1,8 +1,17 @@
-"""All attempts of one job, built from segments in the order they were stored."""
+"""All attempts of one job, built from segments in the order they were stored.
+
+Segments wait until somebody reads the job, and are then folded in together: numpy takes a thousand
+rows in the time of ten.
+"""
 
 from __future__ import annotations
 
+import itertools
+import operator
+
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.batches import Batch, Batches, batch_of
+from stepwatch.collector.state.grouping import Grouping
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
@@ -10,19 +19,61 @@ from stepwatch.signals.wire import Segment
 MAX_ATTEMPTS = 1000
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their step history only."""
+SEGMENT_BYTES = 4096
+"""What a decoded segment takes beside its rows."""
 
 
 class LiveJob:
-    """All attempts of one job."""
+    """All attempts of one job.
+
+    What was appended is not yet in them: `fold` first, then read. `pending_bytes` is about what
+    waits for it.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
         self.totals = Totals()
+        self.pending_bytes = 0
+        self._pending: list[tuple[int, Batch]] = []
+
+    def append(self, segment: Segment, received: Received) -> None:
+        """Take one segment that was not seen before, to be folded in later."""
+        self._pending.append((segment.key.attempt, batch_of(segment, received)))
+        self.pending_bytes += SEGMENT_BYTES
+        self.pending_bytes += sum(rows.nbytes for rows in segment.tables.values())
 
     def apply(self, segment: Segment, received: Received) -> None:
-        """Apply one segment that was not seen before."""
-        number = segment.key.attempt
+        """Take one segment that was not seen before and fold it in."""
+        self.append(segment, received)
+        self.fold()
+
+    def fold(self) -> None:
+        """Fold in what was appended; in whatever parts, the outcome is the same."""
+        if not self._pending:
+            return
+        pending, self._pending, self.pending_bytes = self._pending, [], 0
+        for number, run in itertools.groupby(pending, key=operator.itemgetter(0)):
+            self._fold_run(number, Batches([batch for _, batch in run]))
+
+    def _fold_run(self, number: int, run: Batches) -> None:
+        """Fold in batches of one attempt, as many at a time as go together.
+
+        Those of an earlier attempt go one by one: any of them may be the one that makes it give its
+        cells back.
+        """
+        grouping, at = Grouping(run), 0
+        while at < len(run):
+            attempt = self._attempt(number, run[at])
+            alone = number < max(self.attempts) or attempt.is_over
+            size = 1 if alone else grouping.size(at, attempt)
+            attempt.fold(run.part(at, at + size))
+            at += size
+            if self.cells > MAX_JOB_CELLS:
+                self._release_oldest()
+
+    def _attempt(self, number: int, batch: Batch) -> Attempt:
+        """The attempt that a batch belongs to; a new one if it is the first, or begins again."""
         attempt = self.attempts.get(number)
         if attempt is None:
             for each in self.attempts.values():
@@ -30,11 +81,9 @@ class LiveJob:
             attempt = self.attempts[number] = Attempt(number, totals=self.totals)
             while len(self.attempts) > MAX_ATTEMPTS:
                 del self.attempts[min(self.attempts)]
-        elif attempt.begins_again(segment):
+        elif attempt.begins_again(batch):
             attempt = self.attempts[number] = attempt.anew()
-        attempt.apply(segment, received)
-        if self.cells > MAX_JOB_CELLS:
-            self._release_oldest()
+        return attempt
 
     def _release_oldest(self) -> None:
         for number in sorted(self.attempts)[:-1]:

@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 MAX_JOBS = 1000
 MAX_CELLS = 1 << 25
 """Window cells of all jobs together, at about 62 bytes each; beyond it the oldest written go."""
+MAX_PENDING_BYTES = 64 << 20
+"""Segments of all jobs that wait to be folded in; beyond it they are folded in at once."""
 MAX_KEPT_TOTALS = 10_000
 """Forgotten jobs whose counters are kept, at about a kilobyte each; those of the first to be
 forgotten go first, and are counted from the store when the job returns."""
@@ -53,6 +55,7 @@ class LiveState:
     """The jobs that wrote last, newest written last; at most `MAX_JOBS` and `MAX_CELLS`.
 
     `withheld` holds what is not among `jobs` although its records are stored, at most `MAX_JOBS`.
+    Segments wait in their jobs, about `MAX_PENDING_BYTES` of them: `fold` before reading.
     """
 
     def __init__(self) -> None:
@@ -61,10 +64,10 @@ class LiveState:
         self.forgotten = 0
         self._kept: dict[str, Totals] = {}
 
-    def apply(self, segments: Iterable[Segment], received: Received) -> None:
-        """Apply segments that were stored just now, each for the first time.
+    def append(self, segments: Iterable[Segment], received: Received) -> None:
+        """Take segments that were stored just now, each for the first time.
 
-        A job whose records raise is quarantined; those of withheld jobs are left to the store.
+        Those of withheld jobs are left to the store.
         """
         for segment in segments:
             name = segment.key.job
@@ -72,8 +75,16 @@ class LiveState:
                 continue
             job = self.jobs.pop(name, None) or LiveJob(name)
             self.jobs[name] = job
-            with self.contained(name, received.wall_s):
-                job.apply(segment, received)
+            job.append(segment, received)
+        if sum(job.pending_bytes for job in self.jobs.values()) > MAX_PENDING_BYTES:
+            self.fold(received.wall_s)
+
+    def fold(self, now_s: float) -> None:
+        """Fold in what waits; a job whose records raise is quarantined."""
+        for name, job in [*self.jobs.items()]:
+            if job.pending_bytes:
+                with self.contained(name, now_s):
+                    job.fold()
 
     @contextmanager
     def contained(self, name: str, now_s: float) -> Iterator[None]:

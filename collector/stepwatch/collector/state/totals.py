@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.state.sums import whole_sum
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import COLUMNS
+from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
@@ -28,32 +30,43 @@ VERIFIED, FAILED = "verified", "failed"
 class Totals:
     """Accumulators of one job over all its attempts.
 
-    `rows` and `tokens` count STEP rows and their tokens; `seconds` sums each of `COLUMNS` over
-    them; `steps` (bounds + 1,) counts steps by the duration of their slowest rank, the last entry
-    those above every bound; `step_seconds` sums these durations; `checkpoints` counts by outcome.
+    `rows` and `tokens` count STEP rows and their tokens; `steps` (bounds + 1,) counts steps by the
+    duration of their slowest rank, the last entry those above every bound; `checkpoints` counts by
+    outcome. Times are summed in whole nanoseconds: the sum is the same in whatever parts it is
+    taken, so a restart continues exactly where it was.
     """
 
     def __init__(self) -> None:
         self.rows = 0
         self.tokens = 0
-        self.seconds = dict.fromkeys(COLUMNS, 0.0)
+        self._nanoseconds = dict.fromkeys(COLUMNS, 0)
         self.steps = np.zeros(len(STEP_SECONDS_BOUNDS) + 1, dtype=np.int64)
-        self.step_seconds = 0.0
+        self._step_nanoseconds = 0
         self.checkpoints = dict.fromkeys((VERIFIED, FAILED), 0)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Each of `COLUMNS` summed over all STEP rows."""
+        return {name: spent / NANOSECONDS for name, spent in self._nanoseconds.items()}
+
+    @property
+    def step_seconds(self) -> float:
+        """Sum of the durations of the steps counted."""
+        return self._step_nanoseconds / NANOSECONDS
 
     def add_rows(self, rows: Rows) -> None:
         """Count STEP rows, each (rank, step) once."""
         self.rows += len(rows)
         self.tokens += int(rows["tokens"].sum(dtype=np.uint64))
         for name in COLUMNS:
-            self.seconds[name] += float(rows[f"{name}_ns"].sum(dtype=np.float64)) / NANOSECONDS
+            self._nanoseconds[name] += whole_sum(rows[f"{name}_ns"])
 
     def add_steps(self, durations: np.ndarray[Any, np.dtype[np.float64]]) -> None:
         """Count steps by the seconds of their slowest rank; 0 is a step that no rank reported."""
         known = durations[durations > 0]
         places = np.searchsorted(STEP_SECONDS_BOUNDS, known)  # a bound itself lies in its bucket
         self.steps += np.bincount(places, minlength=len(self.steps))
-        self.step_seconds += float(known.sum())
+        self._step_nanoseconds += sum(map(round, (known * NANOSECONDS).tolist()))
 
     def add_checkpoints(self, decided: Mapping[str, int]) -> None:
         """Count checkpoints whose outcome was decided just now."""
@@ -68,9 +81,11 @@ class Totals:
     def raise_to(self, other: Totals) -> None:
         """Make no accumulator lower than that of `other`."""
         self.rows, self.tokens = max(self.rows, other.rows), max(self.tokens, other.tokens)
-        self.seconds = {name: max(self.seconds[name], other.seconds[name]) for name in COLUMNS}
+        self._nanoseconds = {
+            name: max(spent, other._nanoseconds[name]) for name, spent in self._nanoseconds.items()
+        }
         self.steps = np.maximum(self.steps, other.steps)
-        self.step_seconds = max(self.step_seconds, other.step_seconds)
+        self._step_nanoseconds = max(self._step_nanoseconds, other._step_nanoseconds)
         self.checkpoints = {
             outcome: max(count, other.checkpoints[outcome])
             for outcome, count in self.checkpoints.items()
@@ -94,6 +109,28 @@ class CountedSteps:
         if len(known) > GIVE_UP_STEPS:
             due = max(due, int(known[-GIVE_UP_STEPS - 1]) + 1)
         self._count(history, due, totals)
+
+    def is_late(self, history: StepHistory, steps: Integers, origin: Integers, world: int) -> Mask:
+        """Rows (rows,) that may come once their step is counted, in the middle of one call.
+
+        `steps` and `origin` are step and batch of rows that `history` does not hold yet, batch by
+        batch. Two of two ranks, batches 0, 0, 1: steps 5, 5, 4 -> the last is late, as 5 is
+        complete with batch 0. A row is late too if so many newer steps may exist before it.
+        """
+        order = np.argsort(steps, kind="stable")
+        numbers, firsts, counts = np.unique(steps[order], return_index=True, return_counts=True)
+        missing = world - history.rows["reported"][numbers - history.first].astype(np.int64)
+        complete = (missing > 0) & (missing <= counts)
+        completing = order[(firsts + missing - 1)[complete]]
+        done = np.full(int(origin[-1]) + 2, -1, dtype=np.int64)
+        np.maximum.at(done, origin[completing] + 1, numbers[complete])
+        awaited = history.first if self._awaited is None else self._awaited
+        known = np.flatnonzero(self._rows(history)["reported"])
+        seen = np.full(len(done), awaited + int(known.max(initial=0)), dtype=np.int64)
+        np.maximum.at(seen, origin + 1, steps)
+        done, seen = np.maximum.accumulate(done), np.maximum.accumulate(seen)
+        late = (done[origin] >= steps) | (seen[origin] - steps >= GIVE_UP_STEPS)
+        return np.asarray(late & (steps >= awaited))
 
     def give_up(self, history: StepHistory, totals: Totals) -> None:
         """Count every step as it stands: no rank is awaited any more."""

@@ -6,12 +6,23 @@ rows, says how many cells it holds, and gives them back when the attempt is rele
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Self, TypeVar
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self, TypeVar
 
+from stepwatch.collector.state.batches import Batch, Batches, Received
 from stepwatch.collector.state.totals import Totals
-from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Kind
+
+__all__ = [
+    "MAX_NODES",
+    "MAX_WORLD",
+    "Batch",
+    "Batches",
+    "JoinedTracker",
+    "Received",
+    "TrackedAttempt",
+    "Tracker",
+]
 
 MAX_WORLD = 131_072
 MAX_NODES = 16_384
@@ -19,34 +30,12 @@ MAX_NODES = 16_384
 T = TypeVar("T", bound="Tracker")
 
 
-class Received(NamedTuple):
-    """When the collector received something: Unix seconds, and seconds on its monotonic clock.
-
-    Staleness is counted on the monotonic one, so that a wall-clock step is never taken for it.
-    """
-
-    wall_s: float
-    monotonic_s: float
-
-
-class Batch(NamedTuple):
-    """Rows of one node that were received together; `to_wall_ns` makes its clock wall time."""
-
-    node: str
-    to_wall_ns: int
-    received: Received
-    tables: Mapping[Kind, Rows]
-
-    def rows(self, kind: Kind) -> Rows | None:
-        """The rows of a kind; None without any."""
-        found = self.tables.get(kind)
-        return found if found is not None and len(found) else None
-
-
-class Tracker:
+class Tracker(ABC):
     """One signal of one attempt; a subclass in `trackers/` is found by the registry.
 
-    Trackers of an attempt are given a batch in rising `order`: those that size others come first.
+    Trackers of an attempt are given batches in rising `order`: those that size others come first.
+    Each is given all batches of a group before the next tracker is given the first, so what it
+    reads of another tracker is of the end of the group. `grouping` ends a group where that matters.
     """
 
     kinds: ClassVar[frozenset[Kind]] = frozenset()
@@ -55,11 +44,18 @@ class Tracker:
     given_back: ClassVar[bool] = False
     """Whether a released attempt drops what it holds, and gives it no more rows."""
 
+    @abstractmethod
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
         """Fold the rows of a batch in."""
-        raise NotImplementedError
 
-    def resize(self, world: int) -> None:
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold batches in: what comes out is what `apply` makes of one after the other."""
+        for batch in batches:
+            if not self.kinds.isdisjoint(batch.tables):
+                self.apply(batch, attempt)
+
+    # Most trackers need no room for ranks.
+    def resize(self, world: int) -> None:  # noqa: B027
         """Make room for `world` ranks; what is known stays."""
 
     @property
@@ -70,6 +66,18 @@ class Tracker:
     def released(self) -> Self:
         """What is left of it once the attempt is released: itself, or an empty one."""
         return type(self)() if self.given_back else self
+
+
+class JoinedTracker(Tracker):
+    """A tracker of frequent records: it takes many batches as cheaply as one."""
+
+    @abstractmethod
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold batches in; how they are cut into calls makes no difference."""
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Fold the rows of a batch in."""
+        self.fold(Batches([batch]), attempt)
 
 
 class TrackedAttempt:

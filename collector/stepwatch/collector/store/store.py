@@ -6,7 +6,7 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,8 @@ _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
 _SQLITE_PATIENCE_S = 5
 """How long a statement waits for another connection's lock."""
+_READ_AT_ONCE = 16
+"""Payloads in memory while segments are read, of at most 8 MiB each."""
 _CREATION_LOCK = 0x73746570
 """PostgreSQL's advisory lock while tables are made: "step" in ASCII."""
 
@@ -187,14 +189,17 @@ class Store:
 
     def segments(
         self, job: str, *, after: int = 0, limit: int | None = None
-    ) -> Iterator[StoredPayload]:
-        """Segments of a job in the order they were stored, at most `limit` behind `after`."""
+    ) -> Generator[StoredPayload]:
+        """Segments of a job in the order they were stored, at most `limit` behind `after`.
+
+        A few are read at a time, as each may be large; whoever reads no further closes it.
+        """
         table = schema.segment
         columns = (table.c.payload, table.c.received_ns, table.c.id)
         query = sa.select(*columns).where(table.c.job == job, table.c.id > after)
         query = query.order_by(table.c.id).limit(limit)
         with self._engine.connect() as connection:
-            for row in connection.execution_options(yield_per=256).execute(query):
+            for row in connection.execution_options(yield_per=_READ_AT_ONCE).execute(query):
                 yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.id))
 
     def has_more_than(self, job: str, count: int) -> bool:

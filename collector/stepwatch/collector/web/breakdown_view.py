@@ -1,12 +1,13 @@
 """Breakdown of an attempt's newest steps as JSON: step time, stages, what-if, collectives.
 
-Microbatches are those of the newest sampled step.
+All on one clock, which `timing` names. Microbatches are those of the newest sampled step.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.analysis.newest_steps import newest_window, span_of, waits_of
 from stepwatch.collector.analysis.pipeline_stages import complete_steps, pipeline
 from stepwatch.collector.analysis.step_time_breakdown import (
@@ -21,8 +22,10 @@ from stepwatch.collector.state.collective_timing import (
     Collective,
     summaries,
 )
+from stepwatch.collector.state.step_clock import step_timing
+from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.microbatches import Microbatches
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import DEVICE, Window
 from stepwatch.signals.records import OP_NAMES
 
 MAX_COLLECTIVES = 128
@@ -35,12 +38,28 @@ def breakdown(attempt: Attempt) -> dict[str, Any]:
     found = waits_of(attempt, window)
     complete = complete_steps(window)
     return {
+        "timing": timing(attempt, window),
         "step_time_breakdown": _step_time(
             step_time_breakdown(window, exposed(window, found)), window
         ),
         "pipeline": _pipeline(attempt, window),
         "microbatches": _microbatches(attempt),
         "what_if": [item._asdict() for item in what_if(complete, exposed(complete, found))],
+    }
+
+
+def timing(attempt: Attempt, window: Window) -> dict[str, Any]:
+    """Which clock timed the steps of `window`, why not the device's, and the use of the devices.
+
+    `reason` is null on the devices' clock and where no rank says why; numbers are null where
+    unknown.
+    """
+    devices = attempt.tracker(DeviceTiming).devices() if window.clock == DEVICE else []
+    return {
+        "clock": window.clock,
+        "reason": None if window.clock == DEVICE else step_timing(attempt).reason or None,
+        "devices": devices,
+        **device_use(window)._asdict(),
     }
 
 
@@ -80,6 +99,7 @@ def collectives(attempt: Attempt) -> dict[str, Any]:
     return {
         "attempt": attempt.number,
         "steps": span_of(window),
+        "clock": window.clock,
         "collectives": [_line(line) for line in lines],
         "left_out": left_out,
     }

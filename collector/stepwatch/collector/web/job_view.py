@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.analysis.device_use import host_leads
+from stepwatch.collector.analysis.newest_steps import newest_window
 from stepwatch.collector.detect import telemetry
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.step_window import DEVICE, IDLE, WORK, StepClock
 from stepwatch.collector.web.breakdown_view import breakdown
+from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
 
 RECENT_STEPS = 50
+MAX_RANKS = 1024
+"""Ranks in one answer."""
 
 
 def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
@@ -82,7 +91,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         **job_line(job, verdicts, now),
         **pace(job),
         **breakdown(attempt),
-        "ranks": [rank_summary(attempt, rank) for rank in range(min(attempt.world, 1024))],
+        "ranks": rank_summaries(attempt),
         "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
         "incidents": [incident.document() for incident in incidents],
         "attempts": [
@@ -104,10 +113,10 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 def pace(job: LiveJob) -> dict[str, Any]:
     """Loss over all attempts, speed and step time of the newest; null where there is no number."""
     attempt = job.current
-    rows = attempt.step_history.rows
     losses = np.concatenate([each.step_history.rows["loss"] for each, _ in job.ordered()])
     known = losses[~np.isnan(losses)]
-    longest = rows["longest"][1:][rows["longest"][1:] > 0]
+    clock = step_timing(attempt).clock
+    longest = step_lengths(attempt, clock)
     return {
         "loss_first": float(known[0]) if len(known) else None,
         "loss_last": float(known[-1]) if len(known) else None,
@@ -116,14 +125,40 @@ def pace(job: LiveJob) -> dict[str, Any]:
             f"p{percent}": float(np.percentile(longest, percent)) if len(longest) else None
             for percent in (50, 95, 99)
         },
+        "step_seconds_clock": clock,
         "recent_step_seconds": float(np.median(longest[-RECENT_STEPS:])) if len(longest) else None,
     }
 
 
-def rank_summary(attempt: Attempt, rank: int) -> dict[str, Any]:
-    """One rank: where it runs, and the share of its time in each phase and in waits."""
+def step_lengths(attempt: Attempt, clock: StepClock) -> Vector:
+    """Seconds of each step after the first on its slowest rank, those that are known (steps,)."""
+    history = attempt.step_history
+    longest: Vector = history.rows["longest"][1:]
+    if clock == DEVICE:
+        lengths = attempt.tracker(DeviceSteps).lengths
+        longest = lengths.seconds(history.steps[1:], attempt.world)
+    return longest[longest > 0]
+
+
+def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
+    """The first ranks, their times on the clock that times the steps now."""
+    clock = step_timing(attempt).clock
+    seconds, leads = rank_seconds_on(attempt, clock), host_leads(newest_window(attempt))
+    return [
+        rank_summary(attempt, rank, seconds, float(leads[rank]) if rank < len(leads) else math.nan)
+        for rank in range(min(attempt.world, MAX_RANKS))
+    ]
+
+
+def rank_summary(
+    attempt: Attempt, rank: int, seconds: Mapping[str, Vector], host_lead: float
+) -> dict[str, Any]:
+    """One rank: where it runs, and the share of its time in each phase and in waits.
+
+    `seconds` maps a column of a step to seconds so far (world,); `host_lead` is NaN where unknown.
+    """
     view = attempt.states.get(rank)
-    sums = {name: float(seconds[rank]) for name, seconds in attempt.rank_seconds.items()}
+    sums = {name: float(sums[rank]) for name, sums in seconds.items()}
     total = sums.get("duration", 0.0)
 
     def share(name: str) -> float | None:
@@ -139,6 +174,8 @@ def rank_summary(attempt: Attempt, rank: int) -> dict[str, Any]:
         "phase_share": {name: share(name) for name in PHASE_NAMES},
         "collective_wait_share": share("collective"),
         "pipeline_wait_share": share("pipeline_wait"),
+        "device_idle_share": sum(map(share, IDLE)) if IDLE[0] in sums and total > 0 else None,
+        "host_lead_seconds": None if math.isnan(host_lead) else host_lead,
     }
 
 
@@ -171,7 +208,7 @@ def _slo(status: SloStatus) -> dict[str, Any]:
 
 
 HEATMAP_METRICS: dict[str, tuple[str, ...]] = {
-    "self_time": ("data", "forward", "backward", "optimizer", "other"),
+    "self_time": WORK,
     "step": ("duration",),
     "data": ("data",),
     "forward": ("forward",),
@@ -179,6 +216,7 @@ HEATMAP_METRICS: dict[str, tuple[str, ...]] = {
     "optimizer": ("optimizer",),
     "collective_wait": ("collective",),
     "pipeline_wait": ("pipeline_wait",),
+    "device_idle": tuple(f"{name}_idle" for name in WORK),
 }
 """Metrics that a heatmap shows, and the phases or waits each one adds up."""
 MAX_RANK_BINS, MAX_STEP_BINS = 64, 160
@@ -201,6 +239,7 @@ def heatmap(attempt: Attempt, metric: str) -> dict[str, Any]:
     ]
     return {
         "metric": metric,
+        "clock": window.clock,
         "attempt": attempt.number,
         "ranks": [[first, last - 1] for first, last in itertools.pairwise(rank_edges)],
         "steps": [

@@ -59,9 +59,10 @@ def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | No
     reported = lifecycle_rows(LifecycleEvent.SCHEDULE, range(4), millionths)
     reported["text"] = b"ScheduleGPipe"
     lines = np.concatenate([first.tables[Kind.LIFECYCLE], reported])
-    state.apply(
+    state.append(
         [first._replace(tables={**first.tables, Kind.LIFECYCLE: lines})], Received(0.0, 0.0)
     )
+    state.fold(0.0)
     (job,) = state.jobs.values()
     assert job.current.schedule == Schedule("ScheduleGPipe", ideal)
     found = breakdown(job.current)["pipeline"]
@@ -76,7 +77,8 @@ def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:
         item.tables[Kind.RANK_STATE]["stage"] = item.tables[Kind.RANK_STATE]["rank"]
     state = LiveState()
     for at, item in enumerate(segments):
-        state.apply([item], Received(0.0, float(at)))
+        state.append([item], Received(0.0, float(at)))
+        state.fold(0.0)
         (job,) = state.jobs.values()
         newest = 5 * at + 4
         named = [finding.rank for finding in find(DetectionContext(job, float(at)), discover())]

@@ -12,6 +12,8 @@ class Cause(StrEnum):
     # A rank works longer than its peers; no node fact explains it.
     SLOW_COMPUTE = "slow-compute"
     SLOW_DATA = "slow-data"
+    # The rank's device waits for work: its host enqueues too late.
+    LAUNCH_BOUND = "launch-bound"
     # Facts of the rank's node that explain it.
     CPU_CONTENTION = "cpu-contention"
     CPU_STEAL = "cpu-steal"
@@ -31,6 +33,8 @@ class Cause(StrEnum):
     INTERPRETER_BLOCKED = "interpreter-blocked"
     BUSY = "busy"
     NOT_ARRIVED = "not-arrived"
+    # Its device does not come to the end of what it was given, while its host has gone on.
+    DEVICE_STUCK = "device-stuck"
     MISMATCHED_ORDER = "mismatched-order"
     MISMATCHED_SHAPE = "mismatched-shape"
     EXCEPTION = "exception"

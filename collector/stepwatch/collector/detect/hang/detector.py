@@ -2,6 +2,7 @@
 
 Ages are taken on each node's own monotonic clock, so no two clocks are compared. The rank that did
 not arrive is the one that is neither inside a collective nor waiting for a pipeline neighbour.
+Where a rank's device is busy, the device says where the rank is (`device`).
 """
 
 from __future__ import annotations
@@ -78,11 +79,16 @@ def _culprit(
         for item in ranks:
             if item.process is state:
                 return item
-    blocked = [item for item in missing if item.process is ProcessState.UNINTERRUPTIBLE]
+    blocked = [
+        item
+        for item in missing
+        if item.process is ProcessState.UNINTERRUPTIBLE and item.host is None
+    ]
     if blocked:
         return blocked[0]
     if not missing or len(missing) == len(ranks) > 1:
         behind = {item.rank for item in lacking}
-        found = [item for item in ranks if item.rank in behind]
+        # A busy device's recorder counts what its host enqueued ahead.
+        found = [item for item in ranks if item.rank in behind and item.host is None]
         return found[0] if len(found) == 1 else None
     return max(missing, key=lambda item: (-item.step, item.moved_age))

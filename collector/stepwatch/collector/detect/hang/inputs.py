@@ -10,28 +10,36 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 
 from .detector import detect
+from .device import BUSY, as_device, followed, moved_ages
 from .situation import Asked, RankSituation
 from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """A job in which no rank makes progress, and the rank that did not arrive."""
-    step_history = context.attempt.step_history
     if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
         return []
     situations = rank_situations(context.attempt, context.now_s)
     if _is_finishing(context.attempt, situations):
         return []
-    found = asked(context.attempt)
+    return detect(situations, *_step_seconds(context.attempt), LIMITS, asked(context.attempt))
+
+
+def _step_seconds(attempt: Attempt) -> tuple[float, float]:
+    """Seconds of the usual and of the longest step, on the clock on which they are longer: a host
+    that runs ahead has shorter ones. NaN while unknown."""
+    step_history, lengths = attempt.step_history, attempt.tracker(DeviceSteps).lengths
     longest = (
         float(step_history.rows["longest"].max(initial=0.0)) if len(step_history) else math.nan
     )
-    return detect(situations, step_history.baseline(), longest, LIMITS, found)
+    usual = np.fmax(step_history.baseline(), lengths.baseline(attempt.world))
+    return float(usual), float(np.fmax(longest, lengths.longest()))
 
 
 def _is_finishing(attempt: Attempt, ranks: list[RankSituation]) -> bool:
@@ -53,8 +61,7 @@ def asked(attempt: Attempt) -> Asked:
     fresh = {
         rank: diagnosis
         for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
-        if (view := attempt.states.get(rank)) is not None
-        and diagnosis.at_ns >= max(int(view.row["since_ns"]), int(view.row["collective_since_ns"]))
+        if (view := attempt.states.get(rank)) is not None and diagnosis.at_ns >= _moved_ns(view.row)
     }
     known = attempt.collective_records.groups
     # A collective line holds 16 bits of a group's number: groups that share them are not named.
@@ -73,34 +80,40 @@ def stalled_seconds(context: DetectionContext) -> float:
 
 def moved_age(context: DetectionContext) -> float:
     """Seconds since any rank that has not finished moved when its agent looked; NaN if none is."""
-    ages = context.attempt.ranks.moved_ages(context.now_s)
+    ages = moved_ages(context.attempt, context.now_s)
     ages[[rank for rank in context.attempt.ended if rank < len(ages)]] = np.nan
     return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
 
 
 def rank_situations(attempt: Attempt, now_s: float) -> list[RankSituation]:
     """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`."""
-    situations, ages = [], attempt.ranks.moved_ages(now_s)
+    situations, ages = [], moved_ages(attempt, now_s)
     for rank, view in attempt.states.items():
         row = view.row
         if rank in attempt.ended:
             continue
-        situations.append(
-            RankSituation(
-                rank=rank,
-                step=int(row["step"]),
-                phase=int(row["phase"]),
-                microbatch=int(row["microbatch"]),
-                waiting=bool(row["waiting"]),
-                in_collective=bool(row["in_collective"]),
-                op=int(row["collective_op"]),
-                moved_age=float(ages[rank]),
-                heartbeat_age=_age(int(row["time_ns"]), int(row["heartbeat_ns"])),
-                process=_process_state(int(row["process_state"])),
-                group=int(row["collective_group"]),
-            )
+        host = RankSituation(
+            rank=rank,
+            step=int(row["step"]),
+            phase=int(row["phase"]),
+            microbatch=int(row["microbatch"]),
+            waiting=bool(row["waiting"]),
+            in_collective=bool(row["in_collective"]),
+            op=int(row["collective_op"]),
+            moved_age=float(ages[rank]),
+            heartbeat_age=_age(int(row["time_ns"]), int(row["heartbeat_ns"])),
+            process=_process_state(int(row["process_state"])),
+            group=int(row["collective_group"]),
         )
+        situations.append(as_device(host, row))
     return situations
+
+
+def _moved_ns(row: np.void) -> int:
+    """When the rank's device came to where it is, if it is busy; else when its lines changed."""
+    if int(row["device_state"]) in BUSY and followed(row.reshape(1))[0]:
+        return int(row["device_since_ns"])
+    return max(int(row["since_ns"]), int(row["collective_since_ns"]))
 
 
 def _age(now_ns: int, since_ns: int) -> float:

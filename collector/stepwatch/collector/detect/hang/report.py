@@ -12,8 +12,13 @@ from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, GilState, ProcessState, phase_name
 
+from .device import place_words
 from .situation import Asked, Missed, RankSituation
 from .thresholds import Thresholds
+
+_COMPLETED = "completed"
+"""State of a flight-recorder entry whose collective the device has passed."""
+_ENDED = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
 
 
 def finding_of(
@@ -31,13 +36,11 @@ def finding_of(
     step = min(item.step for item in ranks)
     evidence = _standing(ranks, stalled_for)
     if culprit is None:
-        summary = (
-            f"the job has made no progress in step {step} for {stalled_for:.0f} s; "
-            "no rank stands out"
-        )
+        cause, words = _shared_cause(ranks)
+        summary = f"the job has made no progress in step {step} for {stalled_for:.0f} s; {words}"
         return build_finding(
             kind=FindingKind.HANG,
-            cause=Cause.UNKNOWN,
+            cause=cause,
             summary=summary,
             began_step=step,
             began_ago_seconds=stalled_for,
@@ -50,14 +53,16 @@ def finding_of(
     cause, words = _cause(culprit, diagnosis, limits)
     absent = _absence(culprit, ranks, asked, lacking)
     where = f"it is in {phase}, microbatch {culprit.microbatch}"
-    if diagnosis is not None and diagnosis.line:
+    if culprit.host is not None:
+        where = f"its device is {place_words(culprit)}, its host {place_words(culprit.host)}"
+    elif diagnosis is not None and diagnosis.line:
         where = f"it is at {diagnosis.line} in {diagnosis.function} ({phase})"
     summary = (
         f"the job has made no progress in step {step} for {stalled_for:.0f} s: "
         f"rank {culprit.rank} {absent}; "
         f"{where}, and {words}"
     )
-    evidence += _about(culprit, absent, diagnosis, limits)
+    evidence += _about(culprit, absent, diagnosis, limits) + _device_rows(culprit, diagnosis)
     return build_finding(
         kind=FindingKind.HANG,
         cause=cause,
@@ -82,13 +87,44 @@ def _standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
     if inside is not None:
         evidence.append(
             Evidence(
-                f"rank {inside.rank} waits in {_op_name(inside.op)} for",
+                f"{_whose(inside)} waits in {_op_name(inside.op)} for",
                 inside.moved_age,
                 "seconds",
                 "an arrival that does not come",
             )
         )
     return evidence
+
+
+def _whose(item: RankSituation) -> str:
+    return f"rank {item.rank}" if item.host is None else f"device of rank {item.rank}"
+
+
+def _device_rows(culprit: RankSituation, diagnosis: Diagnosis | None) -> list[Evidence]:
+    """Where the device is, where its host, and what the flight recorder says has not completed."""
+    if culprit.host is None:
+        return []
+    rank, host = culprit.rank, culprit.host
+    rows = [
+        Evidence(
+            f"device of rank {rank} {place_words(culprit)} for",
+            culprit.moved_age,
+            "seconds",
+            "timing events on its compute stream",
+        ),
+        text_evidence(f"host of rank {rank}", place_words(host), "it enqueues ahead of its device"),
+    ]
+    entries = diagnosis.flight if diagnosis is not None else ()
+    pending = min(
+        (entry for entry in entries if entry.state != _COMPLETED),
+        key=lambda entry: entry.number,
+        default=None,
+    )
+    if pending is not None:
+        text = f"{pending.op} #{pending.number} {pending.state}"
+        against = f"the oldest that has not completed, of group {pending.group}"
+        rows.append(text_evidence(f"flight recorder of rank {rank}", text, against))
+    return rows
 
 
 def _absence(
@@ -137,6 +173,15 @@ def _op_name(op: int) -> str:
     return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
 
 
+def _shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
+    """Why all ranks stand where none stands out: devices that are all inside one operation."""
+    inside = {item.op if item.in_collective and item.host is not None else None for item in ranks}
+    if len(inside) == 1 and (op := inside.pop()) is not None:
+        words = f"the devices of all ranks are in {_op_name(op)}, which does not end"
+        return Cause.DEVICE_STUCK, f"{words}; no rank stands out"
+    return Cause.UNKNOWN, "no rank stands out"
+
+
 def _cause(
     culprit: RankSituation, diagnosis: Diagnosis | None, limits: Thresholds
 ) -> tuple[Cause, str]:
@@ -149,6 +194,9 @@ def _cause(
             "its process is blocked in the kernel",
         ),
     }
+    if culprit.host is not None and culprit.process not in _ENDED:
+        inside = "a collective" if culprit.in_collective else "a kernel"
+        return Cause.DEVICE_STUCK, f"{inside} on its device does not end"
     if culprit.process in by_state:
         return by_state[culprit.process]
     held = diagnosis is not None and diagnosis.gil is GilState.HELD

@@ -14,7 +14,8 @@ class RankSituation(NamedTuple):
     """One rank as its agent last saw it; ages in seconds before the agent's poll.
 
     `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
-    hooks' side thread ran.
+    hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
+    `moved_age` are the device's; those of the host are in `host`.
     """
 
     rank: int
@@ -28,6 +29,7 @@ class RankSituation(NamedTuple):
     heartbeat_age: float
     process: ProcessState
     group: int = 0
+    host: RankSituation | None = None
 
 
 class Missed(NamedTuple):

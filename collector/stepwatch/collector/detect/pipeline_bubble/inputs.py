@@ -11,7 +11,7 @@ from . import detector
 def find(context: DetectionContext) -> list[Finding]:
     """A stage that limits the pipeline, or a schedule that wastes too much."""
     attempt, window = context.attempt, context.window
-    baseline = attempt.baseline.work_of(len(window.stage))
+    baseline = context.baseline.work_of(len(window.stage))
     ideal = None if attempt.schedule is None else attempt.schedule.ideal_bubble_ratio
     found = detector.detect(window, baseline, ideal, detector.LIMITS)
     return [context.dated(finding) for finding in found]

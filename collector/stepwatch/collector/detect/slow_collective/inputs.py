@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
-from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.collective_timing import waits
-from stepwatch.collector.state.trackers.step_window import WORK, Window
+from stepwatch.collector.state.step_clock import collectives_on
+from stepwatch.collector.state.trackers.step_window import WORK
 
 from .detector import LIMITS, Steps, detect
 
@@ -22,18 +23,19 @@ ROWS_BACK = 1 << 18
 def find(context: DetectionContext) -> list[Finding]:
     """Operations whose transfer takes longer than their baseline."""
     attempt = context.attempt
-    if not attempt.baseline.calls:
+    if not context.baseline.calls:
         return []
-    found = _over(attempt, context.window, RECENT_STEPS)
+    found = _over(context, RECENT_STEPS)
     if found:
         back = max(RECENT_STEPS, ROWS_BACK // max(1, attempt.world))
-        found = _over(attempt, context.window, back) or found
-    return [context.dated(finding) for finding in found]
+        found = _over(context, back) or found
+    return [context.dated(with_clock(context, finding)) for finding in found]
 
 
-def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
+def _over(context: DetectionContext, newest: int) -> list[Finding]:
+    window = context.window
     chosen = np.flatnonzero(usable_steps(window, LIMITS.warmup_steps))[-newest:]
-    baseline = attempt.baseline.work_of(len(window.stage))
+    baseline = context.baseline.work_of(len(window.stage))
     if not len(chosen) or not baseline:
         return []
     part = window.at(chosen)
@@ -41,12 +43,12 @@ def _over(attempt: Attempt, window: Window, newest: int) -> list[Finding]:
     before = np.sum([baseline[name] for name in WORK], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = np.fmax(1.0, np.median(own / before, axis=1))
-    rows = attempt.collective_records.of_steps(int(part.steps[0]), int(part.steps[-1]))
-    groups = attempt.collective_records.groups
+    calls = collectives_on(context.attempt, window.clock)
+    rows, groups = calls.of_steps(int(part.steps[0]), int(part.steps[-1])), calls.groups
     return detect(
         waits(rows, groups),
         groups,
-        attempt.baseline.calls,
+        context.baseline.calls,
         Steps(part.steps, step_seconds(part), slowdown, own - before),
         LIMITS,
     )

@@ -1,7 +1,8 @@
-"""Why a rank is slow, as far as its own node and phase tell."""
+"""Why a rank is slow, as far as its device, its node and its phase tell."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,16 +22,37 @@ class RankFacts(NamedTuple):
     run_queue_ratio: Vector
 
 
+class Excess(NamedTuple):
+    """Seconds per step that a rank takes longer than its peers, and `idle`, the part of them in
+    which its device waited for its host; NaN where no device timed it.
+    """
+
+    seconds: float
+    idle: float = math.nan
+
+
 def cause_of(
-    phase: str, rank: int, excess: float, step: float, facts: RankFacts, limits: Thresholds
+    phase: str, rank: int, excess: Excess, step: float, facts: RankFacts, limits: Thresholds
 ) -> Cause:
     """CPU contention where the wait for a CPU makes up the excess, else what its phase suggests.
 
-    `excess` and `step` in seconds per step: what `rank` takes longer than its peers, and the step.
+    Where the device timed the phase, its work is slow compute whatever the host does, and its
+    wait for the host is the host's: launch-bound. `step` is in seconds.
     """
+    on_device = phase != "data" and not math.isnan(excess.idle)
+    if on_device and excess.idle < limits.launch_share * excess.seconds:
+        return Cause.SLOW_COMPUTE
+    if _waits_for_a_cpu(rank, excess.seconds, step, facts, limits):
+        return Cause.CPU_CONTENTION
+    if on_device:
+        return Cause.LAUNCH_BOUND
+    return Cause.SLOW_DATA if phase == "data" else Cause.SLOW_COMPUTE
+
+
+def _waits_for_a_cpu(
+    rank: int, excess: float, step: float, facts: RankFacts, limits: Thresholds
+) -> bool:
     queued = float(facts.run_queue_ratio[rank]) * step
     others = np.delete(facts.run_queue_ratio, rank)
     usual = float(np.nanmedian(others)) * step if np.isfinite(others).any() else 0.0
-    if queued - usual >= limits.run_queue_share * excess:
-        return Cause.CPU_CONTENTION
-    return Cause.SLOW_DATA if phase == "data" else Cause.SLOW_COMPUTE
+    return queued - usual >= limits.run_queue_share * excess

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.analysis.newest_steps import newest_window, waits_of
+from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
@@ -19,12 +20,15 @@ from .thresholds import LIMITS
 def find(context: DetectionContext) -> list[Finding]:
     """Ranks whose self time is longer than that of their peers."""
     attempt = context.attempt
-    facts, baseline = rank_facts(attempt), attempt.baseline.work_of(attempt.ring.world)
+    facts, baseline = rank_facts(attempt), context.baseline.work_of(attempt.ring.world)
     found = detect(context.window, facts, LIMITS, baseline)
     if not found:
         return []
     collectives = waits_of(attempt, newest_window(attempt))
-    return [with_arrival_skew(context.dated(finding), collectives) for finding in found]
+    return [
+        with_clock(context, with_arrival_skew(context.dated(finding), collectives))
+        for finding in found
+    ]
 
 
 def rank_facts(attempt: Attempt) -> RankFacts:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
-from stepwatch.collector.detect.straggler.cause import RankFacts, cause_of
+from stepwatch.collector.detect.straggler.cause import Excess, RankFacts, cause_of
+from stepwatch.collector.detect.straggler.device import (
+    DeviceTimes,
+    device_evidence,
+    device_times,
+)
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.collector.quantities import UNKNOWN, times
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.quantities import times
 from stepwatch.signals.arrays import Matrix32, Vector
-from stepwatch.signals.names import FindingKind
+from stepwatch.signals.names import Cause, FindingKind
 
 
 def finding_of(
@@ -24,37 +29,25 @@ def finding_of(
     usual = _usual_step(slow, steps, step - (mine - theirs))
     lost = _lost(slow, steps, usual)
     ratio = mine / theirs if theirs > 0 else float("inf")
-    evidence = (
-        Evidence(f"self time in {phase} per step", mine, "seconds", f"peers {in_words(theirs)}"),
-        Evidence("step time", step, "seconds", f"baseline {in_words(usual)}"),
-        _wait_evidence(rank, steps.collective(since)),
-        Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _compared_with(facts.cpu_ratio)),
-        Evidence(
-            "time on the run queue",
-            float(facts.run_queue_ratio[rank]),
-            "ratio",
-            _compared_with(facts.run_queue_ratio),
-        ),
-    )
+    device = device_times(slow, steps)
+    excess = Excess(mine - theirs)
+    if device is not None:
+        excess = Excess(mine - theirs, device.idle - device.peers_idle)
+    cause = cause_of(phase=phase, rank=rank, excess=excess, step=step, facts=facts, limits=limits)
     return build_finding(
         kind=FindingKind.STRAGGLER,
         rank=rank,
         phase=phase,
-        cause=cause_of(
-            phase=phase,
-            rank=rank,
-            excess=mine - theirs,
-            step=step,
-            facts=facts,
-            limits=limits,
-        ),
-        summary=_summary(slow, int(steps.steps[since]), mine, theirs, lost),
+        cause=cause,
+        summary=_summary(slow, int(steps.steps[since]), mine, theirs, lost)
+        + (_waits_words(device) if cause is Cause.LAUNCH_BOUND else ""),
         began_step=int(steps.steps[since]),
         began_ago_seconds=float(steps.step_seconds[since:].sum()),
         severity=mine - theirs,
         ratio=ratio,
         lost_ratio=lost,
-        evidence=evidence,
+        evidence=_evidence(slow, steps, (mine, theirs), (step, usual), facts)
+        + (device_evidence(phase, mine, theirs, device) if device is not None else ()),
     )
 
 
@@ -83,6 +76,30 @@ def _summary(slow: SlowRank, first: int, mine: float, theirs: float, lost: float
         f"rank {slow.rank} is slow in {slow.phase}{how} since step {first}: {in_words(mine)} "
         f"a step, its peers {in_words(theirs)}{ratio}; the job lost {lost:.0%} of its throughput"
     )
+
+
+def _evidence(
+    slow: SlowRank,
+    steps: EvaluatedSteps,
+    work: tuple[float, float],
+    lengths: tuple[float, float],
+    facts: RankFacts,
+) -> tuple[Evidence, ...]:
+    """Rows on self time (of the rank, of its peers), step time (now, usual), wait and CPU."""
+    rank, queue = slow.rank, facts.run_queue_ratio
+    against = f"peers {in_words(work[1])}"
+    return (
+        Evidence(f"self time in {slow.phase} per step", work[0], "seconds", against),
+        Evidence("step time", lengths[0], "seconds", f"baseline {in_words(lengths[1])}"),
+        _wait_evidence(rank, steps.collective(slow.since)),
+        Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _compared_with(facts.cpu_ratio)),
+        Evidence("time on the run queue", float(queue[rank]), "ratio", _compared_with(queue)),
+    )
+
+
+def _waits_words(device: DeviceTimes | None) -> str:
+    idle = UNKNOWN if device is None else in_words(device.idle)
+    return f"; its device waits for its host, up to {idle} a step"
 
 
 def _wait_evidence(rank: int, waits: Matrix32) -> Evidence:

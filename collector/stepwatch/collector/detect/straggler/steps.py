@@ -10,7 +10,7 @@ import numpy as np
 
 from stepwatch.collector.detect.peers import Peers, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import step_seconds
-from stepwatch.collector.state.trackers.step_window import WORK, Window
+from stepwatch.collector.state.trackers.step_window import DEVICE, IDLE, WORK, Window
 from stepwatch.signals.arrays import (
     FloatMatrix,
     Floats,
@@ -72,7 +72,8 @@ class EvaluatedSteps:
         if np.isin(ranks, self.stages.alone).any():
             return self  # they are compared with all others
         chosen = np.flatnonzero(np.isin(stage, stage[ranks]))
-        planes = {name: self.window.planes[name][:, chosen] for name in WORK}
+        names = (*WORK, *IDLE, "host_lead") if self.window.clock == DEVICE else WORK
+        planes = {name: self.window.planes[name][:, chosen] for name in names}
         return replace(
             self,
             ranks=self.ranks[chosen],

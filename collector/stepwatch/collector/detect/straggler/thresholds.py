@@ -19,6 +19,7 @@ class Thresholds(NamedTuple):
     least_excess_ratio: float
     warmup_steps: int
     run_queue_share: float
+    launch_share: float
     intermittent_spans: tuple[int, ...]
     intermittent_usual_quantile: float
     intermittent_ratio: float

@@ -8,12 +8,15 @@ from stepwatch.collector.analysis.class_throughput import (
     baseline_course,
     compared_attempt,
     course_of,
+    first_steps_clock,
 )
+from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import usable_steps
+from stepwatch.collector.state.step_clock import early_baseline_on
 from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
-from stepwatch.collector.state.trackers.step_window import COLUMNS
+from stepwatch.collector.state.trackers.step_window import COLUMNS, HOST
 
 from .detector import LIMITS, Shift, detect
 
@@ -24,21 +27,25 @@ PAUSES = ("checkpoint", "eval")
 
 def find(context: DetectionContext) -> list[Finding]:
     """A job that is slower than it was, or than others of its class."""
-    step_history = context.attempt.step_history
-    course = course_of(context.attempt, slice(max(0, len(step_history) - HISTORY_STEPS), None))
-    return detect(
-        course,
-        baseline_course(context.job),
+    newest = slice(max(0, len(context.attempt.step_history) - HISTORY_STEPS), None)
+    # Both on the devices' clock, or both on the hosts': a host that reads no loss only enqueues.
+    clock = first_steps_clock(compared_attempt(context.job))
+    if context.window.clock == HOST:
+        clock = HOST
+    found = detect(
+        course_of(context.attempt, newest, clock),
+        baseline_course(context.job, clock),
         context.class_throughput.peers(context.job.name),
         _shift(context),
         LIMITS,
     )
+    return [with_clock(context, finding, clock) for finding in found]
 
 
 def _shift(context: DetectionContext) -> Shift | None:
     """What part of a step grew most over the baseline; None while that is unknown."""
     attempt, window = compared_attempt(context.job), context.window
-    baseline = attempt.early_baseline.seconds(attempt.world)
+    baseline = early_baseline_on(attempt, window.clock).seconds(attempt.world)
     usable = usable_steps(window, WARMUP_STEPS)
     if not baseline or not usable.any():
         return None

@@ -8,19 +8,19 @@ the window; `beginning` holds one per step, whatever the world, and stays for la
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from stepwatch.collector.state.collective_timing import grouped_medians, waits
-from stepwatch.collector.state.trackers.collective_records import CollectiveRecords, Group
+from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     WARMUP_STEPS,
 )
-from stepwatch.collector.state.trackers.step_window import WORK
-from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.collector.state.trackers.step_window import WORK, seconds_of
+from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.wire import Rows
 
 GRACE_STEPS = 64
@@ -35,6 +35,19 @@ class BaselineCollective(NamedTuple):
     transfer: float
     bytes: float
     calls: float
+
+
+class Calls(Protocol):
+    """What collectives took, on one clock."""
+
+    @property
+    def groups(self) -> Mapping[int, Group]:
+        """The process groups by number."""
+        ...
+
+    def of_steps(self, first: int, last: int) -> Rows:
+        """Rows of `CALL` of steps `first` to `last`, in the order they arrived."""
+        ...
 
 
 class Baseline:
@@ -57,8 +70,8 @@ class Baseline:
         """What it holds, for the bound on live state."""
         return int(self._seconds[0].size) + len(self.calls)
 
-    def add(self, rows: Rows, first: int, world: int, calls: CollectiveRecords) -> None:
-        """Take STEP rows that were new to their ranks, all below `world`.
+    def add(self, rows: Rows, first: int, world: int, calls: Calls) -> None:
+        """Take STEP or DEVICE_STEP rows that were new to their ranks, all below `world`.
 
         `first` is the attempt's first step, `calls` what its collectives took so far.
         """
@@ -69,10 +82,23 @@ class Baseline:
         wanted = (index >= 0) & (index < BASELINE_STEPS)
         self._known += int(wanted.sum())
         for plane, name in zip(self._seconds, WORK, strict=True):
-            plane[index[wanted], rows["rank"][wanted]] = rows[f"{name}_ns"][wanted] / NANOSECONDS
+            plane[index[wanted], rows["rank"][wanted]] = seconds_of(rows, name)[wanted]
         late = int(index.max()) >= BASELINE_STEPS + GRACE_STEPS
         if late or self._known >= BASELINE_STEPS * world:
             self._close(calls, first)
+
+    def may_close(self, first: Integers, last: Integers, rows: Integers, world: int) -> Mask:
+        """Where it may close in a run of batches, if all their rows are new.
+
+        Batch by batch: its first and last step, counted from the attempt's first, and its rows.
+        """
+        if self._closed:
+            return np.zeros(len(rows), dtype=np.bool_)
+        begin, end = WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS
+        touches = (last >= begin) & (first < end)
+        known = self._known + np.cumsum(np.where(touches, rows, 0))
+        full = touches & (known >= BASELINE_STEPS * world)
+        return np.asarray(full | (last >= end + GRACE_STEPS))
 
     def work_of(self, world: int) -> dict[str, Vector]:
         """`work`, or nothing where it is not about as many ranks."""
@@ -85,7 +111,7 @@ class Baseline:
             grown[:, :, :known] = self._seconds
             self._seconds = grown
 
-    def _close(self, calls: CollectiveRecords, first: int) -> None:
+    def _close(self, calls: Calls, first: int) -> None:
         self._closed = True
         enough = (~np.isnan(self._seconds[0])).sum(axis=0) >= LEAST_BASELINE_STEPS
         for plane, name in zip(self._seconds, WORK, strict=True):

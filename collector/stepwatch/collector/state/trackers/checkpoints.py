@@ -11,11 +11,11 @@ import numpy as np
 from stepwatch.collector.ingest import validation
 from stepwatch.collector.ingest.validation import UNKNOWN
 from stepwatch.collector.state.totals import FAILED, VERIFIED
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.tracker import Batch, Batches, TrackedAttempt, Tracker
 from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import CheckpointEvent, Kind
+from stepwatch.signals.records import CheckpointEvent, Kind, Phase
 from stepwatch.signals.wire import Rows
 
 MAX_CHECKPOINTS = 10_000
@@ -42,6 +42,13 @@ class Checkpoints(Tracker):
     def __init__(self) -> None:
         self.known: dict[int, Checkpoint] = {}
         self.in_flight = CheckpointsInFlight()
+
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold batches in, of those with RANK_STATE rows only where a rank stands in a save."""
+        saves, states = batches.table(Kind.CHECKPOINT), batches.table(Kind.RANK_STATE)
+        inside = states.origin[states.rows["phase"] == Phase.CHECKPOINT]
+        for number in np.union1d(np.flatnonzero(saves.counts), inside).tolist():
+            self.apply(batches[number], attempt)
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
         """Apply CHECKPOINT rows, and how far RANK_STATE rows say that ranks have come in one."""

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.ingest import validation
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.newest_rows import NewestRows
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
@@ -15,7 +16,6 @@ from stepwatch.signals.wire import Rows
 MAX_ROWS = 1 << 20
 """Rows kept per attempt, 30 bytes each: about 170 steps of 1,024 ranks with six each."""
 MAX_GROUPS = 1 << 16
-_FIRST_ROWS = 1024
 _TEXT_BYTES = DTYPES[Kind.GROUP]["text"].itemsize
 
 CALL = np.dtype(
@@ -39,7 +39,7 @@ class Group(NamedTuple):
     ranks: str
 
 
-class CollectiveRecords(Tracker):
+class CollectiveRecords(JoinedTracker):
     """Keeps the rows that arrived last; older ones are overwritten."""
 
     kinds = frozenset({Kind.COLLECTIVE, Kind.GROUP})
@@ -48,32 +48,27 @@ class CollectiveRecords(Tracker):
 
     def __init__(self) -> None:
         self.groups: dict[int, Group] = {}
-        self._rows = np.zeros(0, dtype=CALL)
-        self._arrived = 0
+        self._rows = NewestRows(CALL, MAX_ROWS)
 
     @property
     def cells(self) -> int:
         """What it holds, for the bound on live state."""
         return len(self._rows) + len(self.groups)
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply GROUP and COLLECTIVE rows."""
-        if (groups := batch.rows(Kind.GROUP)) is not None:
-            self.add_groups(groups)
-        if (rows := batch.rows(Kind.COLLECTIVE)) is not None:
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold GROUP and COLLECTIVE rows in; of groups the order matters where they contradict."""
+        if Kind.GROUP in batches.kinds:
+            for batch in batches:
+                if (groups := batch.rows(Kind.GROUP)) is not None:
+                    self.add_groups(groups)
+        if (rows := batches.rows(Kind.COLLECTIVE)) is not None:
             attempt.refused_records += self.add(rows, attempt.world)
 
     def add(self, rows: Rows, world: int) -> int:
         """Take COLLECTIVE rows; returns how many were refused as impossible."""
         usable = rows[validation.collectives(rows, world)]
-        self._make_room(len(usable))
-        newest = usable[-len(self._rows) :] if len(usable) else usable
-        self._arrived += len(usable) - len(newest)
-        at = (self._arrived + np.arange(len(newest))) % max(1, len(self._rows))
-        for name in ("step", "rank", "group", "op", "count", "bytes"):
-            self._rows[name][at] = newest[name]
-        self._rows["exposed"][at] = newest["exposed_ns"] / NANOSECONDS
-        self._arrived += len(newest)
+        columns = {name: usable[name] for name in ("step", "rank", "group", "op", "count", "bytes")}
+        self._rows.add({**columns, "exposed": usable["exposed_ns"] / NANOSECONDS})
         return len(rows) - len(usable)
 
     def add_groups(self, rows: Rows) -> None:
@@ -90,20 +85,7 @@ class CollectiveRecords(Tracker):
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of steps `first` to `last`, in the order they arrived."""
-        start = self._arrived % max(1, len(self._rows)) if self._arrived > len(self._rows) else 0
-        rows = self._rows[: self._arrived]
-        wanted = (rows["step"] >= max(first, 0)) & (rows["step"] <= max(last, 0))
-        order = np.flatnonzero(wanted)
-        found: Rows = rows[np.concatenate([order[order >= start], order[order < start]])]
-        return found
-
-    def _make_room(self, count: int) -> None:
-        needed = min(MAX_ROWS, self._arrived + count)
-        if needed <= len(self._rows):
-            return
-        grown = np.zeros(min(MAX_ROWS, max(_FIRST_ROWS, 2 * needed)), dtype=CALL)
-        grown[: self._arrived] = self._rows[: self._arrived]
-        self._rows = grown
+        return self._rows.of_steps(first, last)
 
 
 def _ranks(text: bytes) -> str:

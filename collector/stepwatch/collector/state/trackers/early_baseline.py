@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
+from stepwatch.collector.state.sums import whole_sum
 from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
-from stepwatch.collector.state.trackers.step_window import COLUMNS
+from stepwatch.collector.state.trackers.step_window import COLUMNS, nanoseconds_of
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
@@ -20,31 +23,31 @@ class EarlyBaseline:
     """Sums over ranks for the first steps; at most `KEPT_STEPS` of them."""
 
     def __init__(self) -> None:
-        self._ranks: dict[int, int] = {}
-        self._sums: dict[int, Vector] = {}
+        self._sums: dict[int, list[int]] = {}
+        """By step, in rising order: nanoseconds of each of `COLUMNS`, then the ranks."""
 
     def add(self, steps: Rows) -> None:
-        """Take STEP rows, each (rank, step) once; a step beyond the first ones is left out."""
-        numbers = steps["step"]
+        """Take STEP or DEVICE_STEP rows, each (rank, step) once.
+
+        A step beyond the first ones is left out.
+        """
         if len(self._sums) >= KEPT_STEPS:
-            steps = steps[numbers <= max(self._sums)]
+            steps = steps[steps["step"] <= max(self._sums)]
         for number in np.unique(steps["step"])[:KEPT_STEPS].tolist():
             rows = steps[steps["step"] == number]
-            sums = np.array([rows[f"{name}_ns"].sum() / NANOSECONDS for name in COLUMNS])
-            self._sums[number] = self._sums.get(number, 0.0) + sums
-            self._ranks[number] = self._ranks.get(number, 0) + len(rows)
-            if len(self._sums) > KEPT_STEPS:
-                latest = max(self._sums)
-                del self._sums[latest], self._ranks[latest]
+            more = [*(whole_sum(nanoseconds_of(rows, name)) for name in COLUMNS), len(rows)]
+            known = self._sums.get(number, [0] * len(more))
+            self._sums[number] = [*map(operator.add, known, more)]
+        self._sums = dict(sorted(self._sums.items())[:KEPT_STEPS])
 
     def seconds(self, world: int) -> dict[str, Vector]:
         """For each of `COLUMNS` the mean over ranks, in seconds, of every step after the warm-up.
 
         Steps that not all of `world` ranks reported are left out; empty until there are enough.
         """
-        known = sorted(self._sums)[WARMUP_STEPS:]
-        complete = [number for number in known if self._ranks[number] == world]
+        known = [*self._sums.values()][WARMUP_STEPS:]
+        complete = [sums[:-1] for sums in known if sums[-1] == world]
         if len(complete) < LEAST_STEPS:
             return {}
-        means = np.array([self._sums[number] / world for number in complete])
+        means = np.array(complete, dtype=np.float64) / (world * NANOSECONDS)
         return {name: means[:, at] for at, name in enumerate(COLUMNS)}

@@ -37,7 +37,8 @@ class LifecycleEvents(Tracker):
     """`events` in the order they arrived, at most `MAX_EVENTS`, and what follows from them.
 
     `ended` maps a rank to how it ended; `began_s` is when the first rank began (Unix seconds, 0
-    while unknown), `began_ns` the same for each node, monotonic there.
+    while unknown), `began_ns` the same for each node, monotonic there. Events of DEVICE_TIMING are
+    for the tracker of that name.
     """
 
     kinds = frozenset({Kind.LIFECYCLE})
@@ -60,6 +61,8 @@ class LifecycleEvents(Tracker):
                 continue
             if event is LifecycleEvent.SCHEDULE:
                 self.schedule = schedule_of(row)
+                continue
+            if event is LifecycleEvent.DEVICE_TIMING:
                 continue
             at = (int(row["time_ns"]) + batch.to_wall_ns) / NANOSECONDS
             rank, value = int(row["rank"]), int(row["value"])

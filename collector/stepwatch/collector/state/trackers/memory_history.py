@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
+from stepwatch.collector.state.turns import turns
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
@@ -49,15 +50,8 @@ class Readings:
 
     def add(self, rows: Rows, field: str) -> None:
         """Take rows of ranks that exist, those of one rank in the order of their time."""
-        if (np.diff(rows["rank"]) > 0).all():  # each rank once, as agents usually send them
-            self._add_one_each(rows, field)
-            return
-        _, turns = np.unique(rows["rank"], return_inverse=True)
-        order = np.argsort(turns, kind="stable")
-        firsts = np.flatnonzero(np.diff(turns[order], prepend=-1))
-        turn = np.arange(len(rows)) - np.repeat(firsts, np.diff(np.append(firsts, len(rows))))
-        for number in range(int(turn.max(initial=-1)) + 1):
-            self._add_one_each(rows[order[turn == number]], field)
+        for turn in turns(rows["rank"]):
+            self._add_one_each(rows[turn], field)
 
     def _add_one_each(self, rows: Rows, field: str) -> None:
         rank = rows["rank"]
@@ -83,7 +77,7 @@ class Readings:
         return Trend(*planes)
 
 
-class MemoryHistory(Tracker):
+class MemoryHistory(JoinedTracker):
     """Host and device memory of the ranks of one attempt."""
 
     kinds = frozenset({Kind.RANK_STATE, Kind.MEMORY})
@@ -97,11 +91,11 @@ class MemoryHistory(Tracker):
         self.device_limit = np.zeros(0)
         self._world = 0
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply RANK_STATE and MEMORY rows."""
-        if (rows := batch.rows(Kind.RANK_STATE)) is not None:
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold RANK_STATE and MEMORY rows in."""
+        if (rows := batches.rows(Kind.RANK_STATE)) is not None:
             self.add_states(rows)
-        if (rows := batch.rows(Kind.MEMORY)) is not None:
+        if (rows := batches.rows(Kind.MEMORY)) is not None:
             attempt.refused_records += self.add_device(rows)
 
     @property

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.readings import Rates, Readings, Table, Values
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.readings import Ranks, Rates, Readings, Table, Values
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
+from stepwatch.collector.state.turns import turns
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, Throttle
 from stepwatch.signals.wire import Rows
@@ -65,7 +66,7 @@ class View(NamedTuple):
     devices_read: bool
 
 
-class NodeFacts(Tracker):
+class NodeFacts(JoinedTracker):
     """Keeps the readings of one attempt; fed with every segment."""
 
     kinds = frozenset({Kind.HOST, Kind.DEVICE, Kind.RANK_STATE})
@@ -74,31 +75,38 @@ class NodeFacts(Tracker):
         self.hosts: dict[str, np.void] = {}
         """Newest HOST row of each node."""
         self.nodes = Readings(NODE_FACTS, MAX_NODES)
-        self.ranks = Readings(RANK_FACTS, MAX_RANKS)
+        self.ranks = Readings(RANK_FACTS, MAX_RANKS, Ranks)
         self.devices = Readings(DEVICE_FACTS, MAX_RANKS)
         self.neighbours: dict[str, Neighbour] = {}
         self.devices_read = False
-        self._rank_rates = Rates(2, MAX_RANKS)
+        self._rank_rates = Rates(2, MAX_RANKS, Ranks)
         self._device_rates = Rates(2, MAX_DEVICES)
         self._nic_rates = Rates(5, MAX_NODES * 4)
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply HOST, NIC, DEVICE and RANK_STATE rows."""
-        hosts = batch.rows(Kind.HOST)
-        if hosts is not None and batch.node in attempt.offsets:
-            self.hosts[batch.node] = hosts[-1]
-        self.add(batch.tables, batch.node)
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold HOST, NIC and DEVICE rows in node by node, RANK_STATE rows together."""
+        if not batches.kinds.isdisjoint((Kind.HOST, Kind.DEVICE)):
+            for batch in batches:
+                hosts = batch.rows(Kind.HOST)
+                if hosts is not None and batch.node in attempt.offsets:
+                    self.hosts[batch.node] = hosts[-1]
+                self._take_node(batch.tables, batch.node)
+        if (states := batches.rows(Kind.RANK_STATE)) is not None:
+            self._take_ranks(states)
 
     def add(self, tables: Mapping[Kind, Rows], node: str) -> None:
         """Take in one segment's readings."""
+        self._take_node(tables, node)
+        states = tables.get(Kind.RANK_STATE)
+        if states is not None and len(states):
+            self._take_ranks(states)
+
+    def _take_node(self, tables: Mapping[Kind, Rows], node: str) -> None:
         hosts, nics = tables.get(Kind.HOST), tables.get(Kind.NIC)
         if hosts is not None and len(hosts):
             self._take_host(hosts[-1], nics, node)
         for row in _rows(tables, Kind.DEVICE)[:MAX_ROWS]:
             self._take_device(row, node)
-        states = tables.get(Kind.RANK_STATE)
-        if states is not None and len(states):
-            self._take_ranks(states)
 
     def view(self, node_of: Mapping[int, str], world: int, seconds: float) -> View:
         """The facts over the newest `seconds`, and before, of every rank and its node."""
@@ -170,10 +178,12 @@ class NodeFacts(Tracker):
 
     def _take_ranks(self, rows: Rows) -> None:
         rows = rows[(rows["rank"] >= 0) & (rows["rank"] < MAX_RANKS)]
-        ranks, times = rows["rank"].tolist(), rows["time_ns"] / NANOSECONDS
-        counters = np.stack([rows["run_queue_seconds"], rows["major_faults"]], axis=1)
-        rates = self._rank_rates.of_all(ranks, times, counters.astype(np.float64))
-        self.ranks.add_all(ranks, times, rates)
+        ranks, times = rows["rank"].astype(np.int64), rows["time_ns"] / NANOSECONDS
+        counters = np.empty((len(rows), 2))
+        counters[:, 0], counters[:, 1] = rows["run_queue_seconds"], rows["major_faults"]
+        for turn in turns(ranks):
+            rates = self._rank_rates.of_all(ranks[turn], times[turn], counters[turn])
+            self.ranks.add_all(ranks[turn], times[turn], rates)
 
 
 def _rows(tables: Mapping[Kind, Rows], kind: Kind) -> list[np.void]:

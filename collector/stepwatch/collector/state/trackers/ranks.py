@@ -7,16 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.tracker import MAX_WORLD, Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.tracker import (
+    MAX_WORLD,
+    Batches,
+    JoinedTracker,
+    TrackedAttempt,
+)
+from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
-from stepwatch.signals.wire import Rows
 
 USAGE_READINGS = 8
 """Readings kept per rank; agents take one a second."""
-_USAGE_FIELDS = ("rank", "time_ns", "cpu_seconds", "run_queue_seconds")
 
-Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
+Ints = np.ndarray[tuple[int], np.dtype[np.int32]]
 
 
 class RankView(NamedTuple):
@@ -35,7 +39,7 @@ class Usage(NamedTuple):
     run_queue_seconds: float
 
 
-class Ranks(Tracker):
+class Ranks(JoinedTracker):
     """Newest RANK_STATE row of each rank.
 
     `views` holds those that reported, `gone` those whose process vanished. Arrays (world,): `rows`,
@@ -56,15 +60,18 @@ class Ranks(Tracker):
         self.node_at = np.zeros(0, dtype=np.int64)
         self.stage = np.zeros(0, dtype=np.int16)
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply RANK_STATE rows; they also say how large the attempt is, and of which class."""
-        rows = batch.rows(Kind.RANK_STATE)
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold RANK_STATE rows in; they also say how large the attempt is, and of which class."""
+        rows, origin = batches.rows(Kind.RANK_STATE), batches.table(Kind.RANK_STATE).origin
         if rows is None:
             return
         possible = rows["world"][rows["world"] <= MAX_WORLD]
         attempt.grow(int(possible.max(initial=0)))
         attempt.job_class = bytes(rows["job_class"][-1]).decode("utf-8", "replace")
-        attempt.refused_records += self.add(rows, batch.node, batch.received.monotonic_s)
+        known = (rows["rank"] >= 0) & (rows["rank"] < len(self.rows))
+        attempt.refused_records += len(rows) - int(known.sum())
+        if known.any():
+            self._add(rows[known], origin[known], batches)
 
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""
@@ -74,26 +81,40 @@ class Ranks(Tracker):
         self.node_at = np.append(self.node_at, np.full(more, -1))
         self.stage = np.append(self.stage, np.full(more, -1, dtype=np.int16))
 
-    def add(self, rows: Rows, node: str, received_monotonic_s: float) -> int:
-        """Take RANK_STATE rows of `node`; returns how many were of ranks that do not exist."""
-        known = rows[(rows["rank"] >= 0) & (rows["rank"] < len(self.rows))]
-        if len(known) and len(self.nodes) < len(self.rows):
-            self.nodes.setdefault(node, len(self.nodes))
-        for row, rank, *used in zip(
-            known, *(known[n].tolist() for n in _USAGE_FIELDS), strict=True
-        ):
-            self.views[rank] = RankView(node, received_monotonic_s, row)
-            self.usage.setdefault(rank, deque(maxlen=USAGE_READINGS)).append(Usage(*used))
-        rank = known["rank"]
-        self.rows[rank], self.stage[rank] = known, known["stage"]
-        self.received_monotonic_s[rank], self.node_at[rank] = (
-            received_monotonic_s,
-            self.nodes.get(node, -1),
-        )
+    def _add(self, rows: Rows, origin: Integers, batches: Batches) -> None:
+        """Take rows of ranks that exist, each from the batch at `origin`; the last one stays."""
+        places = np.full(len(batches), -1, dtype=np.int64)
+        for number in np.unique(origin).tolist():
+            node = batches[number].node
+            if len(self.nodes) < len(self.rows):
+                self.nodes.setdefault(node, len(self.nodes))
+            places[number] = self.nodes.get(node, -1)
+        used = map(Usage._make, zip(*(rows[name].tolist() for name in Usage._fields), strict=True))
+        for at, reading in zip(rows["rank"].tolist(), used, strict=True):
+            readings = self.usage.get(at)
+            if readings is None:
+                readings = self.usage[at] = deque(maxlen=USAGE_READINGS)
+            readings.append(reading)
+        rank = rows["rank"]
+        self.rows[rank], self.stage[rank] = rows, rows["stage"]
+        self.received_monotonic_s[rank] = batches.received_monotonic_s[origin]
+        self.node_at[rank] = places[origin]
+        self._view(rank, origin, batches)
         gone = self.rows["process_state"][rank] == ProcessState.GONE
         self.gone.difference_update(rank[~gone].tolist())
         self.gone.update(rank[gone].tolist())
-        return len(rows) - len(known)
+
+    def _view(self, ranks: Ints, origin: Integers, batches: Batches) -> None:
+        """Let `views` show the newest rows of these ranks, in the order in which they first came.
+
+        Each row is a copy of its own: as a part of them it would keep all the rows of its group.
+        """
+        from_batch = dict(zip(ranks.tolist(), origin.tolist(), strict=True))
+        raw, dtype = self.rows[[*from_batch]].tobytes(), self.rows.dtype
+        for at, (rank, number) in enumerate(from_batch.items()):
+            row = np.frombuffer(raw[at * dtype.itemsize : (at + 1) * dtype.itemsize], dtype)[0]
+            batch = batches[number]
+            self.views[rank] = RankView(batch.node, batch.received.monotonic_s, row)
 
     def moved_ages(self, now_s: float) -> Vector:
         """Seconds since the live or collective line of each rank changed, NaN where unknown.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
@@ -27,13 +28,15 @@ ROW = np.dtype(
         ("busy", "<f8"),
         ("tokens", "<u8"),
         ("loss", "<f8"),
+        ("loss_sum", "<f8"),
         ("loss_ranks", "<u4"),
         ("flags", "<u2"),
     ]
 )
 """Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation.
 
-`loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did.
+`loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did; `loss_sum`
+is their sum, so that the mean is the same however the rows came.
 """
 
 
@@ -76,10 +79,11 @@ class StepHistory:
         """Step number of each row."""
         return np.arange(self.first, self.first + self._used, dtype=np.int64)
 
-    def add(self, steps: Rows, to_wall_ns: int) -> None:
+    def add(self, steps: Rows, to_wall_ns: int | Integers) -> None:
         """Add STEP rows that `make_room` let through, each (rank, step) once.
 
-        `to_wall_ns` turns monotonic into wall time.
+        `to_wall_ns` turns monotonic into wall time, the same for all rows or one each. Sums are
+        taken row after row (`np.add.at`), so they do not depend on which rows come in one call.
         """
         index = steps["step"].astype(np.int64) - self.first
         rows = self._rows
@@ -144,24 +148,39 @@ class StepHistory:
             lost,
         )
 
+    def moves(self, first: Integers, last: Integers) -> Mask:
+        """Whether rows of steps `first` to `last` make it begin elsewhere, or have no place in it.
+
+        Element by element.
+        """
+        if not self._used:
+            return last >= first
+        return (first < self.first) | (last >= self.first + MAX_STEPS)
+
     def make_room(self, steps: Rows) -> Rows:
         """The STEP rows that fit into `MAX_STEPS`, after making room for them."""
+        found: Rows = steps[self.room_for(steps)]
+        return found
+
+    def room_for(self, steps: Rows) -> Mask:
+        """Which STEP rows fit into `MAX_STEPS`, after making room for them."""
         numbers = steps["step"].astype(np.int64)
         if not self._used and len(numbers):
             self.first = int(numbers.min())
         if len(numbers) and 0 < self.first - int(numbers.min()) <= MAX_STEPS - self._used:
             self._shift(self.first - int(numbers.min()))
-        fits = (numbers >= self.first) & (numbers < self.first + MAX_STEPS)
+        fits: Mask = (numbers >= self.first) & (numbers < self.first + MAX_STEPS)
         if not fits.any():
-            return steps[:0]
+            return fits
         used = max(self._used, int(numbers[fits].max()) - self.first + 1)
         if used > len(self._rows):
-            grown = np.zeros(min(MAX_STEPS, max(1024, 2 * used)), dtype=ROW)
+            # A power of two: the same length whether it grows at once or little by little.
+            grown = np.zeros(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())), dtype=ROW)
             grown["loss"] = np.nan
             grown[: self._used] = self.rows
             self._rows = grown
         self._used = used
-        return steps[fits]
+        return fits
 
     def _shift(self, count: int) -> None:
         earlier = np.zeros(count, dtype=ROW)
@@ -173,9 +192,7 @@ class StepHistory:
 
 def _add_losses(rows: Rows, index: np.ndarray[Any, np.dtype[np.int64]], losses: Rows) -> None:
     """Let the losses count in the means of their steps."""
-    touched = np.unique(index)
-    before = rows["loss_ranks"][touched]
-    rows["loss"][touched] = np.where(before > 0, rows["loss"][touched] * before, 0.0)
-    np.add.at(rows["loss"], index, losses)
+    np.add.at(rows["loss_sum"], index, losses.astype(np.float64))
     np.add.at(rows["loss_ranks"], index, 1)
-    rows["loss"][touched] /= rows["loss_ranks"][touched]
+    touched = np.unique(index)
+    rows["loss"][touched] = rows["loss_sum"][touched] / rows["loss_ranks"][touched]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
-from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.arrays import Integers, Mask, MaskMatrix
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
 from stepwatch.signals.wire import Rows
@@ -21,54 +22,93 @@ MAX_STAGES = 256
 """Beyond any pipeline that is run; more are taken for a mistake."""
 VALUES = ("tokens", "loss", "grad_norm")
 """Planes of a window that hold what a rank recorded, as it stands; NaN where unknown."""
+IDLE = tuple(f"{name}_idle" for name in PHASE_NAMES)
+"""Planes in seconds: the part of a phase in which the device had nothing enqueued ahead."""
+DEVICE_COLUMNS = (*COLUMNS, *IDLE, "host_lead", "clock_error")
+"""Planes that the device's clock fills; those that are not among `COLUMNS` are NaN on the host's.
+"""
 _PLANES = (*COLUMNS, *VALUES)
+
+StepClock = Literal["device", "host"]
+"""Which clock times the steps: timing events on the compute stream, or the host's."""
+DEVICE: StepClock = "device"
+HOST: StepClock = "host"
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 class Window(NamedTuple):
-    """Steps in rising order; `planes` maps each of `COLUMNS` and `VALUES` to an array (steps,
-    ranks).
+    """Steps in rising order; `planes` maps each of `DEVICE_COLUMNS` and `VALUES` to an array
+    (steps, ranks).
 
     `flags` (steps, ranks) holds `records.StepFlag`; `stage` (ranks,) the pipeline stage, -1 while
-    unknown.
+    unknown. All durations are on one `clock`; on the device's a step that the device of a rank has
+    not finished, or that it did not time, is NaN there.
     """
 
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
     planes: dict[str, Matrix]
     flags: np.ndarray[tuple[int, int], np.dtype[np.uint16]]
     stage: np.ndarray[tuple[int], np.dtype[np.int16]]
+    clock: StepClock = HOST
 
     def at(self, chosen: Integers | Mask) -> Window:
         """Some of the steps: positions of rows, or a mask (steps,)."""
-        planes = {name: plane[chosen] for name, plane in self.planes.items()}
-        return self._replace(steps=self.steps[chosen], planes=planes, flags=self.flags[chosen])
+        steps = self.steps[chosen]
+        planes = {
+            name: plane[chosen] if any(plane.strides) else unknown(len(steps), plane.shape[1])
+            for name, plane in self.planes.items()
+        }
+        return self._replace(steps=steps, planes=planes, flags=self.flags[chosen])
 
 
-class StepRing:
-    """Keeps the newest steps of `world` ranks in preallocated planes."""
+def unknown(steps: int, ranks: int) -> Matrix:
+    """A plane of NaN that takes no room and cannot be written."""
+    return np.broadcast_to(np.float32(np.nan), (steps, ranks))
+
+
+def seconds_of(rows: Rows, name: str) -> np.ndarray[tuple[int], np.dtype[np.floating]]:
+    """Seconds (rows,) of one of `COLUMNS` in STEP or DEVICE_STEP rows."""
+    if f"{name}_seconds" in (rows.dtype.names or ()):
+        return np.asarray(rows[f"{name}_seconds"])
+    return np.asarray(rows[f"{name}_ns"] / NANOSECONDS)
+
+
+def nanoseconds_of(rows: Rows, name: str) -> np.ndarray[tuple[int], np.dtype[np.integer]]:
+    """Nanoseconds (rows,) of one of `COLUMNS` in STEP or DEVICE_STEP rows that know it."""
+    if f"{name}_ns" in (rows.dtype.names or ()):
+        return np.asarray(rows[f"{name}_ns"])
+    return np.asarray(np.rint(rows[f"{name}_seconds"].astype(np.float64) * NANOSECONDS)).astype(
+        np.int64
+    )
+
+
+class CellRing:
+    """Keeps the newest steps of `world` ranks in preallocated planes `names`, at most `most_cells`
+    (step, rank) cells of each."""
+
+    names: tuple[str, ...] = ()
+    most_cells = MAX_CELLS
 
     def __init__(self, world: int) -> None:
         self.world = world
-        self.depth = int(np.clip(MAX_CELLS // max(world, 1), LEAST_STEPS, MAX_STEPS))
+        self.depth = int(np.clip(self.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
         shape = (self.depth, world)
+        self.newest = -1
+        """The newest step that any rank reported; -1 before the first."""
         self._step = np.full(shape, -1, dtype=np.int64)
         self._flags = np.zeros(shape, dtype=np.uint16)
-        self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in _PLANES}
+        self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in self.names}
 
     @property
     def cells(self) -> int:
         """(step, rank) cells held."""
         return self.depth * self.world
 
-    @property
-    def newest(self) -> int:
-        """The newest step that any rank reported; -1 before the first."""
-        return int(self._step.max()) if self._step.size else -1
-
-    def grown(self, world: int) -> StepRing:
+    def grown(self, world: int) -> Self:
         """A ring for more ranks that knows what this one knows."""
-        larger = StepRing(world)
+        larger = type(self)(world)
+        larger.newest = self.newest
         slots, ranks = np.nonzero(self._step >= 0)
         steps = self._step[slots, ranks]
         order = np.argsort(steps, kind="stable")  # of two steps in one slot the newer one stays
@@ -81,36 +121,90 @@ class StepRing:
         return larger
 
     def add(self, rows: Rows) -> Rows:
-        """Take STEP rows of ranks below `world`; returns those that were new to their rank.
+        """Take rows of ranks below `world`; returns those that were new to their rank.
 
         A row that is `depth` steps older than the newest of its own rank counts as repeated. A rank
-        that is late, by however much, is new: `window` leaves out what is too old for it.
+        that is late, by however much, is new: a window leaves out what is too old for it.
+        """
+        return rows[self.add_all(rows, np.zeros(len(rows), dtype=np.int64))]
+
+    def add_all(self, rows: Rows, origin: Integers) -> Integers:
+        """Take rows of several batches, `origin` (rows,) rising; returns where the new ones are.
+
+        These come batch by batch, in each by rank and step. The steps of several batches span less
+        than `depth`.
         """
         rank, step = rows["rank"].astype(np.int64), rows["step"].astype(np.int64)
         _, firsts = np.unique(rank << 32 | step, return_index=True)  # a step has 32 bits
-        rows, rank, step = rows[firsts], rank[firsts], step[firsts]
-        slot = step % self.depth
-        fresh = self._step[slot, rank] < step
-        rows, at, step = rows[fresh], (slot[fresh], rank[fresh]), step[fresh]
+        fresh: Integers = firsts[self._step[step[firsts] % self.depth, rank[firsts]] < step[firsts]]
+        fresh = fresh[np.argsort(origin[fresh], kind="stable")]
+        rows, step = rows[fresh], step[fresh]
+        at = (step % self.depth, rank[fresh])
         self._step[at] = step
+        self.newest = max(self.newest, int(step.max(initial=-1)))
         self._flags[at] = rows["flags"]
         for name, plane in self._planes.items():
-            plane[at] = rows[name] if name in VALUES else rows[f"{name}_ns"] / NANOSECONDS
-        return rows
+            plane[at] = rows[name] if name in VALUES else seconds_of(rows, name)
+        return fresh
 
-    def window(self, count: int, stage: np.ndarray[tuple[int], np.dtype[np.int16]]) -> Window:
-        """The newest `count` steps that any rank reported."""
-        newest = self.newest
-        steps = np.arange(max(0, newest - min(count, self.depth) + 1), newest + 1, dtype=np.int64)
-        slots = steps % self.depth
-        known = self._step[slots] == steps[:, None]
-        steps, slots, known = (
-            steps[known.any(axis=1)],
-            slots[known.any(axis=1)],
-            known[known.any(axis=1)],
-        )
-        planes = {
-            name: np.where(known, plane[slots], np.float32(np.nan))
-            for name, plane in self._planes.items()
-        }
-        return Window(steps, planes, np.where(known, self._flags[slots], 0), stage)
+    def known(self, steps: Integers) -> MaskMatrix:
+        """Which (steps, ranks) it holds."""
+        return np.asarray(self._step[steps % self.depth] == steps[:, None])
+
+    def planes(self, steps: Integers, known: MaskMatrix, names: Iterable[str]) -> dict[str, Matrix]:
+        """Planes (steps, ranks) of the columns `names`, NaN where a cell is not `known`."""
+        slots, missing = steps % self.depth, ~known
+        found = {name: self._planes[name][slots] for name in names}
+        if missing.any():
+            for plane in found.values():
+                plane[missing] = np.nan
+        return found
+
+
+class StepRing(CellRing):
+    """STEP rows: the host's clock, and what the ranks recorded."""
+
+    names = _PLANES
+
+    def steps(self, count: int, last: int) -> Integers:
+        """The `count` steps up to `last`, as far as it reaches back."""
+        return np.arange(max(0, last - min(count, self.depth) + 1), last + 1, dtype=np.int64)
+
+    def window(
+        self,
+        count: int,
+        stage: np.ndarray[tuple[int], np.dtype[np.int16]],
+        device: DeviceRing | None = None,
+    ) -> Window:
+        """The newest `count` steps that any rank reported, on the host's clock.
+
+        With `device`, on the clock of the devices, up to the newest step that one has finished.
+        """
+        last = self.newest if device is None else min(self.newest, device.newest)
+        reach = count if device is None else min(count, device.depth)
+        steps = self.steps(reach, last)
+        known = self.known(steps)
+        reported = known.any(axis=1)
+        steps, known = steps[reported], known[reported]
+        flags = np.where(known, self._flags[steps % self.depth], 0)
+        if device is None:
+            planes = self.planes(steps, known, _PLANES)
+            nothing = unknown(*known.shape)
+            planes.update((name, nothing) for name in DEVICE_COLUMNS if name not in planes)
+            return Window(steps, planes, flags, stage)
+        planes = self.planes(steps, known, VALUES)
+        planes.update(device.planes(steps, device.known(steps), DEVICE_COLUMNS))
+        return Window(steps, planes, flags, stage, DEVICE)
+
+
+class DeviceRing(CellRing):
+    """DEVICE_STEP rows: the clock of the ranks' devices."""
+
+    names = DEVICE_COLUMNS
+    most_cells = MAX_CELLS // 2
+    """A cell has half as many bytes more than one of a `StepRing`: 86."""
+
+    @property
+    def cells(self) -> int:
+        """What it holds, in cells of a `StepRing`."""
+        return super().cells * 3 // 2

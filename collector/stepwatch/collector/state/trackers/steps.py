@@ -6,19 +6,19 @@ import numpy as np
 
 from stepwatch.collector.ingest import validation
 from stepwatch.collector.state.totals import CountedSteps
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import COLUMNS, StepRing
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 
 
-class Steps(Tracker):
-    """What STEP rows say. `rank_seconds` maps each of `COLUMNS` to seconds so far (world,).
+class Steps(JoinedTracker):
+    """What STEP rows say.
 
     `newest_s` is the wall time of the newest step, 0 before the first; `first_received_s` the
     collector's monotonic time at which the first came.
@@ -32,46 +32,71 @@ class Steps(Tracker):
         self.history = StepHistory()
         self.baseline = Baseline()
         self.early_baseline = EarlyBaseline()
-        self.rank_seconds: dict[str, Vector] = {}
+        self._rank_nanoseconds = {name: np.zeros(0, dtype=np.int64) for name in COLUMNS}
         self.newest_s = 0.0
         self.first_received_s: float | None = None
         self._counted = CountedSteps()
         self._released = False
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply STEP rows; those that no rank can have made are refused."""
-        rows = batch.rows(Kind.STEP)
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold STEP rows in; those that no rank can have made are refused."""
+        rows, origin = batches.rows(Kind.STEP), batches.table(Kind.STEP).origin
         if rows is None:
             return
-        possible = rows[validation.steps(rows, self.ring.world, batch.to_wall_ns)]
-        usable = self.history.make_room(possible)
-        attempt.refused_records += len(rows) - len(usable)
-        fresh = self.ring.add(usable)
-        if not len(fresh):
+        to_wall_ns = batches.to_wall_ns[origin]
+        possible = validation.steps(rows, self.ring.world, to_wall_ns)
+        usable = possible.copy()
+        usable[possible] = self.history.room_for(rows[possible])
+        attempt.refused_records += len(rows) - int(usable.sum())
+        taken = np.flatnonzero(usable)
+        taken = taken[self.ring.add_all(rows[taken], origin[taken])]
+        if not len(taken):
             return
+        fresh, origin = rows[taken], origin[taken]
         if self.first_received_s is None:
-            self.first_received_s = batch.received.monotonic_s
-        self.history.add(fresh, batch.to_wall_ns)
+            self.first_received_s = float(batches.received_monotonic_s[origin[0]])
         attempt.totals.add_rows(fresh)
-        self._counted.advance(self.history, attempt.world, attempt.totals)
+        self._count(fresh, to_wall_ns[taken], origin, attempt)
         calls = attempt.tracker(CollectiveRecords)
         self.baseline.add(fresh, self.history.first, self.ring.world, calls)
         self.early_baseline.add(fresh)
         self.newest_s = self.history.newest_end_ns() / NANOSECONDS
-        for name, sums in self.rank_seconds.items():
-            np.add.at(sums, fresh["rank"], fresh[f"{name}_ns"] / NANOSECONDS)
+        rank = fresh["rank"].astype(np.int64)
+        for name, sums in self._rank_nanoseconds.items():
+            np.add.at(sums, rank, fresh[f"{name}_ns"].astype(np.int64))
+
+    def _count(
+        self, fresh: Rows, to_wall_ns: Integers, origin: Integers, attempt: TrackedAttempt
+    ) -> None:
+        """Add rows to the history and count the steps that are complete with them.
+
+        A step counts as it stands once a later one is complete. Where batches that come together
+        hold rows of a step which counts before they came, they are taken one after the other.
+        """
+        index = fresh["step"].astype(np.int64)
+        parts: list[slice | Mask] = [slice(None)]
+        if self._counted.is_late(self.history, index, origin, attempt.world).any():
+            parts = [origin == number for number in np.unique(origin)]
+        for part in parts:
+            self.history.add(fresh[part], to_wall_ns[part])
+            self._counted.advance(self.history, attempt.world, attempt.totals)
 
     def give_up(self, attempt: TrackedAttempt) -> None:
         """Count the steps that some rank has not reported as they stand."""
         self._counted.give_up(self.history, attempt.totals)
 
+    @property
+    def rank_seconds(self) -> dict[str, Vector]:
+        """Seconds so far (world,) by column of a step."""
+        return {name: spent / NANOSECONDS for name, spent in self._rank_nanoseconds.items()}
+
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""
         if not self._released:
             self.ring = self.ring.grown(world)
-        for name in COLUMNS:
-            known = self.rank_seconds.get(name, np.zeros(0))
-            self.rank_seconds[name] = np.append(known, np.zeros(world - len(known)))
+        more = np.zeros(world - len(self._rank_nanoseconds["duration"]), dtype=np.int64)
+        for name, known in self._rank_nanoseconds.items():
+            self._rank_nanoseconds[name] = np.append(known, more)
 
     @property
     def cells(self) -> int:

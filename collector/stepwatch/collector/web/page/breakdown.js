@@ -34,6 +34,18 @@ function drawStepTime(found) {
     element("span", { className: "swatch b-" + key }), text + " " + percent(found.ratio[key]))));
 }
 
+// Which clock timed the steps, and how busy the devices are. Idle: nothing was enqueued ahead; an upper bound.
+function timingWords(timing) {
+  if (timing.clock === "host") return "Timed on the host" + (known(timing.reason) ? ": " + timing.reason : "") + ".";
+  const kinds = timing.devices.length ? " (" + timing.devices.join(", ") + ")" : "";
+  const idle = Object.entries(timing.idle_seconds).filter(([, value]) => known(value) && value > 0)
+    .sort((one, other) => other[1] - one[1]).slice(0, 3).map(([phase, value]) => phase + " " + seconds(value));
+  return "Timed on the device" + kinds + ", moments to within " + seconds(timing.clock_error_seconds)
+    + ". It waits for its host up to " + percent(timing.idle_ratio) + " of the step"
+    + (idle.length ? " (" + idle.join(", ") + ")" : "") + (timing.launch_bound ? ": launch-bound" : "")
+    + ". The host is " + seconds(timing.host_lead_seconds) + " ahead.";
+}
+
 function drawCollectives(found) {
   const lastArriver = (item) => known(item.last_arriver)
     ? "rank " + item.last_arriver + " (" + percent(item.last_arriver_ratio, 0) + " of the skew)"
@@ -48,6 +60,7 @@ function drawCollectives(found) {
   if (!found.collectives.length) notes.push("No collective has been received for the newest steps.");
   if (unknown) notes.push("In " + unknown + " of " + found.collectives.length
     + " lines some steps are unknown: a member is missing, or the operation is point to point.");
+  if (found.collectives.length) notes.push("Timed on the " + found.clock + ".");
   if (found.left_out) notes.push(found.left_out + " more lines that blocked less are not shown.");
   document.getElementById("collectives-note").textContent = notes.join(" ");
 }
@@ -122,6 +135,7 @@ function drawWhatIf(found) {
 
 function drawBreakdown(view, found) {
   drawStepTime(view.step_time_breakdown);
+  document.getElementById("step-time-clock").textContent = timingWords(view.timing);
   drawCollectives(found);
   drawStages(view.pipeline);
   drawMicrobatches(view.microbatches);

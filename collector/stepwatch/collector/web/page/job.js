@@ -139,7 +139,7 @@ function drawHeatmap(map) {
   document.getElementById("heatmap").replaceChildren(map.steps.length ? picture
     : element("p", { className: "note", textContent: "No step has been received yet." }));
   document.getElementById("legend").textContent = map.steps.length
-    ? "faint " + seconds(low) + " to strong " + seconds(high) + " and more; hatched: unknown. Columns are steps." : "";
+    ? "faint " + seconds(low) + " to strong " + seconds(high) + " and more; hatched: unknown. Columns are steps, timed on the " + map.clock + "." : "";
 }
 
 // By ProcessState of stepwatch.signals.records; the others are how a rank should be.
@@ -165,7 +165,8 @@ function drawPhases(view) {
       const size = share * (width - left);
       const box = shape("rect", { x, y: y * height, width: Math.max(0, size - 0.5), height: height - 5, class: "bar b-" + BUCKETS[index][0] });
       const title = shape("title", {});
-      title.textContent = BUCKETS[index][1] + " " + percent(share);
+      title.textContent = BUCKETS[index][1] + " " + percent(share) + (known(rank.device_idle_share)
+        ? "; device waits for its host " + percent(rank.device_idle_share) + ", host ahead " + seconds(rank.host_lead_seconds) : "");
       box.append(title);
       picture.append(box);
       x += size;

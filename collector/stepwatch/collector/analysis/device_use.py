@@ -1,0 +1,86 @@
+"""How well the devices are kept busy over a window: their wait for the hosts, and the hosts' lead.
+
+Idle time is an upper bound: in it nothing was enqueued ahead, though the device may have worked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.trackers.step_window import DEVICE, WORK, Window
+from stepwatch.signals.arrays import Vector
+from stepwatch.signals.records import PHASE_NAMES
+
+LAUNCH_BOUND_RATIO = 0.2
+"""Share of the steps that devices wait for late hosts from which on a job is launch-bound: as much
+of the throughput is to be had from the hosts alone."""
+COMPUTING = tuple(name for name in WORK if name != "data")
+"""Phases in which a device that waits for its host means that the host enqueues too late."""
+
+
+class DeviceUse(NamedTuple):
+    """Means over the (step, rank) cells of a window on the devices' clock; None where unknown.
+
+    `idle_seconds` maps a phase to seconds per step without anything enqueued ahead; `idle_ratio` is
+    all of it over the step, `late_host_ratio` the part in `COMPUTING`. `host_lead_seconds` is how
+    far the median host is ahead at the end of a step, `clock_error_seconds` how far its device's
+    moments may lie from the host's. `launch_bound` says that all devices together wait for hosts.
+    """
+
+    idle_seconds: dict[str, float | None]
+    idle_ratio: float | None
+    late_host_ratio: float | None
+    launch_bound: bool | None
+    host_lead_seconds: float | None
+    clock_error_seconds: float | None
+
+
+UNKNOWN_USE = DeviceUse(dict.fromkeys(PHASE_NAMES), None, None, None, None, None)
+
+
+def device_use(window: Window) -> DeviceUse:
+    """What the devices of `window` did; all unknown on the hosts' clock."""
+    planes = window.planes
+    known = ~np.isnan(planes["duration"])
+    if window.clock != DEVICE or not known.any():
+        return UNKNOWN_USE
+    idle = {name: _mean(planes[f"{name}_idle"][known]) for name in PHASE_NAMES}
+    step = float(planes["duration"][known].mean(dtype=np.float64))
+    late = _ratio([idle[name] for name in COMPUTING], step)
+    return DeviceUse(
+        idle_seconds=idle,
+        idle_ratio=_ratio(list(idle.values()), step),
+        late_host_ratio=late,
+        launch_bound=None if late is None else late >= LAUNCH_BOUND_RATIO,
+        host_lead_seconds=_median(planes["host_lead"]),
+        clock_error_seconds=_median(planes["clock_error"]),
+    )
+
+
+def host_leads(window: Window) -> Vector:
+    """Median seconds that each rank's host was ahead (ranks,), NaN where unknown."""
+    lead = window.planes["host_lead"]
+    found = np.full(lead.shape[1], np.nan)
+    known = ~np.isnan(lead).all(axis=0)
+    if known.any():
+        found[known] = np.nanmedian(lead[:, known], axis=0)
+    return found
+
+
+def _ratio(parts: list[float | None], step: float) -> float | None:
+    """Their sum over the step; None where one of them is unknown."""
+    known = [part for part in parts if part is not None]
+    return sum(known) / step if len(known) == len(parts) and step > 0 else None
+
+
+def _mean(values: np.ndarray[tuple[int], np.dtype[np.float32]]) -> float | None:
+    found = float(values.mean(dtype=np.float64))
+    return None if math.isnan(found) else found
+
+
+def _median(values: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else None

@@ -1,0 +1,33 @@
+"""Which clock a finding's times are on, as a row of its evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding, text_evidence
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.step_clock import step_timing
+from stepwatch.collector.state.trackers.step_window import DEVICE, StepClock, Window
+
+
+def with_clock(
+    context: DetectionContext, finding: Finding, clock: StepClock | None = None
+) -> Finding:
+    """`finding` with a row that says which clock timed its steps: that of the window, or `clock`
+    where what they are compared with is on the hosts' alone."""
+    window = context.window
+    if (clock or window.clock) == DEVICE:
+        against = f"timing events on the compute stream; {_error_words(window)}"
+    else:
+        against = step_timing(context.attempt).reason or "no rank sends times of a device"
+    row = text_evidence("clock that timed the steps", clock or window.clock, against)
+    return finding._replace(evidence=(*finding.evidence, row))
+
+
+def _error_words(window: Window) -> str:
+    """How far the device's moments may lie from the host's: durations do not depend on it."""
+    errors = window.planes["clock_error"]
+    known = errors[~np.isnan(errors)]
+    error = float(np.median(known)) if len(known) else None
+    return f"moments on the host's clock to within {in_words(error)}"

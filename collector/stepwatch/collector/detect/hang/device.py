@@ -1,0 +1,73 @@
+"""Progress of a rank where its device is known: the device's, not that of a host that runs ahead.
+
+A host enqueues work for steps to come while its device is stuck in one of them, and a host that
+waits for its device makes no progress of its own. The side thread of the hooks follows the device:
+where its heartbeat is old, the device's line is old, too, and the host's lines count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.signals.arrays import Mask, Rows, Vector
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import OP_NAMES, DeviceState, phase_name
+
+from .situation import RankSituation
+from .thresholds import LIMITS
+
+BUSY = (DeviceState.WORKING, DeviceState.IN_COLLECTIVE)
+"""The device has not passed what its host enqueued: it shows where the rank is."""
+
+
+def moved_ages(attempt: Attempt, now_s: float) -> Vector:
+    """Seconds since each rank made progress (world,), NaN where unknown.
+
+    A busy device makes it, whatever its host does; an idle one has made it when it became idle, or
+    its host has since.
+    """
+    rows, ages = attempt.ranks.rows, attempt.ranks.moved_ages(now_s)
+    device = _seconds(rows, "device_since_ns")
+    busy = followed(rows) & np.isin(rows["device_state"], BUSY)
+    idle = followed(rows) & (rows["device_state"] == DeviceState.IDLE)
+    ages[busy] = device[busy]
+    ages[idle] = np.minimum(ages, device)[idle]
+    return ages
+
+
+def followed(rows: Rows) -> Mask:
+    """RANK_STATE rows whose line on the device is as fresh as their heartbeat."""
+    known: Mask = (rows["device_state"] != DeviceState.UNKNOWN) & (rows["device_since_ns"] > 0)
+    alive = (rows["heartbeat_ns"] > 0) & (rows["gone_ns"] == 0)
+    fresh = _seconds(rows, "heartbeat_ns") <= LIMITS.heartbeat_seconds
+    return np.asarray(known & alive & fresh)
+
+
+def as_device(host: RankSituation, row: np.void) -> RankSituation:
+    """The rank where its device is, if that is busy; `host` is kept beside it."""
+    state = int(row["device_state"])
+    if state not in BUSY or not followed(row.reshape(1))[0]:
+        return host
+    return host._replace(
+        step=int(row["device_step"]),
+        phase=int(row["device_phase"]),
+        waiting=False,
+        in_collective=state == DeviceState.IN_COLLECTIVE,
+        op=int(row["device_op"]),
+        group=int(row["device_group"]),
+        host=host,
+    )
+
+
+def place_words(item: RankSituation) -> str:
+    """Where a device or a host is: `in backward of step 57, in all_reduce`."""
+    inside = f", in {OP_NAMES[item.op % len(OP_NAMES)]}" if item.in_collective else ""
+    waits = ", waiting for a pipeline neighbour" if item.waiting else ""
+    return f"in {phase_name(item.phase)} of step {item.step}{inside}{waits}"
+
+
+def _seconds(rows: Rows, name: str) -> Vector:
+    """Age of a moment (rows,) when the agent looked, at least 0."""
+    passed = rows["time_ns"].astype(np.int64) - rows[name].astype(np.int64)
+    return np.asarray(np.maximum(passed, 0) / NANOSECONDS)

@@ -1,0 +1,70 @@
+"""What a slow rank's device did in its phase: its work, and its wait for the host."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import Evidence
+from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.state.trackers.step_window import DEVICE
+
+
+class DeviceTimes(NamedTuple):
+    """Medians over the steps that a slow rank shows in, in seconds per step, NaN where unknown.
+
+    `idle` is the part of its phase in which its device had nothing enqueued ahead, `peers_idle`
+    that of its peers; `lead` how far its host was ahead at the end of a step, `usual_lead` that of
+    the median rank.
+    """
+
+    idle: float
+    peers_idle: float
+    lead: float
+    usual_lead: float
+
+
+def device_times(slow: SlowRank, steps: EvaluatedSteps) -> DeviceTimes | None:
+    """What the device of `slow` did; None where the hosts' clock timed the steps."""
+    if steps.window.clock != DEVICE:
+        return None
+    part = steps.around(np.array([slow.rank]))
+    at, name = int(np.searchsorted(part.ranks, slow.rank)), f"{slow.phase}_idle"
+    idle, lead = part.own(name), part.own("host_lead")[slow.shows]
+    peers = part.peers(idle, name)
+    return DeviceTimes(
+        idle=float(np.median(idle[slow.shows, at])),
+        peers_idle=float(np.median(peers[slow.shows, at])),
+        lead=float(np.median(lead[:, at])),
+        usual_lead=float(np.median(lead)),
+    )
+
+
+def device_evidence(
+    phase: str, mine: float, theirs: float, found: DeviceTimes
+) -> tuple[Evidence, ...]:
+    """Rows on the device's work, its wait and its host's lead; `mine` and `theirs` are seconds
+    per step of the rank in `phase` and of its peers."""
+    others = in_words(max(theirs - found.peers_idle, 0.0))
+    return (
+        Evidence(
+            f"device self time in {phase} per step",
+            max(mine - found.idle, 0.0),
+            "seconds",
+            f"peers {others}",
+        ),
+        Evidence(
+            f"device waits for its host in {phase} per step",
+            found.idle,
+            "seconds",
+            f"peers {in_words(found.peers_idle)}; an upper bound",
+        ),
+        Evidence(
+            "host is ahead of its device by",
+            found.lead,
+            "seconds",
+            f"median rank {in_words(found.usual_lead)}; at the end of a step",
+        ),
+    )

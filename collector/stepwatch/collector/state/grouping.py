@@ -1,0 +1,128 @@
+"""How many batches of an attempt can be folded together with the outcome of one after the other.
+
+Trackers read each other, so a group ends where a batch could change what another tracker sees of
+the batches beside it: the world grows, a rank ends, the history begins earlier, the baseline
+closes. All that is rare. Where a rule needs what only the trackers will find out (is the row new?),
+it takes the case that ends the group: a group too small costs time and changes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.batches import Batches, Table
+from stepwatch.collector.state.tracker import MAX_WORLD, TrackedAttempt
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.microbatches import STEPS_AHEAD
+from stepwatch.collector.state.trackers.ranks import Ranks
+from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+
+_NO_STEP = 1 << 40
+"""Beyond any step, which has 32 bits."""
+_ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE)
+
+
+class Grouping:
+    """What decides about groups in a run of batches, each array (batches,)."""
+
+    def __init__(self, batches: Batches) -> None:
+        steps, states = batches.table(Kind.STEP), batches.table(Kind.RANK_STATE)
+        events = batches.table(Kind.LIFECYCLE)
+        self._step_rows = steps.counts
+        self._first = _least(steps, "step", _NO_STEP)
+        self._last = _greatest(steps, "step")
+        self._microbatch = _greatest(batches.table(Kind.MICROBATCH), "step")
+        devices = batches.table(Kind.DEVICE_STEP)
+        self._device_rows = devices.counts
+        self._device_first = _least(devices, "step", _NO_STEP)
+        self._device_last = _greatest(devices, "step")
+        possible = np.where(states.rows["world"] <= MAX_WORLD, states.rows["world"], 0)
+        started = events.rows["event"] == LifecycleEvent.START
+        claims = np.where(started, events.rows["value"], 0)
+        self._world = np.maximum(
+            _reduced(np.maximum, states, possible, 0), _reduced(np.maximum, events, claims, 0)
+        )
+        self._starts = _any(events, started)
+        self._ends = _any(events, np.isin(events.rows["event"], _ENDS))
+        self._ends |= _any(states, states.rows["process_state"] == ProcessState.GONE)
+        self._events = events.counts > 0
+        self._saves = batches.table(Kind.CHECKPOINT).counts > 0
+
+    def size(self, start: int, attempt: TrackedAttempt) -> int:
+        """How many batches from `start` on go together into `attempt` as it is now."""
+        alone = self._alone(start, attempt)
+        if alone[0]:
+            return 1
+        begins = alone | self._begins(start, attempt)
+        ends = self._closes(start, attempt)
+        begins[0] = False
+        ends[:-1] |= begins[1:]
+        return int(np.argmax(ends)) + 1 if ends.any() else len(ends)
+
+    def _alone(self, start: int, attempt: TrackedAttempt) -> Mask:
+        """Batches that others must not see: they size arrays, or may begin another run."""
+        history = attempt.tracker(Steps).history
+        found = history.moves(self._first[start:], self._last[start:])
+        found |= self._world[start:] > attempt.world
+        if attempt.tracker(LifecycleEvents).ended or attempt.tracker(Ranks).gone:
+            found |= self._starts[start:]
+        return found
+
+    def _begins(self, start: int, attempt: TrackedAttempt) -> Mask:
+        """Batches that cannot follow those since `start`: steps that share slots, or a start of
+        ranks after a checkpoint, which is believed by when they started."""
+        low = np.minimum.accumulate(self._first[start:])
+        high = np.maximum.accumulate(self._last[start:])
+        saved = np.logical_or.accumulate(self._saves[start:])
+        found: Mask = high - low >= attempt.tracker(Steps).ring.depth
+        found |= self._events[start:] & saved
+        return found
+
+    def _closes(self, start: int, attempt: TrackedAttempt) -> Mask:
+        """Batches that nothing may follow: ranks end, the baseline may close, a sampled step is
+        far ahead of the steps."""
+        steps = attempt.tracker(Steps)
+        found: Mask = self._ends[start:].copy()
+        found |= self._microbatch[start:] > steps.ring.newest + STEPS_AHEAD
+        found |= steps.baseline.may_close(
+            self._first[start:] - steps.history.first,
+            self._last[start:] - steps.history.first,
+            self._step_rows[start:],
+            attempt.world,
+        )
+        found |= self._device_last[start:] > steps.ring.newest + STEPS_AHEAD
+        found |= attempt.tracker(DeviceSteps).baseline.may_close(
+            self._device_first[start:] - steps.history.first,
+            self._device_last[start:] - steps.history.first,
+            self._device_rows[start:],
+            attempt.world,
+        )
+        return found
+
+
+def _least(table: Table, name: str, empty: int) -> Integers:
+    return _reduced(np.minimum, table, table.rows[name], empty)
+
+
+def _greatest(table: Table, name: str) -> Integers:
+    return _reduced(np.maximum, table, table.rows[name], -1)
+
+
+def _any(table: Table, marked: Mask) -> Mask:
+    return _reduced(np.maximum, table, marked, 0) > 0
+
+
+def _reduced(how: np.ufunc, table: Table, values: np.ndarray, empty: int) -> Integers:
+    """`values` (rows,) brought together by batch; `empty` for a batch without rows.
+
+    `reduceat` gives an element for an empty part, so only the others are passed:
+    counts 2, 0, 1 = starts 0, 2, 2, 3 -> reduceat at 0 and 2 -> found at 0 and 2, empty at 1.
+    """
+    found = np.full(len(table.starts) - 1, empty, dtype=np.int64)
+    filled = table.counts > 0
+    if filled.any():
+        found[filled] = how.reduceat(values.astype(np.int64), table.starts[:-1][filled])
+    return found

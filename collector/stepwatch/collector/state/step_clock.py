@@ -1,0 +1,108 @@
+"""Which clock times the steps of an attempt: the ranks' devices, or the hosts.
+
+On an accelerator the host enqueues work and returns, so its clock books the work to whatever waits
+for the device next. Times of two clocks are never compared: all ranks are on one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.tracker import TrackedAttempt
+from stepwatch.collector.state.trackers.baseline import Baseline, Calls
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.device_collectives import DeviceCalls, DeviceCollectives
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.device_timing import DeviceTiming
+from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.ranks import Ranks
+from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
+from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.signals.arrays import Vector
+from stepwatch.signals.phrases import ranks_text
+
+SPAN_STEPS = 64
+"""Newest steps of the devices that are looked at."""
+ARRIVING_STEPS = 8
+"""Of them, those whose rows may still be on their way from some rank."""
+LEAST_SHARE = 0.9
+"""Of a rank's steps that its device must have timed."""
+LATE_SECONDS = 20.0
+"""Without a device row while steps go on: then the devices' times are taken for lost. A queue of a
+device holds a second or two."""
+
+
+class StepTiming(NamedTuple):
+    """The clock that times the steps, and why it is not the device's; empty where it is, or where
+    no rank says why."""
+
+    clock: StepClock
+    reason: str
+
+
+def step_timing(attempt: TrackedAttempt) -> StepTiming:
+    """The device's clock where the device of every rank that reports steps times nearly all of
+    them."""
+    steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
+    timing = attempt.tracker(DeviceTiming)
+    if not devices.ring.world or not steps.ring.world:
+        said = timing.reason(timing.untimed(timing.of))
+        return StepTiming(HOST, said or (_missing(devices) if devices.in_part else ""))
+    last = min(steps.ring.newest, devices.ring.newest)
+    span = steps.ring.steps(min(SPAN_STEPS, devices.ring.depth), last)
+    reported, timed = steps.ring.known(span), devices.ring.known(span)
+    reporting = np.flatnonzero(reported.any(axis=0))
+    if untimed := timing.untimed(reporting.tolist()):
+        return StepTiming(HOST, timing.reason(untimed))
+    settled = span <= last - ARRIVING_STEPS
+    expected = LEAST_SHARE * reported[settled].sum(axis=0)
+    short = (timed & reported)[settled].sum(axis=0) < expected
+    short |= reported.any(axis=0) & ~timed.any(axis=0)
+    if short.any():
+        return StepTiming(HOST, f"{ranks_text(np.flatnonzero(short))}: {_missing(devices)}")
+    if _is_late(steps, devices, attempt.tracker(Ranks)):
+        return StepTiming(HOST, "device times no longer arrive")
+    return StepTiming(DEVICE, "")
+
+
+def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
+    """Medians of the attempt's first steps by rank, on that clock."""
+    return _steps_on(attempt, clock).baseline
+
+
+def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
+    """Sums over ranks of the attempt's first steps, on that clock."""
+    return _steps_on(attempt, clock).early_baseline
+
+
+def rank_seconds_on(attempt: TrackedAttempt, clock: StepClock) -> dict[str, Vector]:
+    """Seconds so far (world,) by column of a step, on that clock."""
+    return _steps_on(attempt, clock).rank_seconds
+
+
+def collectives_on(attempt: TrackedAttempt, clock: StepClock) -> Calls:
+    """The newest collectives of the attempt and their exposed time, on that clock."""
+    host = attempt.tracker(CollectiveRecords)
+    return DeviceCalls(host, attempt.tracker(DeviceCollectives)) if clock == DEVICE else host
+
+
+def _steps_on(attempt: TrackedAttempt, clock: StepClock) -> Steps | DeviceSteps:
+    return attempt.tracker(DeviceSteps) if clock == DEVICE else attempt.tracker(Steps)
+
+
+def _missing(devices: DeviceSteps) -> str:
+    return "steps are timed in part only" if devices.in_part else "not timed on the device"
+
+
+def _is_late(steps: Steps, devices: DeviceSteps, ranks: Ranks) -> bool:
+    """Whether device rows have stopped while steps go on.
+
+    A host may be far ahead while rows arrive, and in a hang neither goes on.
+    """
+    received = ranks.received_monotonic_s
+    if np.isnan(received).all() or np.nanmax(received) - devices.received_s <= LATE_SECONDS:
+        return False
+    behind = steps.newest_s - devices.newest_s > LATE_SECONDS
+    return behind and steps.ring.newest - devices.ring.newest > ARRIVING_STEPS

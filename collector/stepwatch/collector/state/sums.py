@@ -1,0 +1,19 @@
+"""Sums of nanoseconds that neither round nor overflow, in whatever parts they are taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_LOW = np.uint64((1 << 32) - 1)
+_SHIFT = np.uint64(32)
+
+
+def whole_sum(values: np.ndarray[tuple[int], np.dtype[Any]]) -> int:
+    """Sum of unsigned 64-bit numbers, fewer than 2**32 of them; 7,000 months overflow 64 bits.
+
+    High and low halves are summed apart: [2**63, 2**63, 1] -> (2**31 + 2**31, 1) -> 2**64 + 1.
+    """
+    wide = values.astype(np.uint64)
+    return (int((wide >> _SHIFT).sum()) << 32) + int((wide & _LOW).sum())

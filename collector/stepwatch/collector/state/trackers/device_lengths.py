@@ -1,0 +1,64 @@
+"""How long each step of an attempt took on its slowest device, for the attempt's whole life."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.trackers.step_history import (
+    BASELINE_STEPS,
+    LEAST_BASELINE_STEPS,
+    MAX_STEPS,
+    WARMUP_STEPS,
+)
+from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.wire import Rows
+
+LENGTH = np.dtype([("ranks", "<u4"), ("longest", "<f4")])
+"""Devices that timed a step, and the seconds of the slowest without checkpoint and evaluation."""
+
+
+class DeviceLengths:
+    """Lengths of the steps from the attempt's first one on, at most `MAX_STEPS`."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._rows: Rows = np.zeros(0, dtype=LENGTH)
+
+    def add(self, rows: Rows, first: int) -> None:
+        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step."""
+        if len(self._rows) and first < self._first:
+            earlier = np.zeros(min(self._first - first, MAX_STEPS), dtype=LENGTH)
+            self._rows = np.concatenate([earlier, self._rows])[:MAX_STEPS]
+        self._first = first
+        index = rows["step"].astype(np.int64) - first
+        inside = (index >= 0) & (index < MAX_STEPS)
+        rows, index = rows[inside], index[inside]
+        used = int(index.max(initial=-1)) + 1
+        if used > len(self._rows):
+            grown = np.zeros(min(MAX_STEPS, max(1024, 2 * used)), dtype=LENGTH)
+            grown[: len(self._rows)] = self._rows
+            self._rows = grown
+        seconds = rows["duration_seconds"] - rows["checkpoint_seconds"] - rows["eval_seconds"]
+        np.add.at(self._rows["ranks"], index, 1)
+        np.maximum.at(self._rows["longest"], index, np.maximum(seconds, 0.0))
+
+    def baseline(self, world: int) -> float:
+        """Median seconds of the attempt's first steps after its warm-up; NaN until enough known."""
+        begin = self._first + WARMUP_STEPS
+        found = self.seconds(np.arange(begin, begin + BASELINE_STEPS), world)
+        known = found[~np.isnan(found)]
+        return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
+
+    def longest(self) -> float:
+        """Seconds of the longest step of any device; NaN before the first."""
+        timed = self._rows["longest"][self._rows["ranks"] > 0]
+        return float(timed.max()) if len(timed) else float("nan")
+
+    def seconds(self, steps: Integers, world: int) -> Vector:
+        """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
+        index = steps - self._first
+        found = np.full(len(steps), np.nan)
+        inside = (index >= 0) & (index < len(self._rows))
+        rows = self._rows[index[inside]]
+        found[inside] = np.where(rows["ranks"] >= world, rows["longest"], np.nan)
+        return found

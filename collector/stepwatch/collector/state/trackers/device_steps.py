@@ -1,0 +1,122 @@
+"""Steps of an attempt on the clock of the ranks' devices: what DEVICE_STEP rows say.
+
+A row arrives after the STEP row of the same rank and step, seconds later, or never.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.trackers.baseline import Baseline
+from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
+from stepwatch.collector.state.trackers.device_collectives import DeviceCalls, DeviceCollectives
+from stepwatch.collector.state.trackers.device_lengths import DeviceLengths
+from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.step_window import (
+    COLUMNS,
+    DEVICE_COLUMNS,
+    IDLE,
+    DeviceRing,
+    seconds_of,
+)
+from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.signals.arrays import Mask, Vector
+from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
+from stepwatch.signals.records import DeviceFlag, Kind
+from stepwatch.signals.wire import Rows
+
+STEPS_AHEAD = 16
+"""A device row comes after the STEP row of its rank: a step far beyond the newest is a mistake."""
+_MAX_SECONDS = MAX_DURATION_NS / NANOSECONDS
+
+
+class DeviceSteps(Tracker):
+    """What DEVICE_STEP rows say; nothing is held before the first.
+
+    `rank_seconds` maps each of `COLUMNS` and `IDLE` to seconds so far (world,); `newest_s` is the
+    wall time of the newest row, 0 before the first, `received_s` the collector's monotonic time
+    when one arrived last. `in_part` counts rows of steps in which boundaries went untimed: they are
+    left out.
+    """
+
+    kinds = frozenset({Kind.DEVICE_STEP})
+    order = 40
+
+    def __init__(self) -> None:
+        self.ring = DeviceRing(0)
+        self.lengths = DeviceLengths()
+        self.baseline = Baseline()
+        self.early_baseline = EarlyBaseline()
+        self.rank_seconds: dict[str, Vector] = {}
+        self.newest_s = 0.0
+        self.received_s = 0.0
+        self.in_part = 0
+        self._released = False
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply DEVICE_STEP rows; those that no device can have made are refused."""
+        rows = batch.rows(Kind.DEVICE_STEP)
+        if rows is None:
+            return
+        steps = attempt.tracker(Steps)
+        world = 0 if self._released else attempt.world
+        possible = rows[_possible(rows, world, steps.ring.newest + STEPS_AHEAD)]
+        attempt.refused_records += len(rows) - len(possible)
+        whole = possible[_whole(possible)]
+        self.in_part += len(possible) - len(whole)
+        if not len(whole):
+            return
+        self.received_s = batch.received.monotonic_s
+        self._make_room(world)
+        fresh = self.ring.add(whole)
+        first = steps.history.first
+        self.lengths.add(fresh, first)
+        calls = DeviceCalls(attempt.tracker(CollectiveRecords), attempt.tracker(DeviceCollectives))
+        self.baseline.add(fresh, first, world, calls)
+        self.early_baseline.add(fresh)
+        for name, sums in self.rank_seconds.items():
+            np.add.at(sums, fresh["rank"], np.nan_to_num(seconds_of(fresh, name)))
+        ends = fresh["time_ns"].astype(np.int64) + batch.to_wall_ns
+        self.newest_s = max(self.newest_s, int(ends.max(initial=0)) / NANOSECONDS)
+
+    def resize(self, world: int) -> None:
+        """Make room for `world` ranks, once there are rows; what is known stays."""
+        if self.ring.world and not self._released:
+            self._make_room(world)
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return self.ring.cells + self.baseline.cells
+
+    def released(self) -> DeviceSteps:
+        """The lengths of its steps; rows that still arrive are refused."""
+        self.ring, self.baseline = DeviceRing(0), Baseline()
+        self._released = True
+        return self
+
+    def _make_room(self, world: int) -> None:
+        if self.ring.world >= world:
+            return
+        self.ring = self.ring.grown(world)
+        for name in (*COLUMNS, *IDLE):
+            known = self.rank_seconds.get(name, np.zeros(0))
+            self.rank_seconds[name] = np.append(known, np.zeros(world - len(known)))
+
+
+def _possible(rows: Rows, world: int, last_step: int) -> Mask:
+    """Rows whose rank and step exist and whose durations are possible; NaN is unknown."""
+    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["step"] <= last_step)
+    for name in DEVICE_COLUMNS:
+        seconds = seconds_of(rows, name)
+        possible &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= _MAX_SECONDS))
+    return np.asarray(possible & ~np.isnan(rows["duration_seconds"]))
+
+
+def _whole(rows: Rows) -> Mask:
+    """Rows of steps in which every boundary was timed: only there a phase holds no other's time."""
+    whole: Mask = np.asarray(rows["flags"] & DeviceFlag.INCOMPLETE == 0)
+    for name in COLUMNS:
+        whole &= ~np.isnan(seconds_of(rows, name))
+    return whole

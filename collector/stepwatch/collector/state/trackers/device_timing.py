@@ -1,0 +1,69 @@
+"""Which ranks have their steps timed on a device, and why the others have not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.records import Kind, LifecycleEvent
+
+SHOWN_REASONS = 2
+"""Reasons that are said; a job has one, or one for each kind of node."""
+
+
+class Timed(NamedTuple):
+    """Whether a rank said that its device times its steps; `text` the device's type, or why not.
+
+    `at_ns` is when it said so, monotonic on its node.
+    """
+
+    on_device: bool
+    text: str
+    at_ns: int
+
+
+class DeviceTiming(Tracker):
+    """Newest DEVICE_TIMING event of each rank that sent one: `of` maps a rank below the world."""
+
+    kinds = frozenset({Kind.LIFECYCLE})
+    order = 12
+
+    def __init__(self) -> None:
+        self.of: dict[int, Timed] = {}
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Apply DEVICE_TIMING rows; of two of one rank the later one counts, as it arrives."""
+        rows = batch.tables[Kind.LIFECYCLE]
+        rows = rows[rows["event"] == LifecycleEvent.DEVICE_TIMING]
+        known = (rows["rank"] >= 0) & (rows["rank"] < attempt.world)
+        attempt.refused_records += int((~known).sum())
+        for row in rows[known]:
+            rank, at_ns = int(row["rank"]), int(row["time_ns"])
+            before = self.of.get(rank)
+            if before is None or before.at_ns <= at_ns:
+                text = bytes(row["text"]).decode("utf-8", "replace")
+                self.of[rank] = Timed(int(row["value"]) == 1, text, at_ns)
+
+    def untimed(self, ranks: Iterable[int]) -> list[int]:
+        """Those of `ranks` that said that no device times their steps."""
+        return [rank for rank in ranks if rank in self.of and not self.of[rank].on_device]
+
+    def devices(self) -> list[str]:
+        """Types of the devices that time steps, in order."""
+        return sorted({each.text for each in self.of.values() if each.on_device and each.text})
+
+    def reason(self, ranks: Iterable[int]) -> str:
+        """Why the steps of these ranks are timed on the host: `ranks 0-3: no accelerator`."""
+        by_reason: dict[str, list[int]] = {}
+        for rank in ranks:
+            if rank in self.of:
+                by_reason.setdefault(self.of[rank].text or "unknown", []).append(rank)
+        common = sorted(by_reason.items(), key=lambda each: -len(each[1]))[:SHOWN_REASONS]
+        return "; ".join(f"{ranks_text(those)}: {why}" for why, those in common)
+
+    @property
+    def cells(self) -> int:
+        """What it holds, for the bound on live state."""
+        return len(self.of)

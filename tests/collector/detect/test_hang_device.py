@@ -1,0 +1,186 @@
+"""A hang where hosts run ahead: progress is the device's, and so is the place where a rank is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect import hang
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.hang import stalled_seconds
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DTYPES, DeviceState, Kind, Op, Phase, ProcessState
+from stepwatch.signals.wire import Rows
+from tests.collector.gathered import group_rows
+from tests.collector.made import EPOCH, JOB, device_step_rows, segment, state_rows, step_rows
+
+AT, GROUP = 100.0, 7
+RANKS = range(4)
+
+
+def ns(ago: float) -> int:
+    """A moment so long before the agents look."""
+    return round((AT - ago) * NANOSECONDS)
+
+
+def states(host_ago: float = 0.1, device_ago: float = 30.0) -> Rows:
+    """Hosts that ran ahead to step 60; every device is in the all-reduce of step 57's backward."""
+    rows = state_rows(RANKS, 4, AT, step=60, moved_ago=host_ago)
+    rows["device_state"], rows["device_since_ns"] = DeviceState.IN_COLLECTIVE, ns(device_ago)
+    rows["device_step"], rows["device_phase"] = 57, Phase.BACKWARD
+    rows["device_op"], rows["device_group"] = Op.ALL_REDUCE, GROUP
+    return rows
+
+
+def stuck(rank: int = 2, **rest: float) -> Rows:
+    """The device of one rank is in a kernel of step 57's forward."""
+    rows = states(**rest)
+    rows["device_state"][rank], rows["device_phase"][rank] = DeviceState.WORKING, Phase.FORWARD
+    rows["device_op"][rank], rows["device_group"][rank] = 0, 0
+    return rows
+
+
+def context(
+    rows: Rows, seconds: float = 0.2, more: Iterable[tuple[Kind, Rows]] = ()
+) -> DetectionContext:
+    """Forty steps of so many seconds on the device, 4 ms on the host, and then these states."""
+    job = LiveJob(JOB)
+    host = step_rows(range(40), RANKS, seconds)
+    host["duration_ns"] = 4_000_000
+    for name in ("data", "forward", "backward", "optimizer", "other", "collective"):
+        host[f"{name}_ns"] = 600_000
+    tables = {
+        Kind.RANK_STATE: rows,
+        Kind.STEP: host,
+        Kind.GROUP: group_rows(GROUP, RANKS),
+        **dict(more),
+    }
+    job.apply(segment(1, tables), Received(EPOCH, AT))
+    device = {Kind.DEVICE_STEP: device_step_rows(range(40), RANKS, seconds)}
+    job.apply(segment(2, device), Received(EPOCH, AT))
+    return DetectionContext(job, AT)
+
+
+def found(rows: Rows, seconds: float = 0.2) -> list[Finding]:
+    return hang.find(context(rows, seconds))
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_a_device_in_a_kernel_while_the_others_wait_is_the_culprit(rank: int) -> None:
+    (finding,) = found(stuck(rank))
+    assert (finding.rank, finding.phase, finding.cause) == (rank, "forward", "device-stuck")
+    assert (finding.began_step, finding.began_ago_seconds) == (57, 30.0)
+    assert f"rank {rank} did not arrive in all_reduce of group 0,1,2,3" in finding.summary
+    assert "its device is in forward of step 57, its host in forward of step 60" in finding.summary
+    rows = {row.name: row for row in finding.evidence}
+    assert rows[f"device of rank {rank} in forward of step 57 for"].value == 30.0
+    assert rows[f"host of rank {rank}"].text == "in forward of step 60"
+    other = 1 if rank == 0 else 0
+    assert rows[f"device of rank {other} waits in all_reduce for"].value == 30.0
+
+
+def test_hosts_that_go_on_do_not_hide_it() -> None:
+    assert len(found(stuck(host_ago=0.0))) == 1
+    assert stalled_seconds(context(stuck(host_ago=0.0))) == pytest.approx(30.0)
+
+
+def test_devices_that_go_on_are_no_hang_whatever_the_hosts_wait_for() -> None:
+    assert found(stuck(host_ago=60.0, device_ago=1.0)) == []
+    assert stalled_seconds(context(states(host_ago=60.0, device_ago=1.0))) == pytest.approx(1.0)
+
+
+def test_one_device_that_goes_on_is_no_hang() -> None:
+    rows = stuck()
+    rows["device_since_ns"][3] = ns(0.5)
+    assert found(rows) == []
+
+
+def test_all_devices_in_the_collective_name_nobody() -> None:
+    (finding,) = found(states())
+    assert (finding.rank, finding.cause) == (NO_RANK, "device-stuck")
+    assert "the devices of all ranks are in all_reduce, which does not end" in finding.summary
+    assert any(row.name == "device of rank 0 waits in all_reduce for" for row in finding.evidence)
+
+
+def test_devices_in_different_collectives_have_no_cause_in_common() -> None:
+    rows = states()
+    rows["device_op"][3] = Op.ALL_GATHER
+    (finding,) = found(rows)
+    assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
+
+
+def test_a_host_that_enqueues_nothing_more_is_the_culprit_not_its_idle_device() -> None:
+    rows = states(host_ago=30.0)
+    rows["device_state"][1], rows["phase"][1], rows["step"][1] = DeviceState.IDLE, Phase.DATA, 57
+    (finding,) = found(rows)
+    assert (finding.rank, finding.phase, finding.cause) == (1, "data", "busy")
+
+
+def test_a_device_that_has_just_become_idle_made_progress() -> None:
+    rows = states(host_ago=30.0)
+    rows["device_state"][1], rows["device_since_ns"][1] = DeviceState.IDLE, ns(1.0)
+    assert found(rows) == []
+
+
+@pytest.mark.parametrize(
+    ("process", "cause"),
+    [
+        (ProcessState.STOPPED, "process-stopped"),
+        (ProcessState.UNINTERRUPTIBLE, "device-stuck"),
+        (ProcessState.SLEEPING, "device-stuck"),
+    ],
+)
+def test_a_stopped_process_explains_its_device(process: ProcessState, cause: str) -> None:
+    rows = stuck(2)
+    rows["process_state"][2] = process
+    (finding,) = found(rows)
+    assert (finding.rank, finding.cause) == (2, cause)
+
+
+def test_with_an_old_heartbeat_the_hosts_lines_count() -> None:
+    """The side thread that follows the device does not run: its line says nothing of now."""
+    rows = stuck(2, host_ago=30.0)
+    rows["heartbeat_ns"] = ns(25.0)
+    rows["in_collective"], rows["collective_op"] = 1, Op.ALL_REDUCE
+    rows["in_collective"][2] = 0
+    (finding,) = found(rows)
+    assert (finding.rank, finding.phase, finding.cause) == (2, "forward", "interpreter-blocked")
+    rows["since_ns"] = ns(0.1)
+    assert found(rows) == [], "hosts go on, and nothing is known of the devices"
+
+
+def test_a_step_of_the_device_may_take_its_time() -> None:
+    """Hosts return after 4 ms; the devices' steps take 6 s, so 30 s are not eight of them."""
+    assert found(stuck(), seconds=6.0) == []
+    assert len(found(stuck(), seconds=0.2)) == 1
+
+
+def test_a_checkpoint_of_a_host_that_waits_for_a_stuck_device_is_no_excuse() -> None:
+    rows = stuck(2, host_ago=30.0)
+    rows["phase"] = Phase.CHECKPOINT
+    (finding,) = found(rows)
+    assert (finding.rank, finding.cause) == (2, "device-stuck")
+
+
+def test_a_checkpoint_that_is_written_while_devices_wait_is_allowed() -> None:
+    rows = states(host_ago=30.0)
+    rows["phase"][0], rows["device_state"][0] = Phase.CHECKPOINT, DeviceState.IDLE
+    assert found(rows) == []
+
+
+def test_the_flight_recorder_stands_beside_the_device() -> None:
+    diagnosis = np.zeros(1, dtype=DTYPES[Kind.DIAGNOSIS])
+    diagnosis["rank"], diagnosis["worker_answered"], diagnosis["time_ns"] = 2, 1, ns(5.0)
+    flight = np.zeros(3, dtype=DTYPES[Kind.FLIGHT])
+    flight["rank"], flight["group"], flight["op"] = 2, b"0 default", b"all_reduce"
+    flight["collective_seq"] = [40, 41, 42]
+    flight["state"] = [b"completed", b"scheduled", b"scheduled"]
+    more = [(Kind.DIAGNOSIS, diagnosis), (Kind.FLIGHT, flight)]
+    (finding,) = hang.find(context(stuck(2), more=more))
+    (row,) = [row for row in finding.evidence if row.name == "flight recorder of rank 2"]
+    assert row.text == "all_reduce #41 scheduled"

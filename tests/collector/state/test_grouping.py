@@ -1,0 +1,142 @@
+"""Folding segments together, in whatever groups, is folding them one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.state import newest_rows, totals
+from stepwatch.collector.state.batches import Batches, batch_of
+from stepwatch.collector.state.grouping import Grouping
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers import baseline, collective_records, step_window
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.wire import Rows, Segment
+from tests.collector.histories import History, Taken, differences
+from tests.collector.made import JOB, lifecycle_rows, segment, state_rows, step_rows
+
+NOW = Received(0.0, 0.0)
+WORLD = 4
+
+
+def one_by_one(taken: list[Taken]) -> LiveJob:
+    made = LiveJob(JOB)
+    for each, received in taken:
+        made.apply(each, received)
+    return made
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds so small that random histories cross them."""
+    monkeypatch.setattr(totals, "GIVE_UP_STEPS", 5)
+    monkeypatch.setattr(baseline, "BASELINE_STEPS", 6)
+    monkeypatch.setattr(baseline, "GRACE_STEPS", 6)
+    monkeypatch.setattr(collective_records, "MAX_ROWS", 256)
+    monkeypatch.setattr(newest_rows, "_FIRST_ROWS", 16)
+    monkeypatch.setattr(step_window, "MAX_STEPS", 12)
+    monkeypatch.setattr(step_window, "LEAST_STEPS", 4)
+
+
+@pytest.mark.usefixtures("narrow")
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 60),
+    cuts=st.sets(st.integers(0, 60), max_size=6),
+)
+def test_any_groups_give_the_state_of_one_after_the_other(
+    seed: int, count: int, cuts: set[int]
+) -> None:
+    taken = list(History(seed).segments(count))
+    expected, grouped = one_by_one(taken), LiveJob(JOB)
+    for at, (each, received) in enumerate(taken):
+        grouped.append(each, received)
+        if at in cuts:
+            grouped.fold()
+    grouped.fold()
+    assert differences(grouped, expected) == []
+
+
+def of_node(steps: Sequence[int], node: int, **more: Rows) -> Segment:
+    """STEP rows of the two ranks of a node, with whatever else is named by its kind."""
+    tables = {Kind[name]: rows for name, rows in more.items()}
+    if len(steps):
+        tables[Kind.STEP] = step_rows(steps, range(2 * node, 2 * node + 2), 0.2 + 0.1 * node)
+    return segment(0, tables, node=f"node-{node}")
+
+
+def began() -> LiveJob:
+    """A job of four ranks on two nodes that made its first step."""
+    job = LiveJob(JOB)
+    states = state_rows(range(WORLD), WORLD, 1.0)
+    job.apply(segment(1, {Kind.STEP: step_rows([0], range(WORLD)), Kind.RANK_STATE: states}), NOW)
+    return job
+
+
+def together(segments: Sequence[Segment], job: LiveJob) -> int:
+    """How many of the segments are folded in at once."""
+    batches = Batches([batch_of(each, NOW) for each in segments])
+    return Grouping(batches).size(0, job.current)
+
+
+def test_steps_of_all_nodes_go_together() -> None:
+    segments = [of_node([step], node) for step in range(1, 9) for node in range(2)]
+    assert together(segments, began()) == len(segments)
+
+
+@pytest.mark.parametrize(
+    ("odd", "size"),
+    [
+        ({"RANK_STATE": state_rows([0], WORLD + 1, 1.0)}, 2),
+        ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.START, [0], WORLD + 1)}, 2),
+        ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.FAILURE, [0])}, 3),
+        ({"STEP": step_rows([1 << 20], [0])}, 2),
+        ({"STEP": step_rows([513], [0])}, 2),
+        ({"STEP": step_rows([100], [0])}, 3),
+    ],
+    ids=["larger world", "more ranks start", "failure", "no place", "same slot", "baseline closes"],
+)
+def test_what_changes_what_others_see_ends_a_group(odd: dict[str, Rows], size: int) -> None:
+    segments = [of_node([1], 0), of_node([1], 1), of_node([], 0, **odd), of_node([2], 1)]
+    assert together(segments, began()) == size
+
+
+def test_a_rank_that_is_gone_ends_a_group() -> None:
+    gone = state_rows([0], WORLD, 1.0)
+    gone["process_state"] = ProcessState.GONE
+    segments = [of_node([1], 1), of_node([1], 0, RANK_STATE=gone), of_node([2], 1)]
+    assert together(segments, began()) == 2
+
+
+def test_a_step_that_counts_before_its_last_rank_comes_counts_as_it_stood() -> None:
+    """Node 1 reports step 1 after step 2 was complete: too late, also within one group."""
+    late = [of_node([1], 0), of_node([2], 0), of_node([2], 1), of_node([1], 1)]
+    job, expected = began(), began()
+    for each in late:
+        job.append(each, NOW)
+        expected.apply(each, NOW)
+    assert together(late, began()) == len(late)
+    job.fold()
+    assert job.totals.step_seconds == expected.totals.step_seconds
+    assert job.totals.step_seconds == pytest.approx(0.2 + 0.2 + 0.3)
+    assert differences(job, expected) == []
+
+
+def test_times_of_any_length_are_summed_without_rounding() -> None:
+    job, ranks = began(), np.arange(2)
+    month = 30 * 86_400 * 1_000_000_000
+    before = job.totals.seconds["duration"]
+    for step in range(1, 5):
+        rows = step_rows([step], ranks)
+        rows["duration_ns"] = month - step
+        job.append(segment(step, {Kind.STEP: rows}), NOW)
+    job.fold()
+    assert job.totals.seconds["duration"] - before == pytest.approx((8 * month - 20) / 1e9)

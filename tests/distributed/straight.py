@@ -1,0 +1,56 @@
+"""Runs without interruption, to hold others against: each is made once."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+
+class Straight:
+    """Trains with given flags, or takes the losses of an earlier run with the same flags.
+
+    The learning rate does not depend on `--steps` (the warm-up outlasts a run), so a run of few
+    steps is the beginning of a longer one. Workers of pytest share the folder.
+    """
+
+    def __init__(self, folder: Path, make_trainer: Callable[[Path], Any]) -> None:
+        self._folder = folder
+        self._make_trainer = make_trainer
+
+    def __call__(self, *flags: str) -> Any:
+        """The run with these flags, `--steps N` among them, cut to N steps."""
+        words = list(flags)
+        at = words.index("--steps")
+        steps = int(words[at + 1])
+        name = re.sub(r"[^\w=]+", "-", "_".join(words[:at] + words[at + 2 :]))
+        with _alone(self._folder, name):
+            finished = self._known(name, steps) or self._train(name, steps, *flags)
+        return replace(finished, result={"losses": finished.losses[:steps]})
+
+    def _known(self, name: str, steps: int) -> Any | None:
+        for directory in self._folder.glob(f"{name}.*.steps"):
+            if int(directory.suffixes[-2][1:]) >= steps:
+                return self._make_trainer(directory).finished(0, "")
+        return None
+
+    def _train(self, name: str, steps: int, *flags: str) -> Any:
+        directory = self._folder / f"{name}.{steps}.steps"
+        unfinished = self._folder / f"{name}.{steps}"
+        unfinished.mkdir()
+        self._make_trainer(unfinished).train_forked(*flags)
+        unfinished.rename(directory)
+        return self._make_trainer(directory).finished(0, "")
+
+
+@contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Hold the lock of one name among all processes."""
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
