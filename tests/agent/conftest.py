@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections import Counter
@@ -103,13 +102,6 @@ def serving(application: Any, port: int = 0) -> Iterator[str]:
         server.should_exit = True
         thread.join(10)
         opened.close()
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def tables_in(place: Path, job: str = "job") -> Iterator[dict[Kind, Rows]]:

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from stepwatch.signals import places
+from tests.ports import free_port
 from tests.waiting import until
 
-from .conftest import free_port, once, stored_steps
+from .conftest import once, stored_steps
 
 RANKS, STEPS = 3, 500
 RANK = f"""

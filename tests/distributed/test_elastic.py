@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
+
 from .conftest import read_until
 
 
@@ -23,13 +25,6 @@ def _family(process: int) -> list[int]:
     except FileNotFoundError:
         return []
     return [process, *(member for child in children for member in _family(int(child)))]
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:
@@ -45,7 +40,7 @@ def test_a_lost_node_shrinks_the_data_axis(
     # 600 steps keep both nodes busy until one is killed; the warm-up outlasts them.
     length = ("--steps", "600", "--warmup", "1000")
     flags = (*length, "--mesh", "dp_shard=2", "--checkpoint-every", "10", "--restarts", "2")
-    port = _free_port()
+    port = free_port()
     meeting = ("--nodes", "1:2", "--rendezvous", f"127.0.0.1:{port}")
     host = trainer.start(*trainer.command(*flags, *meeting), STEPWATCH_NODE="host")
     # The first to come holds the rendezvous, and has to be the one that stays.

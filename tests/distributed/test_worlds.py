@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from datetime import timedelta
@@ -13,15 +12,9 @@ from torch._C._distributed_c10d import HashStore
 
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.trainer.parallel.runtime import wait_for_all_ranks
+from tests.ports import free_port
 
 from .conftest import SMALL, read_until
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def _rank(trainer: Any, rank: int, world: int, port: int, *flags: str) -> subprocess.Popen[str]:
@@ -35,7 +28,7 @@ def _rank(trainer: Any, rank: int, world: int, port: int, *flags: str) -> subpro
 
 def test_a_missing_rank_is_an_error(trainer: Any) -> None:
     flags = ("--mesh", "dp_shard=2", "--timeout-seconds", "4")
-    finished = trainer.finish(_rank(trainer, 0, 2, _free_port(), *flags))
+    finished = trainer.finish(_rank(trainer, 0, 2, free_port(), *flags))
     assert finished.code == 1
     (line,) = [line for line in finished.printed.splitlines() if line.startswith("stepwatch:")]
     assert "not all ranks joined" in line
@@ -53,7 +46,7 @@ def test_a_missing_rank_is_named_where_the_store_lives_elsewhere() -> None:
 
 
 def test_a_repeated_rank_is_named(trainer: Any) -> None:
-    port, flags = _free_port(), ("--mesh", "dp_shard=2", "--timeout-seconds", "60")
+    port, flags = free_port(), ("--mesh", "dp_shard=2", "--timeout-seconds", "60")
     ranks = [_rank(trainer, rank, 2, port, *flags) for rank in (1, 1)]
     first = _rank(trainer, 0, 2, port, *flags)
     codes = {process.wait(120) for process in ranks}
@@ -66,7 +59,7 @@ def test_a_repeated_rank_is_named(trainer: Any) -> None:
 
 
 def test_a_world_that_does_not_fit_the_mesh_is_refused(trainer: Any) -> None:
-    finished = trainer.finish(_rank(trainer, 0, 2, _free_port(), "--mesh", "dp_shard=4"))
+    finished = trainer.finish(_rank(trainer, 0, 2, free_port(), "--mesh", "dp_shard=4"))
     assert finished.code == 2
     assert "the mesh (dp_shard=4) needs 4 ranks, 2 were started" in finished.printed
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -19,16 +18,10 @@ from stepwatch.cli.demo.processes import MARK, marked_processes
 from stepwatch.collector.store import Store
 from stepwatch.signals import places, wire
 from stepwatch.signals.records import Kind
+from tests.ports import free_port
 from tests.waiting import until
 
 JOB = "e2e"
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Site:

@@ -6,19 +6,19 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 
 from stepwatch.signals import places
+from tests.ports import free_port
 from tests.waiting import until
 
-JOB, RANKS, STEPS = "mixed", 2, 60
+RANKS, STEPS = 2, 60
 SCRIPTS = Path(__file__).parent / "scripts"
 SECONDS = 300.0
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -46,7 +46,7 @@ class Site:
 
     def start_pair(self, pair: Pair) -> None:
         """Start a collector and, once it answers, its agent."""
-        port = self._ports[pair] = _free_port()
+        port = self._ports[pair] = free_port()
         place = self._place(pair)
         place.mkdir()
         words = ["collector", "--store", str(place / "store.db"), "--port", str(port)]
@@ -56,19 +56,22 @@ class Site:
         agent = ["-m", "stepwatch.cli", "agent", *words, "--spool", str(place / "spool")]
         self._start(pair.agent, place / "agent.log", *agent)
 
-    def train(self, version: str) -> None:
-        """Run the ranks to their end, with hooks of a version."""
+    def train(self, versions: Iterable[str]) -> None:
+        """Run a job with hooks of each version to its end, all at once."""
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
-        words = [*launcher, str(SCRIPTS / "train.py"), JOB, str(STEPS)]
-        log = self._folder / "train.log"
-        trainer = self._start(version, log, *words)
-        assert trainer.wait(SECONDS) == 0, log.read_text()
+        trainers = []
+        for version in versions:
+            words = [*launcher, str(SCRIPTS / "train.py"), _job(version), str(STEPS)]
+            log = self._folder / f"train-{version}.log"
+            trainers.append((self._start(version, log, *words), log))
+        for trainer, log in trainers:
+            assert trainer.wait(SECONDS) == 0, log.read_text()
 
-    def finished(self, pair: Pair) -> dict[str, Any]:
-        """The job as the collector of a pair has it once its last record arrived."""
+    def finished(self, pair: Pair, hooks: str) -> dict[str, Any]:
+        """The job of a version of the hooks, as the collector of a pair has its last record."""
 
         def over() -> dict[str, Any] | None:
-            response = self._get(pair, f"/v1/jobs/{JOB}")
+            response = self._get(pair, f"/v1/jobs/{_job(hooks)}")
             job = None if response is None or response.status_code != 200 else response.json()
             return job if job and job["state"] == "finished" else None
 
@@ -81,11 +84,12 @@ class Site:
         line = re.compile(r'^stepwatch_collector_segments_total\{verdict="(\w+)"\} (\S+)$', re.M)
         return {verdict: float(value) for verdict, value in line.findall(response.text)}
 
-    def stored(self, pair: Pair) -> list[tuple[int, int]]:
-        """(rank, step) of every STEP row that the collector of a pair stored."""
+    def stored(self, pair: Pair, hooks: str) -> list[tuple[int, int]]:
+        """(rank, step) of every STEP row of a job that the collector of a pair stored."""
         command = [sys.executable, str(SCRIPTS / "stored.py"), str(self._place(pair) / "store.db")]
+        environment = self._environment(pair.collector)
         ran = subprocess.run(
-            [*command, JOB], env=self._environment(pair.collector), capture_output=True, text=True
+            [*command, _job(hooks)], env=environment, capture_output=True, text=True
         )
         assert ran.returncode == 0, ran.stderr
         return [(rank, step) for rank, step in json.loads(ran.stdout)]
@@ -148,7 +152,5 @@ class Site:
         return process
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _job(hooks: str) -> str:
+    return f"mixed-{hooks}"

@@ -1,7 +1,7 @@
 """Hooks, agents and collectors of this commit and of the previous release work in any combination.
 
-For each version of the hooks one real run of two ranks under torchrun, and beside it four agents,
-each with a collector of its own: agents only read the rings, so all four see the whole run.
+For each version of the hooks one real run of two ranks under torchrun, and beside both four agents,
+each with a collector of its own: agents only read the rings, so all four see both runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from tests.mixed import release
 from tests.mixed.site import RANKS, STEPS, Pair, Site
 
 NEW, OLD = "new", "old"
-PAIRS = [Pair(*pair) for pair in itertools.product((NEW, OLD), repeat=2)]
+VERSIONS = (NEW, OLD)
+PAIRS = [Pair(*pair) for pair in itertools.product(VERSIONS, repeat=2)]
 
 
 @pytest.fixture(scope="module")
@@ -26,30 +27,27 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | None]:
     return {NEW: None, OLD: release.install(tmp_path_factory.mktemp("release"))}
 
 
-@pytest.fixture(scope="module", params=[NEW, OLD], ids=lambda version: f"{version}-hooks")
-def site(
-    request: pytest.FixtureRequest,
-    code: dict[str, Path | None],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Site]:
-    """A run with hooks of one version, and all pairs beside it."""
+@pytest.fixture(scope="module")
+def site(code: dict[str, Path | None], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A run with hooks of each version, and all pairs beside them."""
     made = Site(tmp_path_factory.mktemp("site"), code)
     try:
         for pair in PAIRS:
             made.start_pair(pair)
-        made.train(request.param)
+        made.train(VERSIONS)
         yield made
     finally:
         made.close()
 
 
+@pytest.mark.parametrize("hooks", VERSIONS, ids=lambda version: f"{version}-hooks")
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair.agent}-{pair.collector}")
 def test_every_step_of_every_rank_arrives_once_and_nothing_is_refused(
-    site: Site, pair: Pair
+    site: Site, pair: Pair, hooks: str
 ) -> None:
-    job = site.finished(pair)
+    job = {version: site.finished(pair, version) for version in VERSIONS}[hooks]
     expected = sorted(itertools.product(range(RANKS), range(STEPS)))
-    assert sorted(site.stored(pair)) == expected
+    assert sorted(site.stored(pair, hooks)) == expected
     assert (job["world_size"], job["step"]) == (RANKS, STEPS - 1)
     assert (job["lost_records"], job["refused_records"]) == (0, 0)
     counts = site.segment_counts(pair)

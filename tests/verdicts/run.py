@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 from stepwatch.faults.injector import SEPARATOR
 from stepwatch.signals import places
+from tests.ports import free_port
 from tests.simulated_device.build import library
 
 from .cases import Case
 from .plan import Plan
 from .scoring import Outcome, Verdict
-from .site import Site, free_port, is_alive, kill
+from .site import Site, is_alive, kill
 
 POLL_SECONDS = 0.25
 STRIKE_SECONDS = 60.0

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import httpx
 from stepwatch.cli.demo.processes import MARK, Processes
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
+from tests.ports import free_port
 from tests.verdicts.plan import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -27,13 +27,6 @@ _START_SECONDS = 60.0
 
 class SiteError(StepwatchError):
     """A process of the site did not start, or died."""
-
-
-def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Site:

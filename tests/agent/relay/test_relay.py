@@ -23,7 +23,6 @@ from tests.agent.conftest import (
     Moods,
     Rank,
     collector,
-    free_port,
     give_up,
     once,
     round_of,
@@ -31,6 +30,7 @@ from tests.agent.conftest import (
     tables_in,
     use_probe,
 )
+from tests.ports import free_port
 from tests.waiting import until
 
 MakeAgent = Callable[..., Agent]

@@ -18,7 +18,8 @@ from stepwatch.agent.app import Agent
 from stepwatch.agent.traces.export import TRIES, Exporter
 from stepwatch.agent.traces.spans import Span
 from stepwatch.agent.traces.tracer import TraceOptions, Tracer
-from tests.agent.conftest import Rank, free_port, round_of
+from tests.agent.conftest import Rank, round_of
+from tests.ports import free_port
 from tests.waiting import until
 
 from .made import CLOCK, KEY, NODE, traced

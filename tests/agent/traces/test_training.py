@@ -19,8 +19,8 @@ pytest.importorskip("opentelemetry.sdk", reason="traces need the extra `traces`"
 from stepwatch.signals import traces
 from stepwatch.signals.blackbox import RingReader, find_rings
 from stepwatch.signals.records import Kind
-from tests.agent.conftest import free_port
 from tests.hooks.conftest import LAUNCHER
+from tests.ports import free_port
 from tests.waiting import until
 
 from .receiver import Received, Receiver, receiver

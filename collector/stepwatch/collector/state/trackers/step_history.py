@@ -13,7 +13,8 @@ from stepwatch.signals.wire import Rows
 MAX_STEPS = 1 << 20
 """Steps kept per attempt; a hostile step number cannot make the step_history grow beyond them."""
 WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
-"""Steps left out at the start of an attempt, steps of its own median, and the fewest of those."""
+"""Steps left out at the start of an attempt (compilation, allocation, caches, loader workers), by
+detectors too; steps of its own median; the fewest of those."""
 NEWEST_STEPS = 8
 """Steps whose latest end is that of the newest."""
 
@@ -175,7 +176,7 @@ class StepHistory:
         used = max(self._used, int(numbers[fits].max()) - self.first + 1)
         if used > len(self._rows):
             # A power of two: the same length whether it grows at once or little by little.
-            grown = np.zeros(min(MAX_STEPS, max(1024, 1 << used.bit_length())), dtype=ROW)
+            grown = np.zeros(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())), dtype=ROW)
             grown["loss"] = np.nan
             grown[: self._used] = self.rows
             self._rows = grown
