@@ -103,3 +103,8 @@ def test_memory_does_not_grow(seen: Figures) -> None:
 def test_every_event_of_a_lost_device_raises(seen: Figures) -> None:
     assert len(seen["lost"]) == 5
     assert all("lost" in error for error in seen["lost"].values())
+
+
+def test_a_forked_child_cannot_use_the_device_of_its_parent(seen: Figures) -> None:
+    assert all("forked" in error for error in seen["fork"]["errors"])
+    assert seen["fork"]["bad"] == [False, True]
