@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.ingest import validation
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
@@ -61,7 +62,8 @@ class DeviceSteps(JoinedTracker):
             return
         steps = attempt.tracker(Steps)
         world = 0 if self._released else attempt.world
-        possible = _possible(rows, world, steps.ring.newest + STEPS_AHEAD)
+        possible = validation.steps(rows, world, batches.to_wall_ns[origin])
+        possible &= _possible(rows, steps.ring.newest + STEPS_AHEAD)
         attempt.refused_records += len(rows) - int(possible.sum())
         whole = np.flatnonzero(possible & _whole(rows))
         self.in_part += int(possible.sum()) - len(whole)
@@ -106,9 +108,9 @@ class DeviceSteps(JoinedTracker):
             self.rank_seconds[name] = np.append(known, np.zeros(world - len(known)))
 
 
-def _possible(rows: Rows, world: int, last_step: int) -> Mask:
-    """Rows whose rank and step exist and whose durations are possible; NaN is unknown."""
-    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["step"] <= last_step)
+def _possible(rows: Rows, last_step: int) -> Mask:
+    """Rows whose step exists and whose durations are possible; NaN is unknown."""
+    possible: Mask = np.asarray(rows["step"] <= last_step)
     for name in DEVICE_COLUMNS:
         seconds = seconds_of(rows, name)
         possible &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= _MAX_SECONDS))
