@@ -13,7 +13,8 @@ from stepwatch.signals.wire import Rows
 MAX_STEPS = 1 << 20
 """Steps kept per attempt; a hostile step number cannot make the step_history grow beyond them."""
 WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
-"""Steps left out at the start of an attempt, steps of its own median, and the fewest of those."""
+"""Steps left out at the start of an attempt (compilation, allocation, caches, loader workers), by
+detectors too; steps of its own median; the fewest of those."""
 NEWEST_STEPS = 8
 """Steps whose latest end is that of the newest."""
 
