@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters lint gen bench verdicts tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters lint gen bench verdicts verdicts-device tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -80,6 +80,9 @@ bench: $(READY)  ## measure the budgets, side by side with a baseline
 
 verdicts: $(READY)  ## real runs with and without faults: how right the verdicts are (20 minutes)
 	$(BIN)/python -m tests.verdicts $(ARGS)
+
+verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ahead (20 minutes)
+	$(BIN)/python -m tests.verdicts --matrix device $(ARGS)
 
 tools:  ## promtool and Chromium, installed from Debian's packages if missing
 	@tests/install-tools

@@ -13,18 +13,23 @@ from pathlib import Path
 
 from stepwatch.signals.errors import StepwatchError
 
-from .cases import FAULTY, HALVES, HEALTHY, Case, cases
+from . import cases as host
+from .cases import HALVES, Case
+from .device import cases as device
 from .report import document, line, table
 from .run import Ran, run
 from .site import Site
 
 _SHARED_MEMORY = Path("/dev/shm")
+MATRICES = {"host": (host,), "device": (device,), "all": (host, device)}
+"""Where the ranks compute: on the host, or on the simulated device, while the host runs ahead."""
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.verdicts", description=__doc__)
-    known = [*FAULTY, *HEALTHY]
+    known = [name for each in MATRICES["all"] for name in (*each.FAULTY, *each.HEALTHY)]
+    parser.add_argument("--matrix", choices=MATRICES, default="host")
     parser.add_argument("--only", action="append", choices=known, metavar="CASE")
     parser.add_argument("--half", choices=[*HALVES, "all"], default="all")
     parser.add_argument("--seed", type=int, action="append", help="only these seeds")
@@ -38,7 +43,8 @@ def chosen(asked: argparse.Namespace) -> list[Case]:
     """The cases asked for."""
     fitting = (
         case
-        for case in cases()
+        for each in MATRICES["all" if asked.only else asked.matrix]
+        for case in each.cases()
         if (not asked.only or case.name in asked.only)
         and (asked.half in ("all", case.half))
         and (not asked.seed or case.seed in asked.seed)

@@ -7,7 +7,7 @@ are reported.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -49,6 +49,10 @@ class Draw:
     def between(self, low: float, high: float) -> float:
         """A number with two decimals."""
         return round(self._dice.uniform(low, high), 2)
+
+    def one_of(self, options: Sequence[str]) -> str:
+        """One of several."""
+        return self._dice.choice(options)
 
     def plan(self, *faults: str, **changed: object) -> Plan:
         """A run of the loop that goes on until it is ended."""
@@ -247,8 +251,13 @@ HEALTHY: dict[str, Maker] = {
 
 
 def cases() -> Iterator[Case]:
-    """All cases, faults and healthy runs in turn of their seeds."""
-    for makers, seeds in ((FAULTY, FAULT_SEEDS), (HEALTHY, HEALTHY_SEEDS)):
+    """All cases on the host, faults and healthy runs in turn of their seeds."""
+    return cases_of((FAULTY, FAULT_SEEDS), (HEALTHY, HEALTHY_SEEDS))
+
+
+def cases_of(*families: tuple[Mapping[str, Maker], Sequence[int]]) -> Iterator[Case]:
+    """Cases of makers by name, for each of their seeds."""
+    for makers, seeds in families:
         for seed in seeds:
             for name, make in makers.items():
                 yield Case(name, seed, *make(Draw(name, seed)))

@@ -6,14 +6,17 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tests.verdicts.device.work import DeviceWork
+
 
 @dataclass(frozen=True)
 class Plan:
     """One run of one workload. Seconds are of host time; `*_every` and `*_steps` count steps, 0 is
     never.
 
-    `workload` is `loop`, the bare DDP loop, or `trainer`, the reference trainer, which takes
-    `flags` instead of the fields below them.
+    `workload` is `loop`, the bare DDP loop, `trainer`, the reference trainer, which takes `flags`
+    instead of the fields below them, or `device`, a loop on the simulated device that `device`
+    describes further.
     """
 
     job: str
@@ -36,9 +39,14 @@ class Plan:
     rate_drop_step: int = 0
     neighbours: int = 0
     """Busy processes beside the ranks, for a while."""
+    device: DeviceWork = field(default_factory=DeviceWork)
     port: int = 0
     folder: str = ""
     environ: dict[str, str] = field(default_factory=dict)
+
+    def described_faults(self) -> list[str]:
+        """What goes wrong, on hosts and on devices, as `name:key=value,...`."""
+        return [*self.faults, *self.device.described_faults()]
 
     def line(self) -> str:
         """One line of JSON."""
@@ -50,4 +58,6 @@ def read_plan(line: str) -> Plan:
     values: dict[str, Any] = json.loads(line)
     for name in ("faults", "flags"):
         values[name] = tuple(values[name])
+    device = values["device"]
+    values["device"] = DeviceWork(**{**device, "faults": tuple(device["faults"])})
     return Plan(**values)

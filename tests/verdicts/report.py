@@ -81,7 +81,7 @@ def _run(ran: Ran, one: Score) -> dict[str, Any]:
         "seed": ran.case.seed,
         "half": ran.case.half,
         "ranks": ran.case.plan.world,
-        "faults": list(ran.case.plan.faults),
+        "faults": ran.case.plan.described_faults(),
         "truth": {key: _plain(value) for key, value in fields.items()} or None,
         "verdicts": [item._asdict() for item in ran.outcome.verdicts],
         "seconds": _finite(one.seconds),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from stepwatch.faults.injector import SEPARATOR
 from stepwatch.signals import places
 from tests.ports import free_port
+from tests.simulated_device.build import library
 
 from .cases import Case
 from .plan import Plan
@@ -45,6 +46,8 @@ class Ran(NamedTuple):
 
 def run(case: Case, site: Site) -> Ran:
     """Run one case."""
+    if case.plan.workload == "device":
+        library()  # before the ranks are there, all of which would wait for it
     began = time.monotonic()
     folder = site.folder / case.plan.job
     folder.mkdir()
@@ -68,6 +71,8 @@ def run(case: Case, site: Site) -> Ran:
         kill(pids)
     step = (job.get("step_seconds") or {}).get("p50") or math.nan
     verdicts = tuple(map(verdict, filter(stands_alone, seen)))
+    if plan.workload == "device" and job.get("step_seconds_clock") != "device":
+        problem = problem or "its steps were not timed on the devices"
     outcome = Outcome(case.truth, struck_at(log), verdicts)
     return Ran(case, outcome, step, time.monotonic() - began, problem)
 

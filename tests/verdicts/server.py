@@ -18,11 +18,13 @@ from torch.nn.parallel import DistributedDataParallel as _warm  # noqa: F401
 
 from tests.ranks.child import become_rank, environment_of
 from tests.verdicts import loop, reference
+from tests.verdicts.device import loop as device_loop
 from tests.verdicts.plan import Plan, read_plan
 
 _WORKLOADS: dict[str, Callable[[Plan, int], None]] = {
     "loop": loop.train,
     "trainer": reference.train,
+    "device": device_loop.train,
 }
 
 

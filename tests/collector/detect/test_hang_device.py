@@ -102,8 +102,16 @@ def test_one_device_that_goes_on_is_no_hang() -> None:
 
 def test_all_devices_in_the_collective_name_nobody() -> None:
     (finding,) = found(states())
-    assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
+    assert (finding.rank, finding.cause) == (NO_RANK, "device-stuck")
+    assert "the devices of all ranks are in all_reduce, which does not end" in finding.summary
     assert any(row.name == "device of rank 0 waits in all_reduce for" for row in finding.evidence)
+
+
+def test_devices_in_different_collectives_have_no_cause_in_common() -> None:
+    rows = states()
+    rows["device_op"][3] = Op.ALL_GATHER
+    (finding,) = found(rows)
+    assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
 
 
 def test_a_host_that_enqueues_nothing_more_is_the_culprit_not_its_idle_device() -> None:

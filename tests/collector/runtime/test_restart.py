@@ -10,12 +10,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-import sqlalchemy as sa
 
 from stepwatch.collector.runtime import service
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import live
-from stepwatch.collector.store import Store, schema
+from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StoreError
@@ -184,22 +183,3 @@ def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
     known = Service(store, HandClock(60.0))
     assert view(known)["step"] == 399
     store.close()
-
-
-def test_two_processes_may_open_a_new_store_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "store.db"
-    others: list[Store] = []
-    waiting = [path]
-
-    def another_is_faster(*_args: Any, **_more: Any) -> None:
-        if waiting:  # between this one's look for tables and its making of them
-            others.append(Store.sqlite(waiting.pop()))
-
-    sa.event.listen(schema.metadata, "before_create", another_is_faster)
-    try:
-        opened = Store.sqlite(path)
-    finally:
-        sa.event.remove(schema.metadata, "before_create", another_is_faster)
-    for store in (opened, *others):
-        store.close()
-    assert len(others) == 1

@@ -11,12 +11,14 @@ from prometheus_client.exposition import generate_latest
 
 from stepwatch.collector.runtime import restore, service
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
 from tests.collector.client import Client
+from tests.collector.histories import History, differences
 from tests.collector.made import JOB, HandClock, body, run_segments
 
 RUN = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
@@ -107,3 +109,51 @@ def test_a_store_that_fails_meanwhile_is_asked_again(
     assert without_job.withheld()[JOB].state == "restoring"
     without_job.evaluate()
     assert view(without_job)["step"] == 54
+
+
+def test_large_payloads_are_read_a_few_at_a_time(
+    without_job: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore, "PAGE_BYTES", 1)
+    monkeypatch.setattr(restore, "BUDGET_SECONDS", 0.0)
+    without_job.receive(body([RUN[10]]))
+    ticks = 0
+    while without_job.job(JOB) is None:
+        without_job.evaluate()
+        ticks += 1
+        assert ticks < 30
+    assert ticks == 12, "each of eleven segments is a page, and nothing more is found in the last"
+    assert view(without_job)["step"] == 54
+
+
+def test_segments_that_unfold_to_much_do_not_wait_for_the_page(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Service(store, clock).receive(body(RUN))
+    waiting: list[int] = []
+    append = LiveJob.append
+
+    def watched(self: LiveJob, *args: Any) -> None:
+        append(self, *args)
+        waiting.append(self.pending_bytes)
+
+    monkeypatch.setattr(LiveJob, "append", watched)
+    monkeypatch.setattr(restore, "FOLD_BYTES", 10_000)
+    found = Service(store, clock).job(JOB)
+    assert found is not None and len(found[0].current.step_history) == 60
+    assert len(waiting) == len(RUN) and 10_000 < max(waiting) < 30_000
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_restart_knows_bit_by_bit_what_was_known(
+    store: Store, clock: HandClock, seed: int
+) -> None:
+    """However the segments were folded live, and however the pages are cut."""
+    live = Service(store, clock)
+    for at, (item, _) in enumerate(History(seed).segments(60)):
+        live.receive(body([item]))
+        if at % (seed + 2) == 0:
+            live.withheld()
+    known, again = live.job(JOB), Service(store, clock).job(JOB)
+    assert known is not None and again is not None
+    assert differences(known[0], again[0]) == []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,181 +10,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.state import newest_rows, totals
+from stepwatch.collector.state.batches import Batches, batch_of
+from stepwatch.collector.state.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers import baseline, collective_records, step_window
-from stepwatch.signals.clock import NANOSECONDS, ClockPair
-from stepwatch.signals.records import (
-    DTYPES,
-    CheckpointEvent,
-    Kind,
-    LifecycleEvent,
-    Phase,
-    ProcessState,
-)
-from stepwatch.signals.wire import Rows, Segment, SegmentKey
-from tests.collector.gathered import call_rows, group_rows
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.wire import Rows, Segment
+from tests.collector.histories import History, Taken, differences
 from tests.collector.made import (
-    EPOCH,
     JOB,
     checkpoint_rows,
-    device_step_rows,
     lifecycle_rows,
-    microbatch_rows,
+    segment,
     state_rows,
     step_rows,
 )
 
-RANKS_A_NODE = 2
-Taken = tuple[Segment, Received]
-
-
-class History:
-    """A job's segments as they may arrive: late, repeated, out of order, of several attempts."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.nodes = int(self.random.integers(1, 4))
-        self.world = self.nodes * RANKS_A_NODE
-        self.steps = [int(self.random.integers(0, 5))] * self.nodes
-        self.disorder = float(self.random.choice([0.0, 0.1, 1.0]))
-        """How often what is rare happens: without it the groups are large."""
-        self.attempt = 0
-        self.sequence = itertools.count(1)
-
-    def segments(self, count: int) -> Iterator[Taken]:
-        """Segments with the moment each is received."""
-        kept: list[Taken] = []
-        for at in range(count):
-            node = int(self.random.integers(self.nodes))
-            if self.rarely(0.02):
-                self.attempt += 1
-                self.steps = [max(0, min(self.steps) - 5)] * self.nodes
-            kept.append((self.segment(node), Received(EPOCH + at, float(at))))
-            late = self.rarely(0.3) and len(kept) > 1
-            yield kept.pop(int(self.random.integers(len(kept)))) if late else kept.pop()
-        yield from kept
-
-    def chance(self, part: float) -> bool:
-        return bool(self.random.random() < part)
-
-    def rarely(self, part: float) -> bool:
-        return self.chance(part * self.disorder)
-
-    def segment(self, node: int) -> Segment:
-        ranks = range(node * RANKS_A_NODE, (node + 1) * RANKS_A_NODE)
-        tables = self.steps_of(node, ranks) if self.chance(0.8) else {}
-        if self.chance(0.7):
-            tables[Kind.RANK_STATE] = self.states(node, ranks)
-        for kind, part, make in (
-            (Kind.LIFECYCLE, 0.06, self.events),
-            (Kind.CHECKPOINT, 0.1, self.saves),
-            (Kind.HOST, 0.1, self.plain(Kind.HOST)),
-            (Kind.NUMERICS, 0.1, self.plain(Kind.NUMERICS)),
-            (Kind.MEMORY, 0.2, self.plain(Kind.MEMORY)),
-            (Kind.AGENT, 0.2, self.plain(Kind.AGENT)),
-            (Kind.GAP, 0.05, self.plain(Kind.GAP)),
-            (Kind.MICROBATCH, 0.15, self.microbatches),
-            (Kind.GROUP, 0.1, self.groups),
-            (Kind.DEVICE_STEP, 0.6, self.device_steps),
-            (Kind.DEVICE_COLLECTIVE, 0.2, self.plain(Kind.DEVICE_COLLECTIVE)),
-        ):
-            if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
-                tables[kind] = make(node, ranks)
-        number = max(0, self.attempt - 1) if self.rarely(0.05) else self.attempt
-        key = SegmentKey(JOB, number, f"node-{node}", 7, next(self.sequence))
-        return Segment(key, ClockPair(node * 1_000_000, EPOCH * NANOSECONDS + node), tables)
-
-    def steps_of(self, node: int, ranks: range) -> dict[Kind, Rows]:
-        first = self.steps[node]
-        if self.rarely(0.15):  # a late, repeated or skipped part
-            first = max(0, first + int(self.random.integers(-12, 8)))
-        numbers = range(first, first + int(self.random.integers(1, 5)))
-        self.steps[node] = max(self.steps[node], numbers[-1] + 1)
-        rows = step_rows(numbers, ranks)
-        for name in ("loss", "duration_ns", "forward_ns"):
-            rows[name] = rows[name] * (1 + self.random.random(len(rows)))
-        rows = rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
-        calls = call_rows(numbers, {rank: 0.1 * self.random.random() for rank in ranks})
-        return {Kind.STEP: rows, Kind.COLLECTIVE: calls}
-
-    def device_steps(self, node: int, ranks: range) -> Rows:
-        """Of the steps before; now and then of steps that are far from having begun."""
-        last = self.steps[node] + (int(self.random.integers(30)) if self.rarely(0.05) else 0)
-        rows = device_step_rows(range(max(0, last - 4), last), ranks)
-        rows["duration_seconds"] *= 1 + self.random.random(len(rows))
-        return rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
-
-    def states(self, node: int, ranks: range) -> Rows:
-        world = self.world + (int(self.random.integers(-2, 3)) if self.rarely(0.03) else 0)
-        rows = state_rows(ranks, world, self.steps[node] * 0.2, self.steps[node])
-        rows["phase"][self.random.random(len(rows)) < 0.1] = Phase.CHECKPOINT
-        rows["resident_bytes"] = self.random.integers(0, 1000, len(rows))
-        rows["run_queue_seconds"] = self.random.random(len(rows))
-        if self.rarely(0.03):
-            rows["process_state"][0] = ProcessState.GONE
-        return np.concatenate([rows, rows[:1]]) if self.chance(0.1) else rows
-
-    def events(self, node: int, ranks: range) -> Rows:
-        event = list(LifecycleEvent)[self.random.integers(len(LifecycleEvent))]
-        value = self.world + int(self.random.integers(-1, 2))
-        return lifecycle_rows(event, ranks, value, at=float(self.random.random()))
-
-    def saves(self, node: int, ranks: range) -> Rows:
-        event = list(CheckpointEvent)[self.random.integers(len(CheckpointEvent))]
-        rows = checkpoint_rows(int(event), ranks, self.steps[node] // 8 * 8, b"reason")
-        rows["stall_ns"][self.random.random(len(rows)) < 0.5] = 0
-        return rows
-
-    def microbatches(self, node: int, ranks: range) -> Rows:
-        return microbatch_rows(self.steps[node] + int(self.random.integers(0, 24)), ranks)
-
-    def groups(self, node: int, ranks: range) -> Rows:
-        return group_rows(int(self.random.integers(3)), ranks[: int(self.random.integers(1, 3))])
-
-    def plain(self, kind: Kind) -> Any:
-        """Rows whose numbers are small: ranks that exist and not, losses that are finite or not."""
-
-        def make(node: int, ranks: range) -> Rows:
-            rows = np.zeros(2, dtype=DTYPES[kind])
-            for name in rows.dtype.names or ():
-                if rows[name].dtype.kind in "iuf":
-                    rows[name] = self.random.integers(0, 4, len(rows))
-            rows["rank"] = self.random.integers(ranks[0], ranks[-1] + 2, len(rows))
-            rows["step"] = self.steps[node]
-            rows["time_ns"] = (self.steps[node] * 0.2 + np.arange(2)) * NANOSECONDS
-            return rows
-
-        return make
-
-
-def state_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """All that an object holds by path, in a form that `==` compares bit by bit, NaN as well."""
-    if isinstance(value, np.ndarray):
-        yield path, (value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, np.void):
-        yield path, value.tobytes()
-    elif isinstance(value, float):
-        yield path, value.hex()
-    elif isinstance(value, dict):
-        yield path, list(map(str, value))
-        for key, each in value.items():
-            yield from state_of(each, f"{path}[{key}]")
-    elif isinstance(value, (list, tuple, deque)):
-        yield path, len(value)
-        for at, each in enumerate(value):
-            yield from state_of(each, f"{path}[{at}]")
-    elif hasattr(value, "__dict__"):
-        yield from state_of(vars(value), f"{path}.{type(value).__name__}")
-    else:
-        yield path, repr(value)
-
-
-def differences(one: LiveJob, other: LiveJob) -> list[str]:
-    """Paths at which two jobs differ."""
-    here, there = dict(state_of(one)), dict(state_of(other))
-    assert len(here) > 100, "it looks into the trackers"
-    return [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]
+NOW = Received(0.0, 0.0)
+WORLD = 4
 
 
 def one_by_one(taken: list[Taken]) -> LiveJob:
@@ -205,13 +46,13 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline, "GRACE_STEPS", 6)
     monkeypatch.setattr(collective_records, "MAX_ROWS", 256)
     monkeypatch.setattr(newest_rows, "_FIRST_ROWS", 16)
-    monkeypatch.setattr(step_window, "MAX_STEPS", 12)
+    monkeypatch.setattr(step_window, "MAX_STEPS", 8)
     monkeypatch.setattr(step_window, "LEAST_STEPS", 4)
 
 
 @pytest.mark.usefixtures("narrow")
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -229,3 +70,94 @@ def test_any_groups_give_the_state_of_one_after_the_other(
             grouped.fold()
     grouped.fold()
     assert differences(grouped, expected) == []
+
+
+def of_node(steps: Sequence[int], node: int, **more: Rows) -> Segment:
+    """STEP rows of the two ranks of a node, with whatever else is named by its kind."""
+    tables = {Kind[name]: rows for name, rows in more.items()}
+    if len(steps):
+        tables[Kind.STEP] = step_rows(steps, range(2 * node, 2 * node + 2), 0.2 + 0.1 * node)
+    return segment(0, tables, node=f"node-{node}")
+
+
+def began() -> LiveJob:
+    """A job of four ranks on two nodes that made its first step."""
+    job = LiveJob(JOB)
+    states = state_rows(range(WORLD), WORLD, 1.0)
+    job.apply(segment(1, {Kind.STEP: step_rows([0], range(WORLD)), Kind.RANK_STATE: states}), NOW)
+    return job
+
+
+def together(segments: Sequence[Segment], job: LiveJob) -> int:
+    """How many of the segments are folded in at once."""
+    batches = Batches([batch_of(each, NOW) for each in segments])
+    return Grouping(batches).size(0, job.current)
+
+
+def test_steps_of_all_nodes_go_together() -> None:
+    segments = [of_node([step], node) for step in range(1, 9) for node in range(2)]
+    assert together(segments, began()) == len(segments)
+
+
+@pytest.mark.parametrize(
+    ("odd", "size"),
+    [
+        ({"RANK_STATE": state_rows([0], WORLD + 1, 1.0)}, 2),
+        ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.START, [0], WORLD + 1)}, 2),
+        ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.FAILURE, [0])}, 3),
+        ({"STEP": step_rows([1 << 20], [0])}, 2),
+        ({"STEP": step_rows([513], [0])}, 2),
+        ({"STEP": step_rows([100], [0])}, 3),
+    ],
+    ids=["larger world", "more ranks start", "failure", "no place", "same slot", "baseline closes"],
+)
+def test_what_changes_what_others_see_ends_a_group(odd: dict[str, Rows], size: int) -> None:
+    segments = [of_node([1], 0), of_node([1], 1), of_node([], 0, **odd), of_node([2], 1)]
+    assert together(segments, began()) == size
+
+
+def test_a_rank_that_is_gone_ends_a_group() -> None:
+    gone = state_rows([0], WORLD, 1.0)
+    gone["process_state"] = ProcessState.GONE
+    segments = [of_node([1], 1), of_node([1], 0, RANK_STATE=gone), of_node([2], 1)]
+    assert together(segments, began()) == 2
+
+
+def test_a_start_does_not_go_with_the_checkpoint_before_it() -> None:
+    """How long a save can have taken is known from the start of its node."""
+    save = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 1)
+    start = lifecycle_rows(LifecycleEvent.START, [0], WORLD, at=2.0)
+    segments = [of_node([1], 0, CHECKPOINT=save), of_node([2], 0, LIFECYCLE=start)]
+    assert together(segments, began()) == 1
+    job = began()
+    for each in segments:
+        job.append(each, NOW)
+    job.fold()
+    assert job.current.checkpoints[1].durable_seconds == 2.0
+    assert together(segments[::-1], began()) == 2
+
+
+def test_a_step_that_counts_before_its_last_rank_comes_counts_as_it_stood() -> None:
+    """Node 1 reports step 1 after step 2 was complete: too late, also within one group."""
+    late = [of_node([1], 0), of_node([2], 0), of_node([2], 1), of_node([1], 1)]
+    job, expected = began(), began()
+    for each in late:
+        job.append(each, NOW)
+        expected.apply(each, NOW)
+    assert together(late, began()) == len(late)
+    job.fold()
+    assert job.totals.step_seconds == expected.totals.step_seconds
+    assert job.totals.step_seconds == pytest.approx(0.2 + 0.2 + 0.3)
+    assert differences(job, expected) == []
+
+
+def test_times_of_any_length_are_summed_without_rounding() -> None:
+    job, ranks = began(), np.arange(2)
+    month = 30 * 86_400 * 1_000_000_000
+    before = job.totals.seconds["duration"]
+    for step in range(1, 5):
+        rows = step_rows([step], ranks)
+        rows["duration_ns"] = month - step
+        job.append(segment(step, {Kind.STEP: rows}), NOW)
+    job.fold()
+    assert job.totals.seconds["duration"] - before == pytest.approx((8 * month - 20) / 1e9)

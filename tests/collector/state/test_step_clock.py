@@ -9,7 +9,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.step_clock import ARRIVING_STEPS, LATE_SECONDS, step_timing
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.step_window import DEVICE_COLUMNS, IDLE
-from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.records import DeviceFlag, Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows
 from tests.collector.made import (
     device_step_rows,
@@ -30,7 +30,7 @@ def run(*tables: dict[Kind, Rows], world: int = WORLD) -> Attempt:
     attempt = Attempt(0)
     start = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(world), world)}
     for sequence, rows in enumerate((start, *tables)):
-        attempt.apply(segment(sequence + 1, rows), Received(0.0, 0.0))
+        attempt.apply(segment(sequence + 1, rows), Received(0.0, float(sequence)))
     return attempt
 
 
@@ -80,7 +80,7 @@ def test_a_rank_that_sends_no_device_rows_and_no_reason() -> None:
             Kind.DEVICE_STEP: device_step_rows(range(20), [0, 1, 3]),
         }
     )
-    assert step_timing(attempt) == ("host", "rank 2: device times are missing")
+    assert step_timing(attempt) == ("host", "rank 2: not timed on the device")
 
 
 def test_rows_that_are_late_are_no_reason_and_their_steps_are_not_complete() -> None:
@@ -107,15 +107,34 @@ def test_rows_of_one_rank_that_stop_put_all_on_the_host() -> None:
     assert after(40).window(64).clock == "host"
 
 
-@pytest.mark.parametrize(("seconds", "clock"), [(0.1, "device"), (2.0, "host")])
-def test_rows_of_all_ranks_that_stop_while_steps_go_on(seconds: float, clock: str) -> None:
-    """Steps of 0.1 s: 4 s behind; of 2 s: far beyond what a device's queue holds."""
+@pytest.mark.parametrize(
+    ("seconds", "passed", "clock"),
+    [(0.1, 60.0, "device"), (2.0, 60.0, "host"), (2.0, 1.0, "device")],
+)
+def test_rows_of_all_ranks_that_stop_while_steps_go_on(
+    seconds: float, passed: float, clock: str
+) -> None:
+    """Steps of 0.1 s: 4 s behind; of 2 s: far behind, and no row came in the `passed` seconds."""
     assert 40 * 0.1 < LATE_SECONDS < 40 * 2.0
     attempt = run(
         {Kind.STEP: step_rows(range(100), RANKS, seconds)},
         {Kind.DEVICE_STEP: device_step_rows(range(60), RANKS, seconds)},
     )
+    states = {Kind.RANK_STATE: state_rows(RANKS, WORLD, 200.0)}
+    attempt.apply(segment(9, states), Received(0.0, 2.0 + passed))
     assert attempt.window(64).clock == clock
+
+
+def test_steps_that_are_timed_in_part_are_not_compared() -> None:
+    rows = device_step_rows(range(20), RANKS)
+    rows["flags"][rows["step"] >= 2] = DeviceFlag.INCOMPLETE
+    attempt = run({Kind.STEP: step_rows(range(20), RANKS)}, {Kind.DEVICE_STEP: rows})
+    assert step_timing(attempt).clock == "device", "the newest may be on their way"
+    more = run({Kind.STEP: step_rows(range(20), RANKS), Kind.DEVICE_STEP: rows[rows["rank"] < 3]})
+    rows["flags"] = DeviceFlag.INCOMPLETE
+    nothing = run({Kind.STEP: step_rows(range(20), RANKS), Kind.DEVICE_STEP: rows})
+    assert step_timing(nothing) == ("host", "steps are timed in part only")
+    assert step_timing(more) == ("host", "rank 3: steps are timed in part only")
 
 
 def test_a_few_untimed_steps_are_nearly_all() -> None:

@@ -16,9 +16,9 @@ import zstandard
 
 from stepwatch.signals import layouts
 from stepwatch.signals.arrays import Integers, Rows
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import DTYPES, PHASE_NAMES, Kind
 
-SEGMENTS, SIZE, LEVEL = 600, 6144, 3
+SEGMENTS, SIZE, LEVEL = 600, 8192, 3
 
 
 class Shape:
@@ -107,7 +107,39 @@ def steps(shape: Shape) -> dict[Kind, Rows]:
     )
     for phase, share in parts.items():
         made[f"{phase}_ns"] = shape.around(count, share * shape.step_ns)
-    return {Kind.STEP: made, Kind.COLLECTIVE: collectives(shape, made)}
+    calls = collectives(shape, made)
+    found = {Kind.STEP: made, Kind.COLLECTIVE: calls}
+    return found | device_steps(shape, made, calls) if rng.random() < 0.3 else found
+
+
+def device_steps(shape: Shape, made: Rows, calls: Rows) -> dict[Kind, Rows]:
+    """The same steps and collectives on the ranks' devices."""
+    rng, count = shape.rng, len(made)
+    common = {name: made[name] for name in ("rank", "step", "seq", "time_ns")}
+    rows = shape.rows(
+        Kind.DEVICE_STEP,
+        count,
+        **common,
+        host_lead_seconds=shape.around(count, 0.3 * shape.step_ns) / 1e9,
+        clock_error_seconds=rng.uniform(1e-5, 1e-3),
+        boundaries=rng.choice([12, 16, 28, 40]),
+    )
+    for name in ("duration", "collective", "pipeline_wait", *PHASE_NAMES):
+        rows[f"{name}_seconds"] = made[f"{name}_ns"] / 1e9
+    for name in ("data", "forward"):
+        rows[f"{name}_idle_seconds"] = shape.around(count, 1e-3 * shape.step_ns) / 1e9
+    stood = shape.rows(
+        Kind.DEVICE_COLLECTIVE,
+        len(calls),
+        **{name: calls[name] for name in ("rank", "step", "seq", "time_ns", "group", "op")},
+        count=calls["count"],
+        timed=np.minimum(calls["count"], 32),
+        exposed_seconds=calls["exposed_ns"] / 1e9,
+        longest_seconds=calls["longest_ns"] / 1e9,
+        first_arrival_ns=calls["first_arrival_ns"],
+        clock_error_seconds=rng.uniform(1e-5, 1e-3),
+    )
+    return {Kind.DEVICE_STEP: rows, Kind.DEVICE_COLLECTIVE: stood}
 
 
 def collectives(shape: Shape, made: Rows) -> Rows:
@@ -160,6 +192,11 @@ def ranks(shape: Shape) -> dict[Kind, Rows]:
         major_faults=rng.integers(0, 40, count),
         job_class=rng.choice([b"production", b"experiment", b"interactive"]),
     )
+    if rng.random() < 0.3:
+        state["device_state"] = rng.integers(1, 4, count)
+        state["device_since_ns"] = now - shape.around(count, shape.step_ns / 4)
+        state["device_step"] = shape.first + shape.steps - 1
+        state["device_phase"] = rng.integers(0, 5, count)
     cursor = shape.rows(
         Kind.CURSOR,
         count,

@@ -33,6 +33,7 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
     if hooked:
         watch_process_groups(instruments)
     for root in _listed(model):
+        instruments.device.follow(root)
         for module in root.modules():
             watch_fsdp2(instruments, module, hooked=hooked)
             watch_ddp(instruments, module)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from stepwatch.signals.records import Kind
 
+from .accelerators import in_use
 from .guard import guarded
 from .recorder.recorder import Recorder
 
@@ -14,27 +13,39 @@ EVERY_NS = 5_000_000_000
 
 
 class DeviceMemory:
-    """Writes MEMORY records of a rank that uses CUDA; none on a rank that does not."""
+    """Writes MEMORY records of a rank that uses an accelerator; none on a rank that does not."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
         self._recorder = recorder
         self._due_ns = 0
+        self._unknown = False
         self._limits: dict[int, int] = {}
 
     @guarded()
     def end_step(self, step: int, now_ns: int) -> None:
         """Read the allocator if a reading is due."""
-        if now_ns < self._due_ns:
+        if now_ns < self._due_ns or self._unknown:
             return
         self._due_ns = now_ns + EVERY_NS
-        torch = sys.modules.get("torch")
-        if torch is None or not torch.cuda.is_initialized() or self._recorder.ring is None:
+        if in_use() is None or self._recorder.ring is None:
             return
-        device = torch.cuda.current_device()
-        if device not in self._limits:
-            self._limits[device] = int(torch.cuda.get_device_properties(device).total_memory)
-        allocated = torch.cuda.memory_allocated(device)
-        reserved = torch.cuda.memory_reserved(device)
-        facts = (device, allocated, reserved, self._limits[device])
+        try:
+            facts = self._read()
+        except RuntimeError:  # a backend whose allocator does not count
+            self._unknown = True
+            return
         self._recorder.ring.write(Kind.MEMORY, step, now_ns, *facts)
+
+    def _read(self) -> tuple[int, int, int, int]:
+        import torch
+
+        accelerator = torch.accelerator
+        device = accelerator.current_device_index()
+        if device not in self._limits:
+            info = getattr(
+                accelerator, "get_memory_info", lambda _: (0, 0)
+            )  # torch 2.10 may lack it
+            self._limits[device] = int(info(device)[1])
+        allocated = accelerator.memory_allocated(device)
+        return device, allocated, accelerator.memory_reserved(device), self._limits[device]

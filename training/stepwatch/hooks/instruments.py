@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .collectives.groups import GroupNumbers
+from .device.timing import DeviceTiming
+from .device.waits import StreamWaits
 from .device_memory import DeviceMemory
 from .numerics.digests import Digests
 from .numerics.non_finite import Numerics
@@ -16,7 +18,9 @@ class Instruments:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.guard = recorder.guard
+        self.device = DeviceTiming(recorder)
         self.groups = GroupNumbers(recorder)
+        self.waits = StreamWaits(recorder, self.device, self.groups)
         self.numerics = Numerics(recorder)
         self.digests = Digests(recorder, self.groups)
         self.memory = DeviceMemory(recorder)

@@ -18,9 +18,14 @@ class Phases:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self.by_name: dict[str, PhaseContext] = dict.fromkeys(PHASE_BY_NAME, nullcontext())
-        if recorder.timeline is not None:
-            buckets = recorder.timeline.buckets
-            self.by_name = {name: buckets[phase] for name, phase in PHASE_BY_NAME.items()}
+        self.renew()
+
+    def renew(self) -> None:
+        """Take the timeline's buckets anew, in the same dict: others hold it."""
+        timeline = self._recorder.timeline
+        if timeline is not None:
+            buckets = timeline.buckets
+            self.by_name.update({name: buckets[phase] for name, phase in PHASE_BY_NAME.items()})
 
     def named(self, name: str) -> PhaseContext:
         """The phase called `name`, or `other` for what is none; nothing on another thread."""

@@ -37,6 +37,7 @@ class Steps:
         self.instruments = instruments
         self.recorder = instruments.recorder
         self.phases = Phases(self.recorder)
+        self.instruments.device.changed = self.phases.renew
         self._append = None if self.recorder.ring is None else self.recorder.ring.append
         self._checkpoints = checkpoints
         self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
@@ -92,11 +93,13 @@ class Steps:
             self._checkpoints.write()
         if flags & _FIRST:
             recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
+            self.instruments.device.consider()
 
     def close(self) -> None:
         """Write what is held back; numbers that a device has not delivered yet stay unknown."""
         self._checkpoints.write()
         self._write_held(everything=True)
+        self.instruments.device.close()
         self.instruments.numerics.end_step(self.recorder.step_number, self.recorder.clock())
 
     def _sample(self, step: int) -> None:

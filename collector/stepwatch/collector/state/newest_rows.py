@@ -49,7 +49,7 @@ class NewestRows:
         if needed <= len(self._rows):
             return
         # A power of two: the same length whether it grows at once or little by little.
-        length = min(self._most, max(_FIRST_ROWS, 1 << needed.bit_length()))
+        length = min(self._most, max(_FIRST_ROWS, 1 << (needed - 1).bit_length()))
         grown = np.zeros(length, dtype=self._rows.dtype)
         grown[: self._arrived] = self._rows[: self._arrived]
         self._rows = grown

@@ -31,11 +31,11 @@ class Subjects:
     def __len__(self) -> int:
         return len(self._at)
 
-    def known(self, subjects: Sequence[Any]) -> Places:
+    def known(self, subjects: Sequence[Any] | Places) -> Places:
         """Number of each subject (subjects,), -1 if it has none."""
         return np.array([self._at.get(subject, -1) for subject in subjects], dtype=np.int64)
 
-    def numbered(self, subjects: Sequence[Any]) -> Places:
+    def numbered(self, subjects: Sequence[Any] | Places) -> Places:
         """The same, once those that have none were given one as far as there is room."""
         for subject in subjects:
             if len(self._at) >= self._limit:
@@ -44,17 +44,55 @@ class Subjects:
         return self.known(subjects)
 
 
+class Ranks(Subjects):
+    """Subjects that are whole numbers below the limit, as ranks are: looked up all at once."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._places = np.full(0, -1, dtype=np.int64)
+        self._count = 0
+
+    def __contains__(self, subject: object) -> bool:
+        return isinstance(subject, int) and bool(self.known([subject])[0] >= 0)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def known(self, subjects: Sequence[Any] | Places) -> Places:
+        """Number of each subject (subjects,), -1 if it has none."""
+        wanted = np.asarray(subjects, dtype=np.int64)
+        found = np.full(len(wanted), -1, dtype=np.int64)
+        inside = wanted < len(self._places)
+        found[inside] = self._places[wanted[inside]]
+        return found
+
+    def numbered(self, subjects: Sequence[Any] | Places) -> Places:
+        """The same, once those that have none were given one."""
+        wanted = np.asarray(subjects, dtype=np.int64)
+        self._places = _with_room(self._places, int(wanted.max(initial=-1)) + 1, -1)
+        fresh = wanted[self._places[wanted] < 0]
+        if len(fresh):
+            _, firsts = np.unique(fresh, return_index=True)
+            fresh = fresh[np.sort(firsts)]
+            self._places[fresh] = self._count + np.arange(len(fresh))
+            self._count += len(fresh)
+        return self._places[wanted]
+
+
 class Readings:
     """A bounded number of subjects (nodes, ranks), each with the same fields; NaN is unknown.
 
     Args:
         fields: names of the fields.
         limit: most subjects held; further ones are not taken.
+        kind: how subjects are looked up.
     """
 
-    def __init__(self, fields: tuple[str, ...], limit: int) -> None:
+    def __init__(
+        self, fields: tuple[str, ...], limit: int, kind: type[Subjects] = Subjects
+    ) -> None:
         self.fields = fields
-        self._subjects = Subjects(limit)
+        self._subjects = kind(limit)
         self._count = np.zeros(0, dtype=np.int64)
         self._times = np.full((0, NEWEST + EARLIER), np.nan)
         self._values = np.full((0, NEWEST + EARLIER, len(fields)), np.nan, dtype=np.float32)
@@ -66,7 +104,7 @@ class Readings:
         """Take one reading of `subject` at `time_s` (monotonic on its node), shape (fields,)."""
         self.add_all([subject], np.array([time_s]), values[None, :])
 
-    def add_all(self, subjects: Sequence[Any], times: Values, values: Table) -> None:
+    def add_all(self, subjects: Sequence[Any] | Places, times: Values, values: Table) -> None:
         """Take one reading of each subject, `values` of shape (subjects, fields)."""
         at = self._subjects.numbered(subjects)
         self._make_room()
@@ -131,10 +169,11 @@ class Rates:
     Args:
         fields: counters of each subject.
         limit: most subjects held; further ones stay unknown.
+        kind: how subjects are looked up.
     """
 
-    def __init__(self, fields: int, limit: int) -> None:
-        self._subjects = Subjects(limit)
+    def __init__(self, fields: int, limit: int, kind: type[Subjects] = Subjects) -> None:
+        self._subjects = kind(limit)
         self._times = np.full(0, np.nan)
         self._counters = np.full((0, fields), np.nan)
 
@@ -143,7 +182,7 @@ class Rates:
         found: Values = self.of_all([subject], np.array([time_s]), counters[None, :])[0]
         return found
 
-    def of_all(self, subjects: Sequence[Any], times: Values, counters: Table) -> Table:
+    def of_all(self, subjects: Sequence[Any] | Places, times: Values, counters: Table) -> Table:
         """The same for many subjects, `counters` of shape (subjects, fields)."""
         counters = np.where((counters >= 0) & (counters < _MOST), counters, np.nan)
         at = self._subjects.numbered(subjects)

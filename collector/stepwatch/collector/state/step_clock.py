@@ -17,6 +17,7 @@ from stepwatch.collector.state.trackers.device_collectives import DeviceCalls, D
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Vector
@@ -47,7 +48,8 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
     steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
     timing = attempt.tracker(DeviceTiming)
     if not devices.ring.world or not steps.ring.world:
-        return StepTiming(HOST, timing.reason(timing.untimed(timing.of)))
+        said = timing.reason(timing.untimed(timing.of))
+        return StepTiming(HOST, said or (_missing(devices) if devices.in_part else ""))
     last = min(steps.ring.newest, devices.ring.newest)
     span = steps.ring.steps(min(SPAN_STEPS, devices.ring.depth), last)
     reported, timed = steps.ring.known(span), devices.ring.known(span)
@@ -59,8 +61,8 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
     short = (timed & reported)[settled].sum(axis=0) < expected
     short |= reported.any(axis=0) & ~timed.any(axis=0)
     if short.any():
-        return StepTiming(HOST, f"{ranks_text(np.flatnonzero(short))}: device times are missing")
-    if _is_late(steps, devices):
+        return StepTiming(HOST, f"{ranks_text(np.flatnonzero(short))}: {_missing(devices)}")
+    if _is_late(steps, devices, attempt.tracker(Ranks)):
         return StepTiming(HOST, "device times no longer arrive")
     return StepTiming(DEVICE, "")
 
@@ -90,6 +92,17 @@ def _steps_on(attempt: TrackedAttempt, clock: StepClock) -> Steps | DeviceSteps:
     return attempt.tracker(DeviceSteps) if clock == DEVICE else attempt.tracker(Steps)
 
 
-def _is_late(steps: Steps, devices: DeviceSteps) -> bool:
+def _missing(devices: DeviceSteps) -> str:
+    return "steps are timed in part only" if devices.in_part else "not timed on the device"
+
+
+def _is_late(steps: Steps, devices: DeviceSteps, ranks: Ranks) -> bool:
+    """Whether device rows have stopped while steps go on.
+
+    A host may be far ahead while rows arrive, and in a hang neither goes on.
+    """
+    received = ranks.received_monotonic_s
+    if np.isnan(received).all() or np.nanmax(received) - devices.received_s <= LATE_SECONDS:
+        return False
     behind = steps.newest_s - devices.newest_s > LATE_SECONDS
     return behind and steps.ring.newest - devices.ring.newest > ARRIVING_STEPS

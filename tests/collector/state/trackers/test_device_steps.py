@@ -68,6 +68,7 @@ def test_each_cell_counts_once(cells: list[tuple[int, int]], cuts: list[int]) ->
         ("forward_idle_seconds", np.inf),
         ("host_lead_seconds", 1e30),
         ("step", 40 + STEPS_AHEAD),
+        ("time_ns", 2**64 - 1),
     ],
 )
 def test_what_no_device_can_have_made_is_refused(field: str, value: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepwatch.hooks.device.waits import StreamWaits
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
 
@@ -39,6 +40,8 @@ class TimedCommunication:
 
     def allocate(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate a buffer as the wrapped object does."""
+        if self._reduces:  # what goes in is copied next: the waits before that are over
+            self._instruments.waits.end()
         return self._inner.allocate(*args, **kwargs)
 
     def __call__(
@@ -76,6 +79,8 @@ def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
     for group in _parameter_groups(module):
         if isinstance(group._reduce_scatter_comm, TimedCommunication):
             continue
+        if group.device.type != "cpu":
+            _time_waits(instruments.waits, group)
         if not hooked:
             gather = TimedCommunication(instruments, group._all_gather_comm, Op.ALL_GATHER)
             group._all_gather_comm = gather
@@ -86,6 +91,30 @@ def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
             group,
             timed=not hooked or group.device.type == "cpu",
         )
+
+
+def _time_waits(waits: StreamWaits, group: Any) -> None:
+    """Time where the compute stream waits for the collectives of a parameter group.
+
+    FSDP2 looks these methods up on the group whenever it calls them. The wait for an all-gather
+    includes the copies out of its buffer. Before a reduce-scatter, the wait ends where its input
+    is allocated.
+    """
+
+    def shards() -> Any:
+        return getattr(group.mesh_info, "shard_process_group", None)
+
+    def gathered() -> Any:
+        return shards() if group._all_gather_result is not None else None
+
+    for name, op, group_of in (
+        ("wait_for_unshard", Op.ALL_GATHER, gathered),
+        ("post_backward", Op.REDUCE_SCATTER, shards),
+        ("finalize_backward", Op.REDUCE_SCATTER, shards),
+    ):
+        method = getattr(group, name, None)
+        if method is not None:
+            setattr(group, name, waits.around(method, int(op), group_of))
 
 
 def _parameter_groups(module: Any) -> list[Any]:

@@ -18,7 +18,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class DeviceTensor:
-    """A small CUDA tensor on its way to pinned host memory, behind the work of its stream."""
+    """A small tensor on its way from an accelerator to pinned memory, behind its stream's work."""
 
     __slots__ = ("_event", "_host")
 
@@ -29,7 +29,7 @@ class DeviceTensor:
         self._host = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=True)
         self._host.copy_(source, non_blocking=True)
         self._event: Any = torch.Event(source.device)
-        self._event.record(torch.cuda.current_stream(source.device))
+        self._event.record(torch.accelerator.current_stream(source.device))
 
     def ready(self) -> bool:
         """Whether the copy has happened; asks the driver, never waits."""
@@ -44,7 +44,7 @@ class DeviceTensor:
 
 
 class DeviceScalar(DeviceTensor):
-    """A one-element CUDA tensor on its way."""
+    """A one-element tensor of an accelerator on its way."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ def scalar(value: Any) -> Scalar:
         value = value.to_local()
     if value.numel() != 1:
         raise ValueError(f"record one number, not a tensor of shape {tuple(value.shape)}")
-    if value.device.type == "cuda":
+    if value.device.type != "cpu":
         return DeviceScalar(value)
     return as_float32(float(value.detach()))
 

@@ -7,7 +7,7 @@ same one. A digest is a sum over 64-bit words that wraps, weighted by row and by
 flipped bit always changes it, and words that swap do but for rare cases.
 
 Parameters are read where they lie, in the order of their storage; only small ones are copied, a few
-at a time. Those with gaps in their storage and those on devices other than CUDA are left out.
+at a time. Those with gaps in their storage are left out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.hooks.collectives.groups import GroupNumbers
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
@@ -40,7 +41,6 @@ _ROW = 1024
 _MASK = (1 << 64) - 1
 _SPREAD, _REST = 0x5851F42D4C957F2D, 0x2545F4914F6CDD1D  # odd, so that they lose no bit
 _ENDS = 0x369DEA0F31A53F85, 0x27BB2EE687B0B0FD
-_DEVICES = ("cpu", "cuda")
 
 
 class Piece(NamedTuple):
@@ -176,7 +176,7 @@ def _flat(parameter: Any) -> Any:
     import torch
 
     local = _local(parameter).detach()
-    if local.layout != torch.strided or local.device.type not in _DEVICES:
+    if local.layout != torch.strided or local.device.type == "meta":
         return None
     expected = 1
     for stride, size in sorted(zip(local.stride(), local.shape, strict=True)):
@@ -198,12 +198,12 @@ def _digest_of(shared: _Shared, part: int) -> int | DeviceTensor | None:
             return None
         pieces.append(flat[start:stop].view(torch.uint8))
     devices = {piece.device for piece in pieces}
-    on_device = any(device.type == "cuda" for device in devices)
+    kind = next((device.type for device in devices if device.type != "cpu"), None)
     # Pinning memory would break the capture of a graph.
-    if len(devices) > 1 or (on_device and torch.cuda.is_current_stream_capturing()):
+    if len(devices) > 1 or (kind is not None and is_capturing(kind)):
         return None
     digest = digest_of_pieces(pieces)
-    return DeviceTensor(digest) if on_device else int(digest)
+    return int(digest) if kind is None else DeviceTensor(digest)
 
 
 def digest_of_pieces(pieces: Iterable[Any]) -> Any:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, text_bytes
@@ -75,8 +76,8 @@ class Numerics:
             if one is not None and one.is_floating_point() and one.numel():
                 by_device.setdefault(one.device, {})[index] = one
         for device, wanted in by_device.items():
-            if device.type == "cuda":
-                self._enqueue(wanted, name_of, source)
+            if device.type not in ("cpu", "meta"):
+                self._enqueue(device.type, wanted, name_of, source)
             # Not math.fsum: it raises where infinities of both signs meet.
             elif device.type == "cpu" and not math.isfinite(sum(map(_sum, wanted.values()))):
                 self._confirm(wanted, name_of, source)
@@ -105,10 +106,12 @@ class Numerics:
         if self.bad:
             self._write(step, now_ns)
 
-    def _enqueue(self, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource) -> None:
+    def _enqueue(
+        self, kind: str, wanted: dict[int, Any], name_of: NameOf, source: NumericsSource
+    ) -> None:
         import torch
 
-        if torch.cuda.is_current_stream_capturing():  # pinning memory would break the capture
+        if is_capturing(kind):  # pinning memory would break the capture
             return
         norms = torch._foreach_norm(list(wanted.values()), math.inf)
         magnitudes = DeviceTensor(torch.stack(norms).float())

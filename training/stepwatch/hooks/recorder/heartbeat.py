@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.signals.blackbox import RingWriter
@@ -18,6 +19,8 @@ class Heartbeat:
     def __init__(self, ring: RingWriter, guard: Guard) -> None:
         self.guard = guard
         self._ring = weakref.ref(ring)
+        self.beside: Callable[[], None] | None = None
+        """Called after each beat, on this thread; it must not raise."""
 
     @guarded()
     def start(self) -> None:
@@ -34,4 +37,7 @@ class Heartbeat:
             except ValueError:  # the ring is closed: its memory is released
                 return
             del ring
+            beside = self.beside
+            if beside is not None:
+                beside()
             time.sleep(HEARTBEAT_SECONDS)

@@ -42,6 +42,9 @@ class Recorder:
         """None while nothing is recorded: without a ring, after `disable`, in a forked child."""
         self.drain_completions: Callable[[], None] | None = None
         """Books collectives that have ended; called on the training thread around each step."""
+        self.step_boundary: Callable[[], None] | None = None
+        """Called when the first step begins and when it has ended."""
+        self.heartbeat = Heartbeat(ring, guard) if ring is not None else None
         self.closed = False
         """Whether it recorded once and does so no more."""
         self.server = WorkerServer(ring, guard)
@@ -55,7 +58,8 @@ class Recorder:
         if self.ring is not None:
             identity = self.ring.identity
             self.write_lifecycle(LifecycleEvent.START, identity.world, identity.node)
-            Heartbeat(self.ring, self.guard).start()
+        if self.heartbeat is not None:
+            self.heartbeat.start()
 
     def begin(self) -> Timeline | None:
         """Start the clock of the first step, once; None while nothing is recorded."""
@@ -68,6 +72,8 @@ class Recorder:
             self.server.start()
             self.timeline.step = self.step_number
             self.timeline.begin()
+            if self.step_boundary is not None:
+                self.step_boundary()
         return self.timeline
 
     def adopt_thread(self) -> None:

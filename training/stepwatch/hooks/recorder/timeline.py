@@ -112,7 +112,8 @@ class Timeline:
         self._ring = ring
         self.words: memoryview | list[int] = ring.words
         """The ring's words, or a list that no one reads once the timeline is detached."""
-        self._clock = clock
+        self.clock = clock
+        """Returns monotonic ns."""
         self.misuse = misuse
         self.bucket = int(Phase.OTHER)
         """The bucket that time is counted to now."""
@@ -135,7 +136,7 @@ class Timeline:
 
     def begin(self) -> None:
         """Start counting the first step now; what came before was start-up, not a step."""
-        self.since = self._began = self._clock()
+        self.since = self._began = self.clock()
         self.totals = [0] * BUCKETS
 
     def detach(self) -> None:
@@ -163,7 +164,7 @@ class Timeline:
 
     def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
         """A collective of `nbytes` begins: show it in the collective line; returns the moment."""
-        now = self._clock()
+        now = self.clock()
         words = self.words
         with self._line:
             self.entered += 1
@@ -212,7 +213,7 @@ class Timeline:
 
     def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
         """A blocking collective has ended: go back to the bucket it interrupted."""
-        now = self._clock()
+        now = self.clock()
         self.totals[COLLECTIVE] += now - self.since
         self.since = now
         self.bucket = self.stack.pop()
@@ -224,7 +225,7 @@ class Timeline:
 
         Never more than the bucket holds: a collective may have begun in the step before.
         """
-        now = self._clock()
+        now = self.clock()
         self.totals[self.bucket] += now - self.since
         self.since = now
         spent_ns = min(spent_ns, self.totals[bucket])
@@ -233,7 +234,7 @@ class Timeline:
 
     def end_step(self) -> tuple[int, int, list[int]]:
         """Close the step: (end, duration, totals by bucket) in ns; the next step begins here."""
-        now = self._clock()
+        now = self.clock()
         totals = self.totals
         totals[self.bucket] += now - self.since
         duration = now - self._began

@@ -16,8 +16,8 @@ side by side. Three rows of one u16 field:
 
 Why so, in bytes of format 2, measured on a one-step segment of 8 ranks with 3 collectives each:
 transposed rows alone are 0.88, relative to the first row 0.84, and full descriptions add 0.6. With
-a dictionary of 6 KB, trained on made segments of other shapes, descriptions cost 0.01 and the
-whole segment is 0.78. The difference of the first row from itself costs 0.01 and makes decoding a
+a dictionary of 8 KB, trained on made segments of other shapes, descriptions cost 0.01 and the
+whole segment is 0.79. The difference of the first row from itself costs 0.01 and makes decoding a
 tenth faster. `tests/bench/codec.py` measures it. The dictionary is a part of the format and never
 changes; `tests/data/formats/dictionary.py` says how it was made.
 """

@@ -53,13 +53,15 @@ def random_key(rank: int) -> str:
 def random_state(rank: int, device: torch.device) -> dict[str, Any]:
     """This rank's random-number state: uint8 tensors by name."""
     states = {random_key(rank): torch.get_rng_state()}
-    if device.type == "cuda":
-        states[f"{random_key(rank)}.cuda"] = torch.cuda.get_rng_state(device)
+    if device.type != "cpu":
+        module = torch.get_device_module(device)
+        states[f"{random_key(rank)}.{device.type}"] = module.get_rng_state(device)
     return states
 
 
 def restore_random(states: dict[str, Any], rank: int, device: torch.device) -> None:
     """Set the random-number state that `random_state` returned."""
     torch.set_rng_state(states[random_key(rank)])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states[f"{random_key(rank)}.cuda"], device)
+    if device.type != "cpu":
+        state = states[f"{random_key(rank)}.{device.type}"]
+        torch.get_device_module(device).set_rng_state(state, device)

@@ -30,6 +30,7 @@ class RunOptions:
     job: str = option("train", "name of the job")
     steps: int = option(60, "steps to train, counted from the start of the job")
     seed: int = option(1, "seed of weights and data order")
+    device: str = option("auto", "type of device; auto: cuda where every rank has one, else cpu")
     run_dir: str = option("", "directory for shards, checkpoints and history (default: temporary)")
     json: str = option("", "write the result to this file")
     resume: str = option(

@@ -75,14 +75,27 @@ def launched_rank(environment: Mapping[str, str], shape: MeshShape) -> tuple[int
     return rank, world
 
 
-def _device(environment: Mapping[str, str]) -> torch.device:
+def _device(wanted: str, environment: Mapping[str, str]) -> torch.device:
     local = int(environment.get("LOCAL_RANK", "0"))
     local_world = int(environment.get("LOCAL_WORLD_SIZE", "1"))
-    if torch.cuda.is_available() and torch.cuda.device_count() >= local_world:
-        torch.cuda.set_device(local)
-        return torch.device("cuda", local)
-    torch.set_num_threads(1)
-    return torch.device("cpu")
+    if wanted == "auto":
+        enough = torch.cuda.is_available() and torch.cuda.device_count() >= local_world
+        wanted = "cuda" if enough else "cpu"
+    if wanted == "cpu":
+        torch.set_num_threads(1)
+        return torch.device("cpu")
+    found = torch.accelerator.current_accelerator(check_available=True)
+    if found is None or found.type != wanted:
+        raise UsageError(f"--device {wanted}: torch finds {found or 'no accelerator'} here")
+    index = local % torch.accelerator.device_count()
+    torch.accelerator.set_device_index(index)
+    return torch.device(wanted, index)
+
+
+def _backend(device: torch.device) -> str:
+    if device.type == "cpu":
+        return "gloo"
+    return f"cpu:gloo,{device.type}:{dist.get_default_backend_for_device(device)}"
 
 
 def _store(environment: Mapping[str, str], limit: timedelta) -> Store:
@@ -120,22 +133,25 @@ def wait_for_all_ranks(store: Store, rank: int, world: int, limit: timedelta) ->
 
 
 @contextmanager
-def joined_process_group(shape: MeshShape, timeout_seconds: float) -> Iterator[Runtime]:
+def joined_process_group(
+    shape: MeshShape, timeout_seconds: float, device_type: str = "auto"
+) -> Iterator[Runtime]:
     """Join the process group, yield the runtime, and destroy the group if no error occurred.
 
     After an error the group is not destroyed: its peers may be dead, and destroying it would wait
     for them until the timeout.
 
     Raises:
-        ConfigurationError, UsageError: see `launched_rank` and `wait_for_all_ranks`.
+        ConfigurationError, UsageError: see `launched_rank` and `wait_for_all_ranks`; torch has no
+            such device.
     """
     rank, world = launched_rank(os.environ, shape)
-    device = _device(os.environ)
+    device = _device(device_type, os.environ)
     limit = timedelta(seconds=timeout_seconds)
     store = _store(os.environ, limit)
     wait_for_all_ranks(store, rank, world, limit)
     dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo",
+        _backend(device),
         store=store,
         rank=rank,
         world_size=world,

@@ -90,7 +90,7 @@ def _samples(session: Session) -> list[int]:
 
 def _utilisation(session: Session, rate: float | None) -> float | None:
     device, options = session.runtime.device, session.options
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     return model_flops_utilisation(
         rate,
         session.model.size.flops_per_token(options.model.length),

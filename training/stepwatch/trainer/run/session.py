@@ -190,7 +190,8 @@ def open_session(options: Options, run_dir: Path) -> Iterator[Session]:
     """
     options = _elastic(options, os.environ)
     stop = StopRequest(options.run.grace_seconds)
-    with joined_process_group(options.parallel.mesh, options.run.timeout_seconds) as runtime:
+    run = options.run
+    with joined_process_group(options.parallel.mesh, run.timeout_seconds, run.device) as runtime:
         session = _build(options, run_dir, runtime, stop)
         if runtime.is_leader:
             write_durably(run_dir / RUN_NAME, json_bytes(session.manifest))

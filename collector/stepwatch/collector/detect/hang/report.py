@@ -36,13 +36,11 @@ def finding_of(
     step = min(item.step for item in ranks)
     evidence = _standing(ranks, stalled_for)
     if culprit is None:
-        summary = (
-            f"the job has made no progress in step {step} for {stalled_for:.0f} s; "
-            "no rank stands out"
-        )
+        cause, words = _shared_cause(ranks)
+        summary = f"the job has made no progress in step {step} for {stalled_for:.0f} s; {words}"
         return build_finding(
             kind=FindingKind.HANG,
-            cause=Cause.UNKNOWN,
+            cause=cause,
             summary=summary,
             began_step=step,
             began_ago_seconds=stalled_for,
@@ -173,6 +171,15 @@ def _about(
 
 def _op_name(op: int) -> str:
     return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
+
+
+def _shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
+    """Why all ranks stand where none stands out: devices that are all inside one operation."""
+    inside = {item.op if item.in_collective and item.host is not None else None for item in ranks}
+    if len(inside) == 1 and (op := inside.pop()) is not None:
+        words = f"the devices of all ranks are in {_op_name(op)}, which does not end"
+        return Cause.DEVICE_STUCK, f"{words}; no rank stands out"
+    return Cause.UNKNOWN, "no rank stands out"
 
 
 def _cause(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.readings import Rates, Readings, Table, Values
+from stepwatch.collector.state.readings import Ranks, Rates, Readings, Table, Values
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.turns import turns
 from stepwatch.signals.clock import NANOSECONDS
@@ -75,11 +75,11 @@ class NodeFacts(JoinedTracker):
         self.hosts: dict[str, np.void] = {}
         """Newest HOST row of each node."""
         self.nodes = Readings(NODE_FACTS, MAX_NODES)
-        self.ranks = Readings(RANK_FACTS, MAX_RANKS)
+        self.ranks = Readings(RANK_FACTS, MAX_RANKS, Ranks)
         self.devices = Readings(DEVICE_FACTS, MAX_RANKS)
         self.neighbours: dict[str, Neighbour] = {}
         self.devices_read = False
-        self._rank_rates = Rates(2, MAX_RANKS)
+        self._rank_rates = Rates(2, MAX_RANKS, Ranks)
         self._device_rates = Rates(2, MAX_DEVICES)
         self._nic_rates = Rates(5, MAX_NODES * 4)
 
@@ -178,12 +178,12 @@ class NodeFacts(JoinedTracker):
 
     def _take_ranks(self, rows: Rows) -> None:
         rows = rows[(rows["rank"] >= 0) & (rows["rank"] < MAX_RANKS)]
-        for turn in turns(rows["rank"]):
-            mine = rows[turn]
-            ranks, times = mine["rank"].tolist(), mine["time_ns"] / NANOSECONDS
-            counters = np.stack([mine["run_queue_seconds"], mine["major_faults"]], axis=1)
-            rates = self._rank_rates.of_all(ranks, times, counters.astype(np.float64))
-            self.ranks.add_all(ranks, times, rates)
+        ranks, times = rows["rank"].astype(np.int64), rows["time_ns"] / NANOSECONDS
+        counters = np.empty((len(rows), 2))
+        counters[:, 0], counters[:, 1] = rows["run_queue_seconds"], rows["major_faults"]
+        for turn in turns(ranks):
+            rates = self._rank_rates.of_all(ranks[turn], times[turn], counters[turn])
+            self.ranks.add_all(ranks[turn], times[turn], rates)
 
 
 def _rows(tables: Mapping[Kind, Rows], kind: Kind) -> list[np.void]:

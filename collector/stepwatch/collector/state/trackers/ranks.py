@@ -19,7 +19,6 @@ from stepwatch.signals.records import DTYPES, Kind, ProcessState
 
 USAGE_READINGS = 8
 """Readings kept per rank; agents take one a second."""
-_USAGE_FIELDS = ("rank", "time_ns", "cpu_seconds", "run_queue_seconds")
 
 Ints = np.ndarray[tuple[int], np.dtype[np.int32]]
 
@@ -90,8 +89,12 @@ class Ranks(JoinedTracker):
             if len(self.nodes) < len(self.rows):
                 self.nodes.setdefault(node, len(self.nodes))
             places[number] = self.nodes.get(node, -1)
-        for rank, *used in zip(*(rows[name].tolist() for name in _USAGE_FIELDS), strict=True):
-            self.usage.setdefault(rank, deque(maxlen=USAGE_READINGS)).append(Usage(*used))
+        used = map(Usage._make, zip(*(rows[name].tolist() for name in Usage._fields), strict=True))
+        for at, reading in zip(rows["rank"].tolist(), used, strict=True):
+            readings = self.usage.get(at)
+            if readings is None:
+                readings = self.usage[at] = deque(maxlen=USAGE_READINGS)
+            readings.append(reading)
         rank = rows["rank"]
         self.rows[rank], self.stage[rank] = rows, rows["stage"]
         self.received_monotonic_s[rank] = batches.received_monotonic_s[origin]

@@ -176,7 +176,7 @@ class StepHistory:
         used = max(self._used, int(numbers[fits].max()) - self.first + 1)
         if used > len(self._rows):
             # A power of two: the same length whether it grows at once or little by little.
-            grown = np.zeros(min(MAX_STEPS, max(1024, 1 << used.bit_length())), dtype=ROW)
+            grown = np.zeros(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())), dtype=ROW)
             grown["loss"] = np.nan
             grown[: self._used] = self.rows
             self._rows = grown

@@ -92,13 +92,18 @@ class CellRing:
 
     def __init__(self, world: int) -> None:
         self.world = world
-        self.depth = int(np.clip(self.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
+        self.depth = self.depth_for(world)
         shape = (self.depth, world)
         self.newest = -1
         """The newest step that any rank reported; -1 before the first."""
         self._step = np.full(shape, -1, dtype=np.int64)
         self._flags = np.zeros(shape, dtype=np.uint16)
         self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in self.names}
+
+    @classmethod
+    def depth_for(cls, world: int) -> int:
+        """Steps that it keeps of so many ranks."""
+        return int(np.clip(cls.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
 
     @property
     def cells(self) -> int:

@@ -18,7 +18,7 @@ from stepwatch.signals.records import Kind
 
 
 class Steps(JoinedTracker):
-    """What STEP rows say. `rank_seconds` maps each of `COLUMNS` to seconds so far (world,).
+    """What STEP rows say.
 
     `newest_s` is the wall time of the newest step, 0 before the first; `first_received_s` the
     collector's monotonic time at which the first came.
@@ -32,7 +32,7 @@ class Steps(JoinedTracker):
         self.history = StepHistory()
         self.baseline = Baseline()
         self.early_baseline = EarlyBaseline()
-        self.rank_seconds: dict[str, Vector] = {}
+        self._rank_nanoseconds = {name: np.zeros(0, dtype=np.int64) for name in COLUMNS}
         self.newest_s = 0.0
         self.first_received_s: float | None = None
         self._counted = CountedSteps()
@@ -61,8 +61,9 @@ class Steps(JoinedTracker):
         self.baseline.add(fresh, self.history.first, self.ring.world, calls)
         self.early_baseline.add(fresh)
         self.newest_s = self.history.newest_end_ns() / NANOSECONDS
-        for name, sums in self.rank_seconds.items():
-            np.add.at(sums, fresh["rank"], fresh[f"{name}_ns"] / NANOSECONDS)
+        rank = fresh["rank"].astype(np.int64)
+        for name, sums in self._rank_nanoseconds.items():
+            np.add.at(sums, rank, fresh[f"{name}_ns"].astype(np.int64))
 
     def _count(
         self, fresh: Rows, to_wall_ns: Integers, origin: Integers, attempt: TrackedAttempt
@@ -84,13 +85,18 @@ class Steps(JoinedTracker):
         """Count the steps that some rank has not reported as they stand."""
         self._counted.give_up(self.history, attempt.totals)
 
+    @property
+    def rank_seconds(self) -> dict[str, Vector]:
+        """Seconds so far (world,) by column of a step."""
+        return {name: spent / NANOSECONDS for name, spent in self._rank_nanoseconds.items()}
+
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""
         if not self._released:
             self.ring = self.ring.grown(world)
-        for name in COLUMNS:
-            known = self.rank_seconds.get(name, np.zeros(0))
-            self.rank_seconds[name] = np.append(known, np.zeros(world - len(known)))
+        more = np.zeros(world - len(self._rank_nanoseconds["duration"]), dtype=np.int64)
+        for name, known in self._rank_nanoseconds.items():
+            self._rank_nanoseconds[name] = np.append(known, more)
 
     @property
     def cells(self) -> int:

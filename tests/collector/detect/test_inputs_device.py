@@ -1,0 +1,130 @@
+"""Detectors of the job on the devices' clock, where every host only enqueues."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect import (
+    data_stall,
+    pipeline_bubble,
+    slow_collective,
+    straggler,
+    throughput_regression,
+)
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows
+from tests.collector.gathered import call_rows, group_rows
+from tests.collector.made import (
+    EPOCH,
+    JOB,
+    device_step_rows,
+    host_ahead_rows,
+    segment,
+    state_rows,
+    timing_rows,
+)
+
+RANKS, SINCE, STEPS = range(4), 60, 100
+SECONDS = 2.0
+
+
+def device_calls(steps: range, exposed: dict[int, float]) -> Rows:
+    """DEVICE_COLLECTIVE rows of four calls a step, all of them timed."""
+    host = call_rows(steps, exposed)
+    rows = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_COLLECTIVE])
+    for name in ("step", "rank", "group", "op", "count"):
+        rows[name] = host[name]
+    rows["timed"], rows["exposed_seconds"] = rows["count"], host["exposed_ns"] / 1e9
+    return rows
+
+
+def context(device: Rows, calls: Rows | None = None, steps: int = STEPS) -> DetectionContext:
+    """A job of four ranks, two to a stage, whose hosts all look alike at every step."""
+    job = LiveJob(JOB)
+    host = host_ahead_rows(range(steps), RANKS, SECONDS)
+    host["time_ns"] += device["time_ns"].max() - host["time_ns"].max()
+    tables = {
+        Kind.RANK_STATE: state_rows(RANKS, 4, steps * SECONDS),
+        Kind.LIFECYCLE: timing_rows(RANKS),
+        Kind.STEP: host,
+        Kind.GROUP: group_rows(7, RANKS),
+        Kind.COLLECTIVE: call_rows(range(steps), dict.fromkeys(RANKS, 0.001)),
+    }
+    job.apply(segment(1, tables), Received(EPOCH, 0.0))
+    late = {Kind.DEVICE_STEP: device}
+    if calls is not None:
+        late[Kind.DEVICE_COLLECTIVE] = calls
+    job.apply(segment(2, late), Received(EPOCH, 0.0))
+    return DetectionContext(job, 1.0)
+
+
+def device_steps(since: int = STEPS, grown: dict[str, float] | None = None) -> Rows:
+    """Steps of `SECONDS`; from `since` on each rank takes so many seconds more in these columns."""
+    rows = device_step_rows(range(STEPS), RANKS, SECONDS)
+    for name, more in (grown or {}).items():
+        rows[f"{name}_seconds"][rows["step"] >= since] += more
+        rows["duration_seconds"][rows["step"] >= since] += more
+    return rows
+
+
+def test_a_slow_transfer_shows_on_the_streams_alone() -> None:
+    usual, slow = dict.fromkeys(RANKS, 0.1), dict.fromkeys(RANKS, 0.9)
+    calls = [device_calls(range(SINCE), usual), device_calls(range(SINCE, STEPS), slow)]
+    made = context(device_steps(SINCE, {"collective": 0.8}), np.concatenate(calls))
+    (finding,) = slow_collective.find(made)
+    assert (finding.rank, finding.cause, finding.began_step) == (NO_RANK, "slow-transfer", SINCE)
+    rows = {row.name: row for row in finding.evidence}
+    assert rows["transfer per step"].value == pytest.approx(0.9)
+    assert rows["clock that timed the steps"].text == "device"
+    assert straggler.find(made) == []
+
+
+def test_skew_on_the_streams_is_no_slow_transfer() -> None:
+    late = {0: 0.1, 1: 0.9, 2: 0.9, 3: 0.9}
+    usual = dict.fromkeys(RANKS, 0.1)
+    calls = [device_calls(range(SINCE), usual), device_calls(range(SINCE, STEPS), late)]
+    made = context(device_steps(SINCE, {"collective": 0.8}), np.concatenate(calls))
+    assert slow_collective.find(made) == []
+
+
+def test_a_job_that_waits_for_data_on_every_device() -> None:
+    made = context(device_steps(SINCE, {"data": 2.0}))
+    (finding,) = data_stall.find(made)
+    assert (finding.phase, finding.rank) == ("data", NO_RANK)
+    assert abs(finding.began_step - SINCE) <= 1
+
+
+def test_a_job_whose_devices_slowed_down_though_each_host_returns_as_before() -> None:
+    rows = device_steps(20, {"backward": 1.0})
+    (finding,) = throughput_regression.find(context(rows))
+    assert (finding.phase, finding.cause) == ("backward", "all-ranks-slower")
+    assert finding.ratio == pytest.approx(1.5, rel=0.05)
+    assert straggler.find(context(rows)) == []
+
+
+def test_a_stage_of_the_pipeline_that_works_longer() -> None:
+    rows = device_steps()
+    limiting = (rows["rank"] >= 2) & (rows["step"] >= SINCE)
+    rows["forward_seconds"][limiting] += 1.5
+    rows["duration_seconds"][rows["step"] >= SINCE] += 1.5
+    rows["pipeline_wait_seconds"][~limiting & (rows["step"] >= SINCE)] += 1.5
+    (finding,) = pipeline_bubble.find(context(rows))
+    assert (finding.subject, finding.cause) == ("stage 1", "stage-imbalance")
+
+
+def test_healthy_devices_raise_nothing() -> None:
+    made = context(device_steps(), device_calls(range(STEPS), dict.fromkeys(RANKS, 0.1)))
+    assert made.window.clock == "device"
+    for detector in (
+        straggler,
+        data_stall,
+        pipeline_bubble,
+        slow_collective,
+        throughput_regression,
+    ):
+        assert detector.find(made) == [], detector.__name__

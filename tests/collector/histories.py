@@ -1,0 +1,190 @@
+"""Random histories of a job, and whether two jobs know the same, bit by bit."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import (
+    DTYPES,
+    CheckpointEvent,
+    Kind,
+    LifecycleEvent,
+    Phase,
+    ProcessState,
+)
+from stepwatch.signals.wire import Rows, Segment, SegmentKey
+
+from .gathered import call_rows, group_rows
+from .made import (
+    EPOCH,
+    JOB,
+    checkpoint_rows,
+    device_step_rows,
+    lifecycle_rows,
+    microbatch_rows,
+    state_rows,
+    step_rows,
+)
+
+RANKS_A_NODE = 2
+Taken = tuple[Segment, Received]
+
+
+class History:
+    """A job's segments as they may arrive: late, repeated, out of order, of several attempts."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes = int(self.random.integers(1, 4))
+        self.world = self.nodes * RANKS_A_NODE
+        self.steps = [int(self.random.integers(0, 5))] * self.nodes
+        self.disorder = float(self.random.choice([0.0, 0.1, 1.0]))
+        """How often what is rare happens: without it the groups are large."""
+        self.attempt = 0
+        self.sequence = itertools.count(1)
+
+    def segments(self, count: int) -> Iterator[Taken]:
+        """Segments with the moment each is received."""
+        kept: list[Taken] = []
+        for at in range(count):
+            node = int(np.argmin(self.steps))
+            if self.chance(0.3):
+                node = int(self.random.integers(self.nodes))
+            if self.rarely(0.02):
+                self.attempt += 1
+                self.steps = [max(0, min(self.steps) - 5)] * self.nodes
+            kept.append((self.segment(node), Received(EPOCH + at, float(at))))
+            late = self.rarely(0.3) and len(kept) > 1
+            yield kept.pop(int(self.random.integers(len(kept)))) if late else kept.pop()
+        yield from kept
+
+    def chance(self, part: float) -> bool:
+        return bool(self.random.random() < part)
+
+    def rarely(self, part: float) -> bool:
+        return self.chance(part * self.disorder)
+
+    def segment(self, node: int) -> Segment:
+        ranks = range(node * RANKS_A_NODE, (node + 1) * RANKS_A_NODE)
+        tables = self.steps_of(node, ranks) if self.chance(0.8) else {}
+        if self.chance(0.7):
+            tables[Kind.RANK_STATE] = self.states(node, ranks)
+        for kind, part, make in (
+            (Kind.LIFECYCLE, 0.15, self.events),
+            (Kind.CHECKPOINT, 0.15, self.saves),
+            (Kind.HOST, 0.1, self.plain(Kind.HOST)),
+            (Kind.NUMERICS, 0.1, self.plain(Kind.NUMERICS)),
+            (Kind.MEMORY, 0.2, self.plain(Kind.MEMORY)),
+            (Kind.AGENT, 0.2, self.plain(Kind.AGENT)),
+            (Kind.GAP, 0.05, self.plain(Kind.GAP)),
+            (Kind.MICROBATCH, 0.15, self.microbatches),
+            (Kind.GROUP, 0.1, self.groups),
+            (Kind.DEVICE_STEP, 0.6, self.device_steps),
+            (Kind.DEVICE_COLLECTIVE, 0.2, self.plain(Kind.DEVICE_COLLECTIVE)),
+        ):
+            if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
+                tables[kind] = make(node, ranks)
+        number = max(0, self.attempt - 1) if self.rarely(0.05) else self.attempt
+        key = SegmentKey(JOB, number, f"node-{node}", 7, next(self.sequence))
+        return Segment(key, ClockPair(node * 1_000_000, EPOCH * NANOSECONDS + node), tables)
+
+    def steps_of(self, node: int, ranks: range) -> dict[Kind, Rows]:
+        first = self.steps[node]
+        if self.rarely(0.15):  # a late, repeated or skipped part
+            first = max(0, first + int(self.random.integers(-12, 8)))
+        numbers = range(first, first + int(self.random.integers(1, 5)))
+        self.steps[node] = max(self.steps[node], numbers[-1] + 1)
+        rows = step_rows(numbers, ranks)
+        for name in ("loss", "duration_ns", "forward_ns"):
+            rows[name] = rows[name] * (1 + self.random.random(len(rows)))
+        rows = rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
+        calls = call_rows(numbers, {rank: 0.1 * self.random.random() for rank in ranks})
+        return {Kind.STEP: rows, Kind.COLLECTIVE: calls}
+
+    def device_steps(self, node: int, ranks: range) -> Rows:
+        """Of the steps before; now and then of steps that are far from having begun."""
+        last = self.steps[node] + (int(self.random.integers(30)) if self.rarely(0.05) else 0)
+        rows = device_step_rows(range(max(0, last - 4), last), ranks)
+        rows["duration_seconds"] *= 1 + self.random.random(len(rows))
+        return rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
+
+    def states(self, node: int, ranks: range) -> Rows:
+        world = self.world + (int(self.random.integers(-2, 3)) if self.rarely(0.03) else 0)
+        rows = state_rows(ranks, world, self.steps[node] * 0.2, self.steps[node])
+        rows["phase"][self.random.random(len(rows)) < 0.1] = Phase.CHECKPOINT
+        rows["resident_bytes"] = self.random.integers(0, 1000, len(rows))
+        rows["run_queue_seconds"] = self.random.random(len(rows))
+        if self.rarely(0.05):
+            rows["process_state"] = ProcessState.GONE
+        return np.concatenate([rows, rows[:1]]) if self.chance(0.1) else rows
+
+    def events(self, node: int, ranks: range) -> Rows:
+        event = list(LifecycleEvent)[self.random.integers(len(LifecycleEvent))]
+        value = self.world + (int(self.random.integers(-1, 2)) if self.rarely(0.1) else 0)
+        if self.chance(0.5):
+            event = self.random.choice([LifecycleEvent.START, LifecycleEvent.FAILURE])
+        return lifecycle_rows(event, ranks, value, at=3 * float(self.random.random()))
+
+    def saves(self, node: int, ranks: range) -> Rows:
+        event = list(CheckpointEvent)[self.random.integers(len(CheckpointEvent))]
+        rows = checkpoint_rows(int(event), ranks, self.steps[node] // 8 * 8, b"reason")
+        rows["stall_ns"][self.random.random(len(rows)) < 0.5] = 0
+        return rows
+
+    def microbatches(self, node: int, ranks: range) -> Rows:
+        return microbatch_rows(self.steps[node] + int(self.random.integers(0, 19)), ranks)
+
+    def groups(self, node: int, ranks: range) -> Rows:
+        return group_rows(int(self.random.integers(3)), ranks[: int(self.random.integers(1, 3))])
+
+    def plain(self, kind: Kind) -> Any:
+        """Rows whose numbers are small: ranks that exist and not, losses that are finite or not."""
+
+        def make(node: int, ranks: range) -> Rows:
+            rows = np.zeros(2, dtype=DTYPES[kind])
+            for name in rows.dtype.names or ():
+                if rows[name].dtype.kind in "iuf":
+                    rows[name] = self.random.integers(0, 4, len(rows))
+            rows["rank"] = self.random.integers(ranks[0], ranks[-1] + 2, len(rows))
+            rows["step"] = self.steps[node]
+            rows["time_ns"] = (self.steps[node] * 0.2 + np.arange(2)) * NANOSECONDS
+            return rows
+
+        return make
+
+
+def state_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """All that an object holds by path, in a form that `==` compares bit by bit, NaN as well."""
+    if isinstance(value, np.ndarray):
+        yield path, (value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, np.void):
+        yield path, value.tobytes()
+    elif isinstance(value, float):
+        yield path, value.hex()
+    elif isinstance(value, dict):
+        yield path, list(map(str, value))
+        for key, each in value.items():
+            yield from state_of(each, f"{path}[{key}]")
+    elif isinstance(value, (list, tuple, deque)):
+        yield path, len(value)
+        for at, each in enumerate(value):
+            yield from state_of(each, f"{path}[{at}]")
+    elif hasattr(value, "__dict__"):
+        yield from state_of(vars(value), f"{path}.{type(value).__name__}")
+    else:
+        yield path, repr(value)
+
+
+def differences(one: LiveJob, other: LiveJob) -> list[str]:
+    """Paths at which two jobs differ."""
+    here, there = dict(state_of(one)), dict(state_of(other))
+    assert len(here) > 100, "it looks into the trackers"
+    return [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]

@@ -1,0 +1,81 @@
+"""A request stores and no more; what waits is folded in by whoever reads, and is bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state import live
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.live import LiveState
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.web.metrics import JobExporter
+from tests.collector.made import JOB, body, run_segments
+
+
+@pytest.fixture
+def folded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of jobs in the order in which something was folded into them."""
+    names: list[str] = []
+    fold = LiveJob.fold
+
+    def watched(self: LiveJob) -> None:
+        if self.pending_bytes:
+            names.append(self.name)
+        fold(self)
+
+    monkeypatch.setattr(LiveJob, "fold", watched)
+    return names
+
+
+def scrape(service: Service) -> None:
+    registry = CollectorRegistry()
+    registry.register(JobExporter(service))
+    generate_latest(registry)
+
+
+READERS: dict[str, Callable[[Service], Any]] = {
+    "the evaluation": lambda service: service.evaluate(),
+    "the list of jobs": lambda service: service.jobs_now(),
+    "one job": lambda service: service.job(JOB),
+    "withheld jobs": lambda service: service.withheld(),
+    "a scrape": scrape,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_whoever_reads_folds_in_what_waits_once(
+    service: Service, folded: list[str], reader: str
+) -> None:
+    for item in run_segments(20):
+        service.receive(body([item]))
+    assert folded == [], "not within a request"
+    READERS[reader](service)
+    READERS[reader](service)
+    assert folded == [JOB]
+    found = service.job(JOB)
+    assert found is not None and len(found[0].current.step_history) == 20
+
+
+def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, folded: list[str]) -> None:
+    monkeypatch.setattr(live, "MAX_PENDING_BYTES", 60_000)
+    state, most = LiveState(), 0
+    for at, item in enumerate(run_segments(100, job="one")):
+        state.append([item], Received(float(at), float(at)))
+        state.append([item._replace(key=item.key._replace(job="two"))], Received(0.0, 0.0))
+        most = max(most, sum(job.pending_bytes for job in state.jobs.values()))
+    assert 30_000 < most <= 60_000
+    assert {"one", "two"} == set(folded), "over all jobs together"
+    state.fold(0.0)
+    assert [len(job.current.step_history) for job in state.jobs.values()] == [100, 100]
+
+
+def test_an_evaluation_sees_what_other_jobs_received(service: Service, folded: list[str]) -> None:
+    service.receive(body([*run_segments(10, job="one"), *run_segments(10, job="two")]))
+    service.evaluate()
+    assert sorted(folded) == ["one", "two"]

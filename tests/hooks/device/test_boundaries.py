@@ -1,0 +1,170 @@
+"""Which boundaries are recorded, and what happens where one cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwatch.hooks.device import marks as module
+from stepwatch.hooks.device.boundaries import ClosedStep
+from stepwatch.hooks.device.marks import CLOSEST_NS, MERGED_NS, DeviceMarks
+from stepwatch.hooks.device.pool import RESERVED, EventPool
+from stepwatch.hooks.recorder.timeline import COLLECTIVE
+from stepwatch.signals.records import DeviceFlag, Phase
+
+from .scripted import ScriptedDevice, Stream
+
+OTHER, DATA, FORWARD, BACKWARD = (
+    int(phase) for phase in (Phase.OTHER, Phase.DATA, Phase.FORWARD, Phase.BACKWARD)
+)
+
+
+class Rank:
+    """Boundaries on a scripted device, and what failed."""
+
+    def __init__(self, most: int = 2048) -> None:
+        self.device = ScriptedDevice()
+        self.reasons: list[str] = []
+        pool = EventPool(self.device.backend.new_event, most)
+        self.marks = DeviceMarks(self.device.backend, pool, self.reasons.append)
+        self.marks.begin(self.device.now, OTHER)
+
+    def buckets(self) -> list[int]:
+        return self.marks.open.buckets
+
+    def end(self, step: int = 0, duration: int = 10**8) -> ClosedStep:
+        return self.marks.end_step(self.device.now, step, duration, OTHER)
+
+
+@pytest.fixture
+def rank() -> Rank:
+    return Rank()
+
+
+def test_phases_that_follow_each_other_at_once_share_a_boundary(rank: Rank) -> None:
+    for phase in (DATA, FORWARD, BACKWARD):
+        rank.marks.mark(rank.device.now, phase)
+        rank.device.host(10**6)
+        rank.marks.back_to(rank.device.now, OTHER)
+        rank.device.host(MERGED_NS - 1)
+    assert rank.buckets() == [OTHER, DATA, FORWARD, BACKWARD, OTHER]
+    rank.device.host(10)
+    rank.marks.mark(rank.device.now, DATA)
+    assert rank.buckets()[-2:] == [OTHER, DATA]
+
+
+def test_a_phase_that_is_left_at_once_keeps_its_boundaries(rank: Rank) -> None:
+    rank.marks.mark(rank.device.now, DATA)
+    rank.marks.back_to(rank.device.now, OTHER)
+    assert rank.buckets() == [OTHER, DATA, OTHER]
+
+
+def test_the_end_of_a_step_begins_the_next(rank: Rank) -> None:
+    rank.device.host(10)
+    closed = rank.end(step=7)
+    assert (closed.step, closed.whole, closed.ended) == (7, True, True)
+    assert closed.boundaries.events[-1] is rank.marks.open.events[0]
+    assert rank.buckets() == [OTHER]
+
+
+def test_marks_inside_a_phase_keep_their_distance(rank: Rank) -> None:
+    rank.marks.mark(rank.device.now, FORWARD)
+    rank.device.host(CLOSEST_NS - 1)
+    rank.marks.inside(rank.device.now, FORWARD)
+    assert rank.buckets() == [OTHER, FORWARD]
+    rank.device.host(1)
+    rank.marks.inside(rank.device.now, FORWARD)
+    assert rank.buckets() == [OTHER, FORWARD, FORWARD]
+
+
+def test_the_model_tells_the_phase_only_where_the_trainer_names_none(rank: Rank) -> None:
+    rank.marks.infer(rank.device.now, OTHER, FORWARD)
+    rank.marks.mark(rank.device.now, DATA)
+    rank.device.host(10**6)
+    rank.marks.back_to(rank.device.now, OTHER)
+    assert rank.buckets() == [OTHER, FORWARD, DATA, FORWARD]
+    rank.marks.infer(rank.device.now, DATA, BACKWARD)
+    assert rank.buckets() == [OTHER, FORWARD, DATA, FORWARD]
+
+
+def test_collectives_on_another_stream_cost_the_compute_stream_nothing(rank: Rank) -> None:
+    rank.device.current = Stream(5)
+    rank.marks.enter_collective(rank.device.now, (1, 1))
+    rank.marks.leave_collective(rank.device.now, FORWARD)
+    assert rank.buckets() == [OTHER]
+    assert rank.end().counts == {}
+
+
+def test_of_many_collectives_in_a_short_step_others_are_timed_each_time(rank: Rank) -> None:
+    timed: list[set[int]] = []
+    for step in range(4):
+        chosen = set()
+        for number in range(3 * module.TIMED_COLLECTIVES):
+            before = len(rank.marks.open.events)
+            rank.device.host(10**5)
+            rank.marks.enter_collective(rank.device.now, (1, 1))
+            rank.device.host(10**5)
+            if len(rank.marks.open.events) > before:
+                chosen.add(number)
+            rank.marks.leave_collective(rank.device.now, OTHER)
+        closed = rank.end(step, duration=10**7)
+        assert closed.counts == {(1, 1): 3 * module.TIMED_COLLECTIVES}
+        assert bool(closed.flags & DeviceFlag.INCOMPLETE) == (step > 0)
+        timed.append(chosen)
+    assert len(timed[0]) == 3 * module.TIMED_COLLECTIVES
+    assert [len(chosen) for chosen in timed[1:]] == [module.TIMED_COLLECTIVES] * 3
+    assert set.union(*timed[1:]) == timed[0]
+
+
+def test_in_a_long_step_every_collective_is_timed(rank: Rank) -> None:
+    for step in range(2):
+        for _ in range(3 * module.TIMED_COLLECTIVES):
+            rank.marks.enter_collective(rank.device.now, (1, 1))
+            rank.device.host(10**5)
+            rank.marks.leave_collective(rank.device.now, OTHER)
+            rank.device.host(10**5)
+        closed = rank.end(step, duration=10**9)
+        assert not closed.flags
+        assert closed.boundaries.buckets.count(COLLECTIVE) == 192
+
+
+def test_a_dry_pool_skips_boundaries_and_keeps_ends() -> None:
+    rank = Rank(most=RESERVED + 2)
+    for _ in range(3):
+        rank.device.host(10**6)
+        rank.marks.mark(rank.device.now, FORWARD)
+    closed = rank.end()
+    assert closed.boundaries.buckets == [OTHER, FORWARD, OTHER]
+    assert closed.flags == DeviceFlag.INCOMPLETE
+    assert closed.whole
+
+
+def test_a_step_without_its_end_is_not_whole_nor_is_the_next() -> None:
+    rank = Rank(most=RESERVED + 1)
+    closed = [rank.end(step) for step in range(RESERVED)]
+    assert all(one.whole for one in closed)
+    lost = rank.end()
+    assert (lost.whole, lost.ended) == (False, False)
+    rank.marks.pool.free.extend(one.boundaries.events[0] for one in closed)
+    rank.device.host(10)
+    rank.marks.mark(rank.device.now, FORWARD)
+    assert [rank.end().whole, rank.end().whole] == [False, True]
+    assert rank.reasons == []
+
+
+def test_nothing_is_recorded_while_a_graph_is_captured(rank: Rank) -> None:
+    rank.device.capturing = True
+    before = rank.device.recorded
+    rank.marks.mark(rank.device.now, FORWARD)
+    rank.marks.back_to(rank.device.now, OTHER)
+    rank.device.capturing = False
+    assert rank.device.recorded == before
+    assert rank.end().flags == DeviceFlag.CAPTURED
+
+
+def test_events_that_fail_end_the_timing_with_the_first_reason(rank: Rank) -> None:
+    rank.device.lost = True
+    rank.marks.mark(rank.device.now, FORWARD)
+    rank.marks.mark(rank.device.now, BACKWARD)
+    rank.marks.enter_collective(rank.device.now, (1, 1))
+    assert not rank.end().whole
+    assert rank.reasons == ["RuntimeError: device lost"]

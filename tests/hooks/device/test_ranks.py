@@ -1,0 +1,70 @@
+"""Two ranks on simulated devices, one of them slow: the device says which, and no loss changes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.signals import places
+from stepwatch.signals.records import Kind, Op
+from tests.hooks.conftest import LAUNCHER, tables_in
+
+from .programs.ranks import SLOWER, STEPS
+
+pytest.importorskip("torch")
+ROOT = Path(__file__).parents[3]
+
+
+def run(kind: str, folder: Path, **environ: str) -> list[str]:
+    """Losses of each rank."""
+    folder.mkdir(exist_ok=True)
+    outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
+    environment = {
+        **outer,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path])),
+        "OMP_NUM_THREADS": "1",
+        places.ENV_RING_DIR: str(folder / "rings"),
+        **environ,
+    }
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    program = ["-m", "tests.hooks.device.programs.ranks", kind, str(folder / "losses")]
+    ended = subprocess.run(
+        [*words, *program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return [(folder / f"losses.{rank}").read_text() for rank in range(2)]
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_a_slow_device_is_seen_in_every_phase_though_no_phase_is_marked(
+    kind: str, tmp_path: Path
+) -> None:
+    watched = run(kind, tmp_path / "on")
+    assert watched == run(kind, tmp_path / "off", **{places.ENV_DISABLE: "1"})
+
+    tables = tables_in(tmp_path / "on" / "rings")
+    rows: list[Any] = [tables[rank][Kind.DEVICE_STEP] for rank in range(2)]
+    for name in ("forward", "backward", "optimizer"):
+        fast, slow = (
+            sorted((one[f"{name}_seconds"] - one[f"{name}_idle_seconds"])[2:].tolist())
+            for one in rows
+        )
+        middle = len(fast) // 2
+        assert slow[middle] == pytest.approx(SLOWER * fast[middle], rel=0.1), name
+    assert len(rows[0]) >= STEPS - 2
+    waits = [sum(one["collective_seconds"].tolist()) for one in rows]
+    assert waits[0] > waits[1]
+    host = [tables[rank][Kind.STEP] for rank in range(2)]
+    assert all((one["forward_ns"] == 0).all() for one in host)
+    expected = {Op.ALL_REDUCE} if kind == "ddp" else {Op.ALL_GATHER, Op.REDUCE_SCATTER}
+    assert set(tables[0][Kind.DEVICE_COLLECTIVE]["op"].tolist()) == expected

@@ -1,0 +1,129 @@
+"""One rank on the simulated device: its own time is known, and so is what the rows must say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import RingReader, find_rings
+from stepwatch.signals.records import PHASE_NAMES, DeviceFlag, Kind, LifecycleEvent
+
+from .programs.single import COSTS, LATE, STEPS
+
+pytest.importorskip("torch")
+ROOT = Path(__file__).parents[3]
+Rows = dict[Kind, Any]
+
+
+class Ran:
+    """What the program saw, and the rows of each of its jobs."""
+
+    def __init__(self, folder: Path) -> None:
+        out = folder / "seen.json"
+        environment = {
+            **{name: value for name, value in os.environ.items() if "STEPWATCH" not in name},
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), *sys.path])),
+            "RANK": "0",
+            "WORLD_SIZE": "1",
+            places.ENV_RING_DIR: str(folder / "rings"),
+        }
+        words = [sys.executable, "-m", "tests.hooks.device.programs.single", str(out)]
+        ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr[-3000:]
+        self.seen = json.loads(out.read_text())
+        self.rows: dict[str, Rows] = {}
+        for path in find_rings(folder / "rings"):
+            reader = RingReader(path)
+            self.rows[reader.identity.job] = reader.read().rows
+            reader.close()
+
+    def steps(self, job: str) -> Any:
+        """Device rows of the steps after the first."""
+        rows = self.rows[job][Kind.DEVICE_STEP]
+        return rows[rows["step"] > 0]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return Ran(tmp_path_factory.mktemp("simulated"))
+
+
+def test_self_time_of_each_phase_is_what_the_device_was_told(ran: Ran) -> None:
+    rows = ran.steps("phases")
+    assert len(rows) == STEPS - 1
+    for name, seconds in COSTS.items():
+        assert rows[f"{name}_seconds"].tolist() == pytest.approx([seconds] * len(rows), rel=0.02)
+        assert rows[f"{name}_idle_seconds"].tolist() == pytest.approx([0] * len(rows), abs=1e-4)
+
+
+@pytest.mark.parametrize("job", ["phases", "reads", "late", "unwaited", "captured"])
+def test_the_parts_add_up_to_the_step(ran: Ran, job: str) -> None:
+    rows = ran.rows[job][Kind.DEVICE_STEP]
+    parts = sum(rows[f"{name}_seconds"] for name in PHASE_NAMES)
+    parts = parts + rows["collective_seconds"] + rows["pipeline_wait_seconds"]
+    assert len(rows)
+    assert parts.tolist() == pytest.approx(rows["duration_seconds"].tolist(), rel=1e-5)
+
+
+def test_the_host_alone_would_have_named_another_phase(ran: Ran) -> None:
+    """All of the device's time shows on the host where it reads the loss: in `other`."""
+    host = ran.rows["reads"][Kind.STEP][1:]
+    spent = sum(COSTS.values())
+    for name, seconds in COSTS.items():
+        assert (host[f"{name}_ns"] < 0.5e9 * seconds).all()
+    assert (host["other_ns"] > 0.5e9 * spent).all()
+    rows = ran.steps("reads")
+    for name, seconds in COSTS.items():
+        busy = rows[f"{name}_seconds"] - rows[f"{name}_idle_seconds"]
+        assert busy.tolist() == pytest.approx([seconds] * len(rows), rel=0.02, abs=1e-3)
+
+
+def test_a_late_host_is_idle_time_of_the_device_in_that_phase(ran: Ran) -> None:
+    rows = ran.steps("late")
+    assert (rows["forward_idle_seconds"] >= 0.98 * LATE).all()
+    busy = rows["forward_seconds"] - rows["forward_idle_seconds"]
+    assert (busy <= COSTS["forward"] * 1.1).all()
+    assert (rows["backward_idle_seconds"] < 0.5 * COSTS["backward"]).all()
+
+
+def test_the_hooks_never_wait_for_the_device(ran: Ran) -> None:
+    assert ran.seen["unwaited"]["still_busy"]
+    losses = ran.rows["unwaited"][Kind.STEP]["loss"]
+    assert losses[0] > 0
+    assert (losses[-4:] > 0).all()
+
+
+def test_without_marks_forward_and_backward_are_told_apart(ran: Ran) -> None:
+    rows = ran.rows["unwaited"][Kind.DEVICE_STEP]
+    host = ran.rows["unwaited"][Kind.STEP]
+    assert (host["forward_ns"] == 0).all()
+    assert (rows["forward_seconds"] > 0).any()
+    assert (rows["backward_seconds"] > 0).any()
+
+
+def test_a_step_in_which_a_graph_is_captured_says_so(ran: Ran) -> None:
+    rows = ran.rows["captured"][Kind.DEVICE_STEP]
+    assert rows["step"].tolist() == [0, 1, 2]
+    assert rows["flags"].tolist() == [DeviceFlag.CAPTURED, 0, 0]
+    assert ran.seen["captured"]["sum"] > 0
+
+
+def test_a_fork_changes_nothing(ran: Ran) -> None:
+    assert ran.seen["forked"]["ended"] == 0
+    assert ran.rows["forked"][Kind.STEP]["step"].tolist() == [0, 1]
+    assert set(ran.rows["forked"][Kind.DEVICE_STEP]["step"].tolist()) <= {0, 1}
+
+
+def test_a_lost_device_leaves_the_host_timed(ran: Ran) -> None:
+    assert ran.seen["lost"]["errors"] == 1
+    rows = ran.rows["lost"]
+    assert rows[Kind.STEP]["step"].tolist() == [0, 1, 2, 3, 4]
+    timing = rows[Kind.LIFECYCLE]["event"] == LifecycleEvent.DEVICE_TIMING
+    assert rows[Kind.LIFECYCLE][timing]["value"].tolist() == [1, 0]

@@ -1,0 +1,1 @@
+"""A simulated asynchronous accelerator: test equipment; see README.md. Nothing of it ships."""

@@ -1,0 +1,96 @@
+"""Evaluates the stored segments of a run again, with or without what the devices reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.store import Store, StoredPayload
+from stepwatch.signals import wire
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import DeviceState, Kind, LifecycleEvent
+from stepwatch.signals.wire import Segment
+
+EVALUATION_NS = NANOSECONDS
+AFTER_SECONDS = 3
+WINDOW_STEPS = 32
+
+
+class ReplayClock:
+    """Shows the moment, in ns of wall time, that the replay has reached."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def monotonic_ns(self) -> int:
+        """The same as wall time: nobody sets the clock of a replay."""
+        return self.now_ns
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+        return self.now_ns
+
+
+class Replayed(NamedTuple):
+    """Incidents as documents, and the newest steps."""
+
+    incidents: list[dict[str, Any]]
+    window: Window
+
+
+def replay(stored: Path, job: str, made: Path, *, devices: bool) -> Replayed:
+    """Evaluate `job` of the store at `stored` once a second of the time it was received in.
+
+    Without `devices` the records are those of hooks that time the host only. `made` is a file for
+    the store of the replay.
+    """
+    source, target, clock = Store.sqlite(stored), Store.sqlite(made), ReplayClock()
+    try:
+        service = Service(target, clock)
+        for payload in source.segments(job):
+            _evaluate_until(service, clock, payload.received_ns)
+            for segment in _shown(payload, devices=devices):
+                service.receive(wire.encode(segment))
+        _evaluate_until(service, clock, clock.now_ns + AFTER_SECONDS * NANOSECONDS)
+        known = service.job(job)
+        assert known is not None, f"{stored} holds nothing of {job}"
+        return Replayed(target.incidents(job), known[0].current.window(WINDOW_STEPS))
+    finally:
+        source.close()
+        target.close()
+
+
+def without_devices(segment: Segment) -> Segment:
+    """The segment as hooks would have sent it that time no device."""
+    tables = dict(segment.tables)
+    for kind in (Kind.DEVICE_STEP, Kind.DEVICE_COLLECTIVE):
+        tables.pop(kind, None)
+    if Kind.LIFECYCLE in tables:
+        rows = tables[Kind.LIFECYCLE]
+        tables[Kind.LIFECYCLE] = rows[rows["event"] != LifecycleEvent.DEVICE_TIMING]
+    if Kind.RANK_STATE in tables:
+        rows = np.copy(tables[Kind.RANK_STATE])
+        rows["device_state"] = DeviceState.UNKNOWN
+        tables[Kind.RANK_STATE] = rows
+    return segment._replace(tables={kind: rows for kind, rows in tables.items() if len(rows)})
+
+
+def _shown(payload: StoredPayload, *, devices: bool) -> Iterator[Segment]:
+    segment = wire.decode(payload.payload)
+    shown = segment if devices else without_devices(segment)
+    if shown.tables:
+        yield shown
+
+
+def _evaluate_until(service: Service, clock: ReplayClock, until_ns: int) -> None:
+    if not clock.now_ns:
+        clock.now_ns = until_ns
+    while clock.now_ns + EVALUATION_NS <= until_ns:
+        clock.now_ns += EVALUATION_NS
+        service.evaluate()
+    clock.now_ns = until_ns

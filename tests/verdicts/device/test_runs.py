@@ -1,0 +1,55 @@
+"""Real runs on the simulated device: what the devices' clock names, and the host's does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stepwatch.signals.names import Cause
+from tests.verdicts.cases import Case, Draw
+from tests.verdicts.device.cases import FAULTY
+from tests.verdicts.device.compare import Compared, compared
+from tests.verdicts.run import stands_alone
+from tests.verdicts.scoring import Score, score
+from tests.verdicts.site import Site
+
+pytest.importorskip("torch", reason="the ranks need torch")
+
+RIGHT = Score(1, 0, True, True, True, True, 0.0)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Collector and agent for the runs of this module."""
+    folder = tmp_path_factory.mktemp("device")
+    made = Site(folder, folder / "rings")
+    made.start()
+    yield made
+    made.close()
+
+
+def evaluated(site: Site, scratch: Path, name: str, seed: int) -> Compared:
+    """A run that was what its plan describes, with its replays."""
+    found = compared(Case(name, seed, *FAULTY[name](Draw(name, seed))), site, scratch)
+    assert found.ran.problem == ""
+    assert found.device.window.clock == "device"
+    assert found.host.window.clock == "host"
+    return found
+
+
+def causes_on_host(found: Compared) -> set[str]:
+    return {item["cause"] for item in found.host.incidents if stands_alone(item)}
+
+
+def test_a_slow_device_is_named_by_its_own_clock_alone(site: Site, tmp_path: Path) -> None:
+    found = evaluated(site, tmp_path, "device-slow-clock", 0)
+    assert score(found.ran.outcome)._replace(seconds=0.0) == RIGHT, found.ran.outcome.verdicts
+    assert Cause.SLOW_COMPUTE not in causes_on_host(found)
+
+
+def test_a_late_host_is_told_from_a_slow_device(site: Site, tmp_path: Path) -> None:
+    found = evaluated(site, tmp_path, "device-launch-bound", 0)
+    assert score(found.ran.outcome)._replace(seconds=0.0) == RIGHT, found.ran.outcome.verdicts
+    assert Cause.LAUNCH_BOUND not in causes_on_host(found)

@@ -1,0 +1,95 @@
+"""The accelerator of this process as torch shows it; nothing here initialises one."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from stepwatch.hooks.accelerators import is_capturing
+
+_RELAXED = 2
+"""CU_STREAM_CAPTURE_MODE_RELAXED of the CUDA driver API, "Stream Management"."""
+
+
+class Event(Protocol):
+    """A timing event: `torch.Event` with `enable_timing`."""
+
+    def record(self, stream: Any) -> object:
+        """Enqueue the event on `stream`."""
+
+    def query(self) -> bool:
+        """Whether the device has passed it; never waits."""
+
+    def elapsed_time(self, other: Any) -> float:
+        """Milliseconds from this event to `other`; both were passed."""
+
+
+class Backend(NamedTuple):
+    """What device timing asks of a device."""
+
+    kind: str
+    """Type of the device, as torch names it."""
+    new_event: Callable[[], Event]
+    current_stream: Callable[[], Any]
+    """The stream on which the calling thread enqueues now."""
+    is_capturing: Callable[[], bool] | None
+    """Whether what the calling thread enqueues now becomes part of a graph."""
+
+
+def accelerator_of(model: Any) -> Any:
+    """Device of the first parameter of `model` that lies on the accelerator; None without one."""
+    import torch
+
+    found = torch.accelerator.current_accelerator(check_available=False)
+    parameters = model.parameters() if found is not None and hasattr(model, "parameters") else ()
+    devices = (parameter.device for parameter in parameters)
+    return next((one for one in devices if found is not None and one.type == found.type), None)
+
+
+def open_backend(device: Any) -> Backend:
+    """The backend of `device`, a `torch.device` or a type, after two events were recorded there.
+
+    Raises:
+        RuntimeError: it has no events that measure time.
+        NotImplementedError: the same.
+    """
+    import torch
+
+    where = torch.device(device)
+    if where.index is None:
+        where = torch.device(where.type, torch.accelerator.current_device_index())
+    module: Any = torch.get_device_module(where.type)
+
+    def new_event() -> Any:
+        return torch.Event(where, enable_timing=True)
+
+    # What torch.accelerator.current_stream asks for, after a microsecond of checks.
+    ask: Any = getattr(torch._C, "_accelerator_getStream", torch.accelerator.current_stream)
+    current_stream = functools.partial(ask, where.index)
+    capturing = getattr(module, "is_current_stream_capturing", None)
+    if not is_capturing(where.type):
+        new_event().record(current_stream())
+    return Backend(where.type, new_event, current_stream, capturing)
+
+
+def may_ask_beside(kind: str) -> bool:
+    """Whether this thread may ask for events of device type `kind` while another one captures.
+
+    CUDA ends the capture of a graph where any other thread asks for an event in the meantime,
+    unless that thread said before that it knows what it does. Call it on the thread that asks.
+    """
+    import torch
+
+    if kind != "cuda":
+        return True
+    if torch.version.hip:
+        return False
+    try:
+        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD)
+        mode = ctypes.c_int(_RELAXED)
+        return int(driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))) == 0
+    except (OSError, AttributeError):
+        return False

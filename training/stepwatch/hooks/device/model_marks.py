@@ -1,0 +1,152 @@
+"""Marks inside forward and backward, from hooks on a model and on a few of its blocks.
+
+They show how far ahead the host is in the middle of a phase. Where the trainer marks no phases,
+they also tell forward from backward on the device: forward is what the root module does, backward
+lasts from the first gradient of its output to the end of the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.signals.records import Phase
+
+from .marks import DeviceMarks
+
+MOST_BLOCKS = 8
+_OTHER, _FORWARD, _BACKWARD = int(Phase.OTHER), int(Phase.FORWARD), int(Phase.BACKWARD)
+
+
+class ModelMarks:
+    """Puts marks on the device's timeline while a model computes."""
+
+    def __init__(self, recorder: Recorder, marks: DeviceMarks) -> None:
+        self.guard = recorder.guard
+        self._recorder = recorder
+        self._marks = marks
+
+    @guarded()
+    def forward_begins(self, _module: Any) -> None:
+        """The root module is called; called again inside backward, it is part of that."""
+        if self._trains() and not _in_backward():
+            self._infer(_FORWARD)
+
+    @guarded()
+    def forward_ends(self, output: Any) -> None:
+        """The root module returned `output`, from whose gradient backward goes on."""
+        if not self._trains() or _in_backward():
+            return
+        self._infer(_OTHER)
+        for tensor in _differentiable(output):
+            tensor.register_hook(self._first_gradient)
+
+    @guarded()
+    def _first_gradient(self, _gradient: Any) -> None:
+        """A gradient of the root's output is known: backward of the model begins."""
+        if self._trains() and self._marks.inferred != _BACKWARD:
+            self._infer(_BACKWARD)
+            _queue(self._backward_ends)
+
+    @guarded()
+    def _backward_ends(self) -> None:
+        if self._marks.inferred == _BACKWARD:
+            self._infer(_OTHER)
+
+    @guarded()
+    def block_begins(self, _module: Any) -> None:
+        """A block is called."""
+        self._mark()
+
+    @guarded()
+    def block_ends(self, output: Any) -> None:
+        """A block returned `output`: its gradient shows how far backward is."""
+        if self._trains() and not _in_backward():
+            for tensor in _differentiable(output):
+                tensor.register_hook(self._gradient)
+                return
+
+    @guarded()
+    def _gradient(self, _gradient: Any) -> None:
+        self._mark()
+
+    def _trains(self) -> bool:
+        active = self._marks.active and self._recorder.timeline is not None
+        return active and self._recorder.thread.is_current()
+
+    def _infer(self, phase: int) -> None:
+        timeline = self._recorder.timeline
+        if timeline is not None:
+            self._marks.infer(self._recorder.clock(), timeline.bucket, phase)
+
+    def _mark(self) -> None:
+        timeline = self._recorder.timeline
+        if timeline is not None and self._trains():
+            self._marks.inside(self._recorder.clock(), timeline.bucket)
+
+
+class _Hook:
+    """A hook of a module; a copy of the module, in memory or in a file, carries none.
+
+    What a copy unpickles is of the standard library: it can be read where stepwatch is not.
+    """
+
+    def __init__(self, call: Any, *, of_output: bool) -> None:
+        self._call = call
+        self._of_output = of_output
+
+    def __call__(self, module: Any, _inputs: Any, output: Any = None) -> None:
+        import torch
+
+        if not torch.compiler.is_compiling():
+            self._call(output if self._of_output else module)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def mark_model(marks: ModelMarks, root: Any) -> None:
+    """Put hooks on `root` and on a few of its blocks."""
+    root.register_forward_pre_hook(_Hook(marks.forward_begins, of_output=False))
+    root.register_forward_hook(_Hook(marks.forward_ends, of_output=True))
+    for block in blocks_of(root):
+        block.register_forward_pre_hook(_Hook(marks.block_begins, of_output=False))
+        block.register_forward_hook(_Hook(marks.block_ends, of_output=True))
+
+
+def blocks_of(root: Any) -> list[Any]:
+    """At most `MOST_BLOCKS` members of the longest list of modules in `root`, evenly spaced."""
+    import torch
+
+    kinds = (torch.nn.ModuleList, torch.nn.Sequential)
+    lists = [one for one in root.modules() if isinstance(one, kinds)]
+    members = list(max(lists, key=len, default=()))
+    stride = -(-len(members) // MOST_BLOCKS) or 1
+    return members[::stride]
+
+
+def _differentiable(output: Any) -> Iterator[Any]:
+    """Tensors in `output` that have a graph behind them."""
+    import torch
+    from torch.utils import _pytree
+
+    for leaf in _pytree.tree_leaves(output):
+        if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None:
+            yield leaf
+
+
+def _in_backward() -> bool:
+    import torch
+
+    graph: Any = torch._C
+    return bool(graph._current_graph_task_id() >= 0)
+
+
+def _queue(callback: Any) -> None:
+    import torch
+
+    engine: Any = torch.autograd.Variable._execution_engine
+    engine.queue_callback(callback)

@@ -1,0 +1,74 @@
+"""Durations of a step on its device, from when each boundary was enqueued and when it was passed.
+
+Between two boundaries the compute stream spends D, and the host H before it enqueues the second.
+When it enqueued the first, the device had work for L more: it lay that far behind. What the host
+enqueues after the first boundary keeps the device busy only from when it comes, so the device has
+nothing to do for at most H - L of D.
+
+              H    L    D    idle
+    waiting for data, nothing enqueued     100    0  100     100
+    the host launches far ahead              2   30   25       0
+    the host is late with small kernels     40    0   41      40
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE
+
+
+class Spans(NamedTuple):
+    """All in ns. `device` and `idle` by bucket; `collectives` by key: timed, sum, longest, first.
+
+    `first` is the device's moment at the first timed call.
+    """
+
+    device: list[int]
+    idle: list[int]
+    collectives: dict[tuple[int, int], list[int]]
+
+
+def monotone(positions: list[int]) -> list[int]:
+    """Positions that never fall: boundaries on two streams may pass in another order."""
+    in_order = sorted(positions) == positions
+    return positions if in_order else list(itertools.accumulate(positions, max))
+
+
+def spans_of(
+    moments: Sequence[int],
+    positions: Sequence[int],
+    buckets: Sequence[int],
+    keys: Sequence[tuple[int, int] | None],
+    offset: int,
+) -> Spans:
+    """Durations between n + 1 boundaries of a step, of which the last one ends it.
+
+    `moments` are host ns, `positions` device ns that never fall, `buckets` begin at each boundary,
+    `keys` tell collectives apart; what begins at the last boundary is of the next step. `offset`
+    is that of the anchor.
+    """
+    device, idle = [0] * BUCKETS, [0] * BUCKETS
+    collectives: dict[tuple[int, int], list[int]] = {}
+    for at, (host, spent) in enumerate(zip(_gaps(moments), _gaps(positions), strict=True)):
+        bucket = buckets[at]
+        device[bucket] += spent
+        if bucket < COLLECTIVE:
+            lead = offset + positions[at] - moments[at]
+            if lead > 0:
+                host -= lead
+            if host > 0:
+                idle[bucket] += spent if host > spent else host
+        elif bucket == COLLECTIVE and (key := keys[at]) is not None:
+            known = collectives.setdefault(key, [0, 0, 0, positions[at]])
+            known[0] += 1
+            known[1] += spent
+            known[2] = max(known[2], spent)
+    return Spans(device, idle, collectives)
+
+
+def _gaps(values: Sequence[int]) -> Iterator[int]:
+    return map(operator.sub, itertools.islice(values, 1, None), values)

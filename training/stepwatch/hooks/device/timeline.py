@@ -1,0 +1,96 @@
+"""The host's timeline with a boundary on the device wherever its bucket changes.
+
+A timeline becomes one in place, so that whoever holds it times the device from then on; a timeline
+of a rank without a device stays as it is, and pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+
+from stepwatch.hooks.recorder.timeline import Bucket, Timeline
+
+from .marks import DeviceMarks
+
+EndStep = Callable[[int, int, int], None]
+"""Called with (end, duration, bucket) of a step, the first two in ns."""
+
+
+class DeviceBucket(Bucket):
+    """A bucket whose borders are boundaries on the device."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(
+        self, timeline: Timeline, index: int, clock: Callable[[], int], marks: DeviceMarks
+    ) -> None:
+        super().__init__(timeline, index, clock)
+        self._marks = marks
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._marks.mark(self._timeline.since, self._index)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._marks.back_to(self._timeline.since, self._timeline.bucket)
+
+
+class DeviceTimeline(Timeline):
+    """A timeline that has boundaries on a device; made by `put_boundaries`."""
+
+    marks: DeviceMarks
+    ended: EndStep
+
+    def begin(self) -> None:
+        """Start counting the first step now, on the device too."""
+        super().begin()
+        self.marks.begin(self.since, self.bucket)
+
+    def detach(self) -> None:
+        """Show nothing more, and record no event: in a forked child the device is the parent's."""
+        super().detach()
+        self.marks.active = False
+
+    def enter_collective(self, group: int, op: int, nbytes: int = 0) -> int:
+        """A blocking collective begins, on the device as well if its stream waits there."""
+        now = super().enter_collective(group, op, nbytes)
+        self.marks.enter_collective(now, (group, op))
+        return now
+
+    def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
+        """A blocking collective has ended for the host."""
+        super().leave_collective(group, op, nbytes, arrived_ns)
+        self.marks.leave_collective(self.since, self.bucket)
+
+    def end_step(self) -> tuple[int, int, list[int]]:
+        """Close the step on the host and on the device."""
+        now, duration, totals = super().end_step()
+        self.ended(now, duration, self.bucket)
+        return now, duration, totals
+
+
+def put_boundaries(timeline: Timeline, marks: DeviceMarks, ended: EndStep) -> None:
+    """From now on `timeline` records boundaries, and calls `ended` at the end of each step."""
+    clock = timeline.clock
+    timeline.__class__ = DeviceTimeline
+    assert isinstance(timeline, DeviceTimeline)
+    timeline.marks, timeline.ended = marks, ended
+    timeline.buckets = tuple(
+        DeviceBucket(timeline, index, clock, marks) for index in range(len(timeline.buckets))
+    )
+
+
+def remove_boundaries(timeline: Timeline) -> None:
+    """Time the host alone from now on."""
+    clock = timeline.clock
+    timeline.__class__ = Timeline
+    timeline.buckets = tuple(
+        Bucket(timeline, index, clock) for index in range(len(timeline.buckets))
+    )
