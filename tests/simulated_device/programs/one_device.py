@@ -232,7 +232,7 @@ def asynchronous_error() -> dict[str, Any]:
 
 
 def hung_kernel() -> dict[str, Any]:
-    """A kernel that does not end keeps its stream, and no other, until it is let go."""
+    """A kernel that does not end keeps its stream, and no other, until it is released."""
     side = torch.Stream(NAME)
     wait()
     device.hang(Hang.KERNEL)
