@@ -55,7 +55,9 @@ class History:
         """Segments with the moment each is received."""
         kept: list[Taken] = []
         for at in range(count):
-            node = int(self.random.integers(self.nodes))
+            node = int(np.argmin(self.steps))
+            if self.chance(0.3):
+                node = int(self.random.integers(self.nodes))
             if self.rarely(0.02):
                 self.attempt += 1
                 self.steps = [max(0, min(self.steps) - 5)] * self.nodes
@@ -76,8 +78,8 @@ class History:
         if self.chance(0.7):
             tables[Kind.RANK_STATE] = self.states(node, ranks)
         for kind, part, make in (
-            (Kind.LIFECYCLE, 0.06, self.events),
-            (Kind.CHECKPOINT, 0.1, self.saves),
+            (Kind.LIFECYCLE, 0.15, self.events),
+            (Kind.CHECKPOINT, 0.15, self.saves),
             (Kind.HOST, 0.1, self.plain(Kind.HOST)),
             (Kind.NUMERICS, 0.1, self.plain(Kind.NUMERICS)),
             (Kind.MEMORY, 0.2, self.plain(Kind.MEMORY)),
@@ -120,14 +122,16 @@ class History:
         rows["phase"][self.random.random(len(rows)) < 0.1] = Phase.CHECKPOINT
         rows["resident_bytes"] = self.random.integers(0, 1000, len(rows))
         rows["run_queue_seconds"] = self.random.random(len(rows))
-        if self.rarely(0.03):
-            rows["process_state"][0] = ProcessState.GONE
+        if self.rarely(0.05):
+            rows["process_state"] = ProcessState.GONE
         return np.concatenate([rows, rows[:1]]) if self.chance(0.1) else rows
 
     def events(self, node: int, ranks: range) -> Rows:
         event = list(LifecycleEvent)[self.random.integers(len(LifecycleEvent))]
-        value = self.world + int(self.random.integers(-1, 2))
-        return lifecycle_rows(event, ranks, value, at=float(self.random.random()))
+        value = self.world + (int(self.random.integers(-1, 2)) if self.rarely(0.1) else 0)
+        if self.chance(0.5):
+            event = self.random.choice([LifecycleEvent.START, LifecycleEvent.FAILURE])
+        return lifecycle_rows(event, ranks, value, at=3 * float(self.random.random()))
 
     def saves(self, node: int, ranks: range) -> Rows:
         event = list(CheckpointEvent)[self.random.integers(len(CheckpointEvent))]
@@ -136,7 +140,7 @@ class History:
         return rows
 
     def microbatches(self, node: int, ranks: range) -> Rows:
-        return microbatch_rows(self.steps[node] + int(self.random.integers(0, 24)), ranks)
+        return microbatch_rows(self.steps[node] + int(self.random.integers(0, 19)), ranks)
 
     def groups(self, node: int, ranks: range) -> Rows:
         return group_rows(int(self.random.integers(3)), ranks[: int(self.random.integers(1, 3))])

@@ -14,6 +14,7 @@ from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import FEW, peer_seconds, peers_of
 from stepwatch.collector.detect.straggler import RankFacts, detect
+from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
 from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
 
@@ -122,7 +123,7 @@ def test_a_slow_down_that_all_share_names_nobody(ranks: int, stages: int, factor
 def test_first_steps_are_not_judged() -> None:
     made = window(20, 4, first_step=0)
     made.flags[0] = StepFlag.FIRST
-    made.planes["forward"][: LIMITS.warmup_steps, 1] += 20.0
+    made.planes["forward"][:WARMUP_STEPS, 1] += 20.0
     settle(made)
     assert found(made) == []
     restarted = window(64, 4)

@@ -15,10 +15,17 @@ from stepwatch.collector.state.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers import baseline, collective_records, step_window
-from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.histories import History, Taken, differences
-from tests.collector.made import JOB, lifecycle_rows, segment, state_rows, step_rows
+from tests.collector.made import (
+    JOB,
+    checkpoint_rows,
+    lifecycle_rows,
+    segment,
+    state_rows,
+    step_rows,
+)
 
 NOW = Received(0.0, 0.0)
 WORLD = 4
@@ -39,7 +46,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baseline, "GRACE_STEPS", 6)
     monkeypatch.setattr(collective_records, "MAX_ROWS", 256)
     monkeypatch.setattr(newest_rows, "_FIRST_ROWS", 16)
-    monkeypatch.setattr(step_window, "MAX_STEPS", 12)
+    monkeypatch.setattr(step_window, "MAX_STEPS", 8)
     monkeypatch.setattr(step_window, "LEAST_STEPS", 4)
 
 
@@ -114,6 +121,20 @@ def test_a_rank_that_is_gone_ends_a_group() -> None:
     gone["process_state"] = ProcessState.GONE
     segments = [of_node([1], 1), of_node([1], 0, RANK_STATE=gone), of_node([2], 1)]
     assert together(segments, began()) == 2
+
+
+def test_a_start_does_not_go_with_the_checkpoint_before_it() -> None:
+    """How long a save can have taken is known from the start of its node."""
+    save = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 1)
+    start = lifecycle_rows(LifecycleEvent.START, [0], WORLD, at=2.0)
+    segments = [of_node([1], 0, CHECKPOINT=save), of_node([2], 0, LIFECYCLE=start)]
+    assert together(segments, began()) == 1
+    job = began()
+    for each in segments:
+        job.append(each, NOW)
+    job.fold()
+    assert job.current.checkpoints[1].durable_seconds == 2.0
+    assert together(segments[::-1], began()) == 2
 
 
 def test_a_step_that_counts_before_its_last_rank_comes_counts_as_it_stood() -> None:

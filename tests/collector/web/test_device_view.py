@@ -18,6 +18,7 @@ from tests.collector.made import (
     device_step_rows,
     host_ahead_rows,
     lifecycle_rows,
+    run_segments,
     segment,
     state_rows,
     timing_rows,
@@ -95,6 +96,20 @@ def test_the_heatmap_shows_where_devices_wait(client: Client) -> None:
     found = client.get(f"/v1/jobs/{JOB}/heatmap?metric=device_idle").json()
     assert found["clock"] == "device"
     assert [set(row) for row in found["seconds"]] == [{0.0}, {0.05}, {0.0}, {0.0}]
+
+
+def test_gauges_of_the_devices(client: Client) -> None:
+    lines = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines())
+    idle = float(lines[f'stepwatch_device_idle_ratio{{job_name="{JOB}"}}'])
+    lead = float(lines[f'stepwatch_host_lead_seconds{{job_name="{JOB}"}}'])
+    assert (idle, lead) == pytest.approx((0.05 / 4 / 0.2, 0.03))
+
+
+def test_gauges_of_devices_are_absent_on_the_hosts_clock(service: Service) -> None:
+    service.receive(body(run_segments(20)))
+    text = Client(make_api(service)).get("/metrics").text
+    assert "stepwatch_device_idle_ratio{" not in text
+    assert "stepwatch_host_lead_seconds{" not in text
 
 
 def test_on_the_hosts_clock_the_devices_are_unknown(service: Service) -> None:

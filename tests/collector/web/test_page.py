@@ -21,11 +21,13 @@ from tests.collector.made import (
     JOB,
     body,
     checkpoint_rows,
+    device_step_rows,
     microbatch_rows,
     run_segments,
     segment,
     state_rows,
     step_rows,
+    timing_rows,
 )
 from tests.collector.process import Process
 
@@ -152,6 +154,25 @@ def test_the_breakdown_of_the_newest_steps_is_drawn(collector: Process, visitor:
     expect(page.locator("#what-if tbody")).to_contain_text("without stragglers")
     text = page.locator("main").inner_text()
     assert not re.search("NaN|undefined|null|Infinity", text)
+    assert visitor.errors == []
+
+
+def test_the_page_says_which_clock_timed_the_steps(collector: Process, visitor: Visitor) -> None:
+    ranks = range(4)
+    made = run_segments(20)
+    send(collector, made)
+    page = visitor.page
+    page.goto(f"{collector.url}/jobs/{JOB}")
+    expect(page.locator("#step-time-clock")).to_have_text("Timed on the host.")
+    device = device_step_rows(range(20), ranks, idle={(1, "forward"): 0.04})
+    tables = {Kind.LIFECYCLE: timing_rows(ranks), Kind.DEVICE_STEP: device}
+    send(collector, [segment(100, tables)])
+    words = page.locator("#step-time-clock")
+    expect(words).to_contain_text("Timed on the device (sim)", timeout=15_000)
+    expect(words).to_contain_text("up to 5.0% of the step (forward 10 ms)")
+    page.locator("#metric").select_option("device_idle")
+    expect(page.locator("#legend")).to_contain_text("timed on the device")
+    assert not re.search("NaN|undefined|null", page.locator("main").inner_text())
     assert visitor.errors == []
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.records import StepFlag
 
 
-def usable_steps(window: Window, warmup_steps: int) -> Mask:
+def usable_steps(window: Window) -> Mask:
     """Steps that every rank reported, beyond the warm-up after a start; shape (steps,)."""
     complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
     first = (window.flags & StepFlag.FIRST).any(axis=1)
     if first.any():
-        complete &= window.steps >= window.steps[np.flatnonzero(first)[-1]] + warmup_steps
+        complete &= window.steps >= window.steps[np.flatnonzero(first)[-1]] + WARMUP_STEPS
     return complete
 
 

@@ -16,6 +16,7 @@ from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.collector.state.trackers.microbatches import STEPS_AHEAD
 from stepwatch.collector.state.trackers.ranks import Ranks
+from stepwatch.collector.state.trackers.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
@@ -74,11 +75,15 @@ class Grouping:
     def _begins(self, start: int, attempt: TrackedAttempt) -> Mask:
         """Batches that cannot follow those since `start`: steps that share slots, or a start of
         ranks after a checkpoint, which is believed by when they started."""
-        low = np.minimum.accumulate(self._first[start:])
-        high = np.maximum.accumulate(self._last[start:])
         saved = np.logical_or.accumulate(self._saves[start:])
-        found: Mask = high - low >= attempt.tracker(Steps).ring.depth
-        found |= self._events[start:] & saved
+        found: Mask = self._events[start:] & saved
+        for first, last, ring in (
+            (self._first, self._last, StepRing),
+            (self._device_first, self._device_last, DeviceRing),
+        ):
+            low = np.minimum.accumulate(first[start:])
+            high = np.maximum.accumulate(last[start:])
+            found |= high - low >= ring.depth_for(attempt.world)
         return found
 
     def _closes(self, start: int, attempt: TrackedAttempt) -> Mask:

@@ -14,13 +14,16 @@ from prometheus_client.core import (
     Metric,
 )
 
+from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
 from stepwatch.collector.slo.objectives import SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
+from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
+from stepwatch.collector.state.trackers.step_window import DEVICE
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
@@ -28,6 +31,8 @@ from stepwatch.signals.records import PHASE_NAMES
 MAX_JOBS = 500
 """Jobs exported, the newest written first; at about 60 series each, 30,000 series."""
 STRAGGLER_SLOTS = 4
+DEVICE_STEPS = 8
+"""Newest steps that gauges of the devices are about."""
 Value = float | None
 Sample = tuple[Sequence[str], Value]
 
@@ -57,6 +62,10 @@ class CollectorView(Protocol):
 
     def unreadable_segments(self) -> int:
         """Stored segments that could not be decoded when their job was read back."""
+        ...
+
+    def unreadable_incidents(self) -> int:
+        """Stored incidents whose document could not be read."""
         ...
 
     def undecoded_segments(self) -> int:
@@ -92,9 +101,12 @@ class JobExporter:
         unknown = self._view.unknown_records().items()
         yield _counter(names.COLLECTOR_UNKNOWN_RECORDS, [((str(k),), v) for k, v in unknown])
         yield _counter(names.COLLECTOR_UNREADABLE, [((), self._view.unreadable_segments())])
+        damaged = self._view.unreadable_incidents()
+        yield _counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         yield from _progress(shown, now)
         yield from _time(shown)
+        yield from _devices(shown)
         yield from _slo_statuses(shown)
         yield from _trouble(shown)
         yield from _checkpoints(shown)
@@ -143,6 +155,17 @@ def _time(jobs: Jobs) -> Iterator[Metric]:
     yield _counter(names.PHASE_SECONDS, phases)
     yield _counter(names.COLLECTIVE_EXPOSED_SECONDS, exposed)
     yield _counter(names.PIPELINE_WAIT_SECONDS, waits)
+
+
+def _devices(jobs: Jobs) -> Iterator[Metric]:
+    """Of the jobs whose steps are timed on their devices."""
+    uses = [
+        (job.name, device_use(job.current.window(DEVICE_STEPS)))
+        for job, _ in jobs
+        if step_timing(job.current).clock == DEVICE
+    ]
+    yield _gauge(names.DEVICE_IDLE, [((name,), use.idle_ratio) for name, use in uses])
+    yield _gauge(names.HOST_LEAD, [((name,), use.host_lead_seconds) for name, use in uses])
 
 
 def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:

@@ -47,6 +47,20 @@ PIPELINE_WAIT_SECONDS = Metric(
     "Time a pipeline stage waited for its neighbours, summed over ranks.",
     (JOB,),
 )
+DEVICE_IDLE = Metric(
+    "stepwatch_device_idle_ratio",
+    _G,
+    "Share of the newest steps in which the devices had nothing enqueued ahead; an upper bound. "
+    "Absent where steps are timed on the host.",
+    (JOB,),
+)
+HOST_LEAD = Metric(
+    "stepwatch_host_lead_seconds",
+    _G,
+    "How far the median host is ahead of its device at the end of a step. Absent where steps are "
+    "timed on the host.",
+    (JOB,),
+)
 SECONDS_WITHOUT_PROGRESS = Metric(
     "stepwatch_job_seconds_without_progress",
     _G,

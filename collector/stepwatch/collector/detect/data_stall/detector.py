@@ -23,7 +23,6 @@ from stepwatch.signals.names import Cause, FindingKind
 class Thresholds(NamedTuple):
     """When a job is starved of data; see `thresholds.toml`."""
 
-    warmup_steps: int
     least_share: float
     least_ratio: float
     window_steps: int
@@ -72,7 +71,7 @@ def baseline_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
 
 def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> list[Finding]:
     """At most one finding on the newest steps of `window`; without a baseline there is none."""
-    usable = usable_steps(window, limits.warmup_steps)
+    usable = usable_steps(window)
     if usable.sum() < limits.window_steps or baseline is None:
         return []
     waits = _waits(window, usable, baseline, limits)

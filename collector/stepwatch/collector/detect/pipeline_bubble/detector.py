@@ -44,7 +44,6 @@ class Thresholds(NamedTuple):
     beyond_ideal: float
     few_ideal_ratio: float
     few_close_ratio: float
-    warmup_steps: int
 
 
 LIMITS = load(__package__, Thresholds)
@@ -84,7 +83,7 @@ def detect(
     `baseline` maps a phase to the seconds per step (ranks,) in the run's first steps; without it
     there is no finding. `ideal` is the bubble that the schedule cannot avoid, None where unknown.
     """
-    chosen = np.flatnonzero(usable_steps(window, limits.warmup_steps))
+    chosen = np.flatnonzero(usable_steps(window))
     if len(chosen) < limits.window_steps or len(known_stages(window)) < 2:
         return []
     if any(name not in baseline or np.isnan(baseline[name]).any() for name in STAGE_WORK):

@@ -40,7 +40,6 @@ class Thresholds(NamedTuple):
     certain_excess_ratio: float
     related_steps: int
     clearing_bytes_ratio: float
-    warmup_steps: int
 
 
 LIMITS = load(__package__, Thresholds)

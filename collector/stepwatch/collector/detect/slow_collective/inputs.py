@@ -34,7 +34,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def _over(context: DetectionContext, newest: int) -> list[Finding]:
     window = context.window
-    chosen = np.flatnonzero(usable_steps(window, LIMITS.warmup_steps))[-newest:]
+    chosen = np.flatnonzero(usable_steps(window))[-newest:]
     baseline = context.baseline.work_of(len(window.stage))
     if not len(chosen) or not baseline:
         return []

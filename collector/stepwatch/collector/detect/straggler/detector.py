@@ -36,7 +36,7 @@ def detect(
     to the seconds per step (ranks,) in the run's first steps, NaN where unknown; then the older
     half of the window is the baseline. There are no findings with more stages than a pipeline has.
     """
-    usable = usable_steps(window, limits.warmup_steps)
+    usable = usable_steps(window)
     stages = peers_of(window.stage)
     if usable.sum() < limits.certain_steps or stages is None:
         return []

@@ -17,7 +17,6 @@ class Thresholds(NamedTuple):
     certain_excess_ratio: float
     least_ratio: float
     least_excess_ratio: float
-    warmup_steps: int
     run_queue_share: float
     launch_share: float
     intermittent_spans: tuple[int, ...]

@@ -15,7 +15,6 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import usable_steps
 from stepwatch.collector.state.step_clock import early_baseline_on
-from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
 from stepwatch.collector.state.trackers.step_window import COLUMNS, HOST
 
 from .detector import LIMITS, Shift, detect
@@ -46,7 +45,7 @@ def _shift(context: DetectionContext) -> Shift | None:
     """What part of a step grew most over the baseline; None while that is unknown."""
     attempt, window = compared_attempt(context.job), context.window
     baseline = early_baseline_on(attempt, window.clock).seconds(attempt.world)
-    usable = usable_steps(window, WARMUP_STEPS)
+    usable = usable_steps(window)
     if not baseline or not usable.any():
         return None
     shifts = [

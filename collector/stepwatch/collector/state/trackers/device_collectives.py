@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.newest_rows import NewestRows
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.rows import chosen
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.collective_records import MAX_ROWS, CollectiveRecords, Group
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
@@ -23,7 +24,7 @@ calls, as the timed ones were."""
 _MAX_SECONDS = MAX_DURATION_NS / NANOSECONDS
 
 
-class DeviceCollectives(Tracker):
+class DeviceCollectives(JoinedTracker):
     """Keeps the rows that arrived last; older ones are overwritten."""
 
     kinds = frozenset({Kind.DEVICE_COLLECTIVE})
@@ -38,9 +39,9 @@ class DeviceCollectives(Tracker):
         """What it holds, for the bound on live state."""
         return len(self._rows)
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply DEVICE_COLLECTIVE rows."""
-        rows = batch.rows(Kind.DEVICE_COLLECTIVE)
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold DEVICE_COLLECTIVE rows in."""
+        rows = batches.rows(Kind.DEVICE_COLLECTIVE)
         if rows is not None:
             attempt.refused_records += self.add(rows, attempt.world)
 
@@ -49,7 +50,7 @@ class DeviceCollectives(Tracker):
 
         A row without a timed call is left out: nothing is known of it.
         """
-        possible = rows[_possible(rows, world)]
+        possible = chosen(rows, _possible(rows, world))
         taken = possible[(possible["timed"] > 0) & ~np.isnan(possible["exposed_seconds"])]
         columns = {name: taken[name] for name in ("step", "rank", "group", "op")}
         all_calls = taken["exposed_seconds"] * (taken["count"] / taken["timed"])

@@ -35,7 +35,9 @@ class DeviceLengths:
         rows, index = rows[inside], index[inside]
         used = int(index.max(initial=-1)) + 1
         if used > len(self._rows):
-            grown = np.zeros(min(MAX_STEPS, max(1024, 2 * used)), dtype=LENGTH)
+            # A power of two: the same length whether it grows at once or little by little.
+            length = min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length()))
+            grown = np.zeros(length, dtype=LENGTH)
             grown[: len(self._rows)] = self._rows
             self._rows = grown
         seconds = rows["duration_seconds"] - rows["checkpoint_seconds"] - rows["eval_seconds"]

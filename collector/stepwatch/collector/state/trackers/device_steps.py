@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.rows import chosen
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.device_collectives import DeviceCalls, DeviceCollectives
@@ -31,7 +33,7 @@ STEPS_AHEAD = 16
 _MAX_SECONDS = MAX_DURATION_NS / NANOSECONDS
 
 
-class DeviceSteps(Tracker):
+class DeviceSteps(JoinedTracker):
     """What DEVICE_STEP rows say; nothing is held before the first.
 
     `rank_seconds` maps each of `COLUMNS` and `IDLE` to seconds so far (world,); `newest_s` is the
@@ -54,22 +56,24 @@ class DeviceSteps(Tracker):
         self.in_part = 0
         self._released = False
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply DEVICE_STEP rows; those that no device can have made are refused."""
-        rows = batch.rows(Kind.DEVICE_STEP)
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold DEVICE_STEP rows in; those that no device can have made are refused."""
+        rows, origin = batches.rows(Kind.DEVICE_STEP), batches.table(Kind.DEVICE_STEP).origin
         if rows is None:
             return
         steps = attempt.tracker(Steps)
         world = 0 if self._released else attempt.world
-        possible = rows[_possible(rows, world, steps.ring.newest + STEPS_AHEAD)]
-        attempt.refused_records += len(rows) - len(possible)
-        whole = possible[_whole(possible)]
-        self.in_part += len(possible) - len(whole)
+        possible = validation.steps(rows, world, batches.to_wall_ns[origin])
+        possible &= _possible(rows, steps.ring.newest + STEPS_AHEAD)
+        attempt.refused_records += len(rows) - int(possible.sum())
+        whole = np.flatnonzero(possible & _whole(rows))
+        self.in_part += int(possible.sum()) - len(whole)
         if not len(whole):
             return
-        self.received_s = batch.received.monotonic_s
+        self.received_s = float(batches.received_monotonic_s[origin[whole[-1]]])
         self._make_room(world)
-        fresh = self.ring.add(whole)
+        taken = whole[self.ring.add_all(chosen(rows, whole), origin[whole])]
+        fresh = chosen(rows, taken)
         first = steps.history.first
         self.lengths.add(fresh, first)
         calls = DeviceCalls(attempt.tracker(CollectiveRecords), attempt.tracker(DeviceCollectives))
@@ -77,7 +81,7 @@ class DeviceSteps(Tracker):
         self.early_baseline.add(fresh)
         for name, sums in self.rank_seconds.items():
             np.add.at(sums, fresh["rank"], np.nan_to_num(seconds_of(fresh, name)))
-        ends = fresh["time_ns"].astype(np.int64) + batch.to_wall_ns
+        ends = fresh["time_ns"].astype(np.int64) + batches.to_wall_ns[origin[taken]]
         self.newest_s = max(self.newest_s, int(ends.max(initial=0)) / NANOSECONDS)
 
     def resize(self, world: int) -> None:
@@ -105,9 +109,9 @@ class DeviceSteps(Tracker):
             self.rank_seconds[name] = np.append(known, np.zeros(world - len(known)))
 
 
-def _possible(rows: Rows, world: int, last_step: int) -> Mask:
-    """Rows whose rank and step exist and whose durations are possible; NaN is unknown."""
-    possible: Mask = (rows["rank"] >= 0) & (rows["rank"] < world) & (rows["step"] <= last_step)
+def _possible(rows: Rows, last_step: int) -> Mask:
+    """Rows whose step exists and whose durations are possible; NaN is unknown."""
+    possible: Mask = np.asarray(rows["step"] <= last_step)
     for name in DEVICE_COLUMNS:
         seconds = seconds_of(rows, name)
         possible &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= _MAX_SECONDS))

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
+from stepwatch.collector.state.rows import chosen
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
@@ -92,13 +93,18 @@ class CellRing:
 
     def __init__(self, world: int) -> None:
         self.world = world
-        self.depth = int(np.clip(self.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
+        self.depth = self.depth_for(world)
         shape = (self.depth, world)
         self.newest = -1
         """The newest step that any rank reported; -1 before the first."""
         self._step = np.full(shape, -1, dtype=np.int64)
         self._flags = np.zeros(shape, dtype=np.uint16)
         self._planes = {name: np.full(shape, np.nan, dtype=np.float32) for name in self.names}
+
+    @classmethod
+    def depth_for(cls, world: int) -> int:
+        """Steps that it keeps of so many ranks."""
+        return int(np.clip(cls.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
 
     @property
     def cells(self) -> int:
@@ -126,7 +132,7 @@ class CellRing:
         A row that is `depth` steps older than the newest of its own rank counts as repeated. A rank
         that is late, by however much, is new: a window leaves out what is too old for it.
         """
-        return rows[self.add_all(rows, np.zeros(len(rows), dtype=np.int64))]
+        return chosen(rows, self.add_all(rows, np.zeros(len(rows), dtype=np.int64)))
 
     def add_all(self, rows: Rows, origin: Integers) -> Integers:
         """Take rows of several batches, `origin` (rows,) rising; returns where the new ones are.
@@ -138,7 +144,7 @@ class CellRing:
         _, firsts = np.unique(rank << 32 | step, return_index=True)  # a step has 32 bits
         fresh: Integers = firsts[self._step[step[firsts] % self.depth, rank[firsts]] < step[firsts]]
         fresh = fresh[np.argsort(origin[fresh], kind="stable")]
-        rows, step = rows[fresh], step[fresh]
+        rows, step = chosen(rows, fresh), step[fresh]
         at = (step % self.depth, rank[fresh])
         self._step[at] = step
         self.newest = max(self.newest, int(step.max(initial=-1)))
