@@ -51,7 +51,7 @@ def build(native: Any) -> types.ModuleType:
         is_initialized=lambda: True,
         init=lambda: None,
         _lazy_init=lambda: None,
-        _is_in_bad_fork=lambda: False,
+        _is_in_bad_fork=native.in_bad_fork,
         device_count=lambda: 1,
         current_device=lambda: 0,
         set_device=lambda device: None,

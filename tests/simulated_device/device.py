@@ -80,7 +80,9 @@ def _new_backend(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
 def _let_the_device_finish() -> None:
     """A worker that computes while the interpreter ends would crash; one that hangs is left."""
     end = time.monotonic() + EXIT_SECONDS
-    while not control().get("lost") and not extension().idle() and time.monotonic() < end:
+    if control().get("lost") or extension().in_bad_fork():
+        return
+    while not extension().idle() and time.monotonic() < end:
         time.sleep(0.01)
 
 

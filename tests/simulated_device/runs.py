@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.ranks.forked import ROOT, ForkedRanks
+
 AUTOLOAD = Path(__file__).parent / "autoload"
 PROGRAMS = "tests.simulated_device.programs"
 SECONDS = 300
@@ -17,16 +18,15 @@ SECONDS = 300
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the environment of a rank: one thread, the repository, and the device for all."""
-    paths = os.pathsep.join((str(ROOT), str(AUTOLOAD)))
-    return {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **changes}
+    """Return the environment of a rank: one thread, the repository, no hooks, and changes."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEPWATCH")}
+    fixed = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "STEPWATCH_DISABLE": "1"}
+    return {**kept, **fixed, **changes}
 
 
-def run(words: list[str], ranks: int = 0, **changes: str) -> None:
-    """Run `python -m <words>`, under torchrun if a number of ranks is given."""
-    launcher = ["-m"]
-    if ranks:
-        launcher += ["torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "-m"]
+def run_under_torchrun(words: list[str], ranks: int, **changes: str) -> None:
+    """Run `python -m <words>` under torchrun, as a user starts it."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "-m"]
     done = subprocess.run(
         [sys.executable, *launcher, *words],
         cwd=ROOT,
@@ -38,7 +38,15 @@ def run(words: list[str], ranks: int = 0, **changes: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def figures(program: str, folder: Path, ranks: int = 0, *words: str) -> list[dict[str, Any]]:
+def run(forked: ForkedRanks, words: list[str], ranks: int, folder: Path, **changes: str) -> None:
+    """Run `python -m <words>` on ranks that need not import torch anew."""
+    ended = forked.run(["-m", *words], ranks, folder, environment(**changes))
+    assert ended.codes == [0] * ranks, ended.printed[-3000:]
+
+
+def figures(
+    forked: ForkedRanks, program: str, ranks: int, folder: Path, *words: str
+) -> list[dict[str, Any]]:
     """Return what each rank of a program wrote, by rank."""
-    run([f"{PROGRAMS}.{program}", str(folder), *words], ranks, STEPWATCH_DISABLE="1")
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks or 1)]
+    run(forked, [f"{PROGRAMS}.{program}", str(folder), *words], ranks, folder)
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]

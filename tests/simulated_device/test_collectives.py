@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.ranks.forked import ForkedRanks
+
 from .runs import figures
 from .test_one_device import EXACT
 
@@ -13,9 +15,9 @@ Ranks = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Ranks:
+def seen(forked_ranks: ForkedRanks, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
     """What both ranks saw, by rank."""
-    return figures("collectives", tmp_path_factory.mktemp("two"), 2)
+    return figures(forked_ranks, "collectives", 2, tmp_path_factory.mktemp("two"))
 
 
 def test_reductions_have_the_values_of_all_ranks(seen: Ranks) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.ranks.forked import ForkedRanks
+
 from .runs import figures
 
 EXACT = 0.02
@@ -15,9 +17,9 @@ Figures = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Figures:
+def seen(forked_ranks: ForkedRanks, tmp_path_factory: pytest.TempPathFactory) -> Figures:
     """What the program saw, part by part."""
-    return figures("one_device", tmp_path_factory.mktemp("one"))[0]
+    return figures(forked_ranks, "one_device", 1, tmp_path_factory.mktemp("one"))[0]
 
 
 def test_the_host_returns_before_the_device_has_computed(seen: Figures) -> None:
@@ -101,3 +103,8 @@ def test_memory_does_not_grow(seen: Figures) -> None:
 def test_every_event_of_a_lost_device_raises(seen: Figures) -> None:
     assert len(seen["lost"]) == 5
     assert all("lost" in error for error in seen["lost"].values())
+
+
+def test_a_forked_child_cannot_use_the_device_of_its_parent(seen: Figures) -> None:
+    assert all("forked" in error for error in seen["fork"]["errors"])
+    assert seen["fork"]["bad"] == [False, True]

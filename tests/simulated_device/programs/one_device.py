@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -263,6 +265,21 @@ def memory() -> dict[str, Any]:
     return {"grown": seen[1] - seen[0]}
 
 
+def fork() -> dict[str, Any]:
+    """What a child says of the device that its parent uses."""
+    module: Any = torch.get_device_module(NAME)
+    tensor = torch.ones(1, device=NAME)
+    wait()
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        said = error_of(lambda: tensor.add_(1)), error_of(wait), module._is_in_bad_fork()
+        os.write(writer, json.dumps(said).encode())
+        os._exit(0)
+    os.wait()
+    launch, event, bad = json.loads(os.read(reader, 1000))
+    return {"errors": [launch, event], "bad": [module._is_in_bad_fork(), bad]}
+
+
 def lost() -> dict[str, Any]:
     """Every event of a lost device raises, and every wait."""
     begin, end = recorded(), recorded()
@@ -282,7 +299,7 @@ def main() -> None:
     """Run every part; the last one loses the device."""
     device.load()
     parts = [asynchrony, short_operations, reused_event, overlap, host_moments, pinned_copy]
-    parts += [depth, numbers, autocast, graph, asynchronous_error, hung_kernel, memory]
+    parts += [depth, numbers, autocast, graph, asynchronous_error, hung_kernel, memory, fork]
     figures: dict[str, Any] = {part.__name__: part() for part in parts}
     figures["stale"] = [read_across_streams(waits) for waits in (False, True)]
     figures["losses"] = [losses(where) for where in ("cpu", NAME)]

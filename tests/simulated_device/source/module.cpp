@@ -40,6 +40,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("kernel", [](double seconds) { enqueue(seconds, [] {}); }, free_gil());
   module.def("bytes_allocated", &bytes_allocated);
   module.def("default_generator", [] { return default_generator(); });
+  module.def("in_bad_fork", &in_bad_fork);
   module.def("is_capturing", [] { return current().capturing(); });
   module.def("idle", [] {
     for (auto* each : all_queues())

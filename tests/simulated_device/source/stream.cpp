@@ -1,7 +1,9 @@
 #include "stream.h"
 
+#include <pthread.h>
 #include <sys/prctl.h>
 
+#include <atomic>
 #include <cmath>
 #include <stdexcept>
 #include <thread>
@@ -18,6 +20,8 @@ constexpr auto HANG_POLL = std::chrono::milliseconds(5);
 
 std::mutex error_lock;
 std::string first_error;
+
+std::atomic<bool> forked{false};
 
 std::mutex queues_lock;
 // Leaked: workers outlive static destructors.
@@ -45,7 +49,10 @@ void raise_asynchronous_error() {
     throw std::runtime_error("sim: asynchronous error: " + std::exchange(first_error, {}));
 }
 
+bool in_bad_fork() { return forked; }
+
 void require_alive() {
+  if (forked) throw std::runtime_error("sim: the device cannot be used in a forked process");
   if (settings().lost != 0) throw std::runtime_error("sim: the device is lost");
 }
 
@@ -76,10 +83,13 @@ Moment Recording::moment() {
 }
 
 Queue::Queue(int64_t id, bool communicates) : id(id), communicates_(communicates) {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  if (registered != 0) throw std::runtime_error("sim: forks cannot be watched");
   std::thread([this] { run(); }).detach();
 }
 
 void Queue::push(Task task) {
+  if (forked) require_alive();  // launches on a lost device do not raise, as on a GPU
   std::unique_lock<std::mutex> hold(lock_);
   if (capture_) {
     capture_->push_back(std::move(task));

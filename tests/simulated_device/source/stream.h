@@ -89,7 +89,8 @@ inline Queue& current() { return queue(current_id()); }
 // Throws what a queued operation threw first, once; then the error is gone.
 void raise_asynchronous_error();
 void keep_asynchronous_error(const std::string& text);
-// Throws if the device is lost.
+// Throws if the device is lost, or if its workers stayed in the parent of a fork.
 void require_alive();
+bool in_bad_fork();
 
 }  // namespace simulated

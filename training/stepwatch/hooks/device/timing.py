@@ -20,8 +20,11 @@ from .progress import Progress
 from .resolver import Resolver
 from .timeline import put_boundaries, remove_boundaries
 
-STEPS_AT_ONCE, STEPS_BESIDE = 4, 64
+STEPS_AT_ONCE, STEPS_BESIDE = 2, 64
 """Steps resolved at most by one call on the training thread, and on the side thread."""
+STEPS_LEFT_BESIDE = 24
+"""Steps that wait for the side thread before the training thread takes part: while that one waits
+for a device or a collective, the work of the side thread costs it nothing."""
 
 
 class DeviceTiming:
@@ -110,7 +113,8 @@ class DeviceTiming:
         if timeline is None or resolver is None or marks is None:
             return
         if not self._reason:
-            self._resolve(resolver, now, STEPS_AT_ONCE)
+            left = len(resolver.closed) > STEPS_LEFT_BESIDE or not self._may_ask
+            self._resolve(resolver, now, STEPS_AT_ONCE if left else 0)
         if self._reason:
             self._stop(timeline)
             return

@@ -1,0 +1,10 @@
+"""The reference trainer with the simulated device registered: what a plug-in of torch does."""
+
+from __future__ import annotations
+
+from stepwatch.trainer.__main__ import main
+from tests.simulated_device import device
+
+if __name__ == "__main__":
+    device.load()
+    main()
