@@ -11,11 +11,12 @@ from pathlib import Path
 
 from stepwatch.cli import text
 
-from . import at_rest, breakdown, codec, demo, detection, hooks, ingest, trainer
+from . import at_rest, breakdown, codec, demo, detection, device, hooks, ingest, trainer
 from .result import Result
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "hooks": hooks.measure,
+    "device": device.measure,
     "codec": codec.measure,
     "at-rest": at_rest.measure,
     "ingest": ingest.measure,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stepwatch.hooks.device import boundaries as module
-from stepwatch.hooks.device.boundaries import CLOSEST_NS, MERGED_NS, Boundaries
+from stepwatch.hooks.device import marks as module
+from stepwatch.hooks.device.boundaries import ClosedStep
+from stepwatch.hooks.device.marks import CLOSEST_NS, MERGED_NS, DeviceMarks
 from stepwatch.hooks.device.pool import RESERVED, EventPool
 from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import DeviceFlag, Phase
@@ -24,14 +25,14 @@ class Rank:
         self.device = ScriptedDevice()
         self.reasons: list[str] = []
         pool = EventPool(self.device.backend.new_event, most)
-        self.boundaries = Boundaries(self.device.backend, pool, self.reasons.append)
-        self.boundaries.begin(self.device.now, OTHER)
+        self.marks = DeviceMarks(self.device.backend, pool, self.reasons.append)
+        self.marks.begin(self.device.now, OTHER)
 
     def buckets(self) -> list[int]:
-        return [one.bucket for one in self.boundaries.open]
+        return self.marks.open.buckets
 
-    def end(self, step: int = 0, duration: int = 10**8) -> module.ClosedStep:
-        return self.boundaries.end_step(self.device.now, step, duration, OTHER)
+    def end(self, step: int = 0, duration: int = 10**8) -> ClosedStep:
+        return self.marks.end_step(self.device.now, step, duration, OTHER)
 
 
 @pytest.fixture
@@ -41,19 +42,19 @@ def rank() -> Rank:
 
 def test_phases_that_follow_each_other_at_once_share_a_boundary(rank: Rank) -> None:
     for phase in (DATA, FORWARD, BACKWARD):
-        rank.boundaries.mark(rank.device.now, phase)
+        rank.marks.mark(rank.device.now, phase)
         rank.device.host(10**6)
-        rank.boundaries.back_to(rank.device.now, OTHER)
+        rank.marks.back_to(rank.device.now, OTHER)
         rank.device.host(MERGED_NS - 1)
     assert rank.buckets() == [OTHER, DATA, FORWARD, BACKWARD, OTHER]
     rank.device.host(10)
-    rank.boundaries.mark(rank.device.now, DATA)
+    rank.marks.mark(rank.device.now, DATA)
     assert rank.buckets()[-2:] == [OTHER, DATA]
 
 
 def test_a_phase_that_is_left_at_once_keeps_its_boundaries(rank: Rank) -> None:
-    rank.boundaries.mark(rank.device.now, DATA)
-    rank.boundaries.back_to(rank.device.now, OTHER)
+    rank.marks.mark(rank.device.now, DATA)
+    rank.marks.back_to(rank.device.now, OTHER)
     assert rank.buckets() == [OTHER, DATA, OTHER]
 
 
@@ -61,34 +62,34 @@ def test_the_end_of_a_step_begins_the_next(rank: Rank) -> None:
     rank.device.host(10)
     closed = rank.end(step=7)
     assert (closed.step, closed.whole, closed.ended) == (7, True, True)
-    assert closed.boundaries[-1] is rank.boundaries.open[0]
+    assert closed.boundaries.events[-1] is rank.marks.open.events[0]
     assert rank.buckets() == [OTHER]
 
 
 def test_marks_inside_a_phase_keep_their_distance(rank: Rank) -> None:
-    rank.boundaries.mark(rank.device.now, FORWARD)
+    rank.marks.mark(rank.device.now, FORWARD)
     rank.device.host(CLOSEST_NS - 1)
-    rank.boundaries.inside(rank.device.now, FORWARD)
+    rank.marks.inside(rank.device.now, FORWARD)
     assert rank.buckets() == [OTHER, FORWARD]
     rank.device.host(1)
-    rank.boundaries.inside(rank.device.now, FORWARD)
+    rank.marks.inside(rank.device.now, FORWARD)
     assert rank.buckets() == [OTHER, FORWARD, FORWARD]
 
 
 def test_the_model_tells_the_phase_only_where_the_trainer_names_none(rank: Rank) -> None:
-    rank.boundaries.infer(rank.device.now, OTHER, FORWARD)
-    rank.boundaries.mark(rank.device.now, DATA)
+    rank.marks.infer(rank.device.now, OTHER, FORWARD)
+    rank.marks.mark(rank.device.now, DATA)
     rank.device.host(10**6)
-    rank.boundaries.back_to(rank.device.now, OTHER)
+    rank.marks.back_to(rank.device.now, OTHER)
     assert rank.buckets() == [OTHER, FORWARD, DATA, FORWARD]
-    rank.boundaries.infer(rank.device.now, DATA, BACKWARD)
+    rank.marks.infer(rank.device.now, DATA, BACKWARD)
     assert rank.buckets() == [OTHER, FORWARD, DATA, FORWARD]
 
 
 def test_collectives_on_another_stream_cost_the_compute_stream_nothing(rank: Rank) -> None:
     rank.device.current = Stream(5)
-    rank.boundaries.enter_collective(rank.device.now, (1, 1))
-    rank.boundaries.leave_collective(rank.device.now, FORWARD)
+    rank.marks.enter_collective(rank.device.now, (1, 1))
+    rank.marks.leave_collective(rank.device.now, FORWARD)
     assert rank.buckets() == [OTHER]
     assert rank.end().counts == {}
 
@@ -98,13 +99,13 @@ def test_of_many_collectives_in_a_short_step_others_are_timed_each_time(rank: Ra
     for step in range(4):
         chosen = set()
         for number in range(3 * module.TIMED_COLLECTIVES):
-            before = len(rank.boundaries.open)
+            before = len(rank.marks.open.events)
             rank.device.host(10**5)
-            rank.boundaries.enter_collective(rank.device.now, (1, 1))
+            rank.marks.enter_collective(rank.device.now, (1, 1))
             rank.device.host(10**5)
-            if len(rank.boundaries.open) > before:
+            if len(rank.marks.open.events) > before:
                 chosen.add(number)
-            rank.boundaries.leave_collective(rank.device.now, OTHER)
+            rank.marks.leave_collective(rank.device.now, OTHER)
         closed = rank.end(step, duration=10**7)
         assert closed.counts == {(1, 1): 3 * module.TIMED_COLLECTIVES}
         assert bool(closed.flags & DeviceFlag.INCOMPLETE) == (step > 0)
@@ -117,22 +118,22 @@ def test_of_many_collectives_in_a_short_step_others_are_timed_each_time(rank: Ra
 def test_in_a_long_step_every_collective_is_timed(rank: Rank) -> None:
     for step in range(2):
         for _ in range(3 * module.TIMED_COLLECTIVES):
-            rank.boundaries.enter_collective(rank.device.now, (1, 1))
+            rank.marks.enter_collective(rank.device.now, (1, 1))
             rank.device.host(10**5)
-            rank.boundaries.leave_collective(rank.device.now, OTHER)
+            rank.marks.leave_collective(rank.device.now, OTHER)
             rank.device.host(10**5)
         closed = rank.end(step, duration=10**9)
         assert not closed.flags
-        assert [one.bucket for one in closed.boundaries].count(COLLECTIVE) == 192
+        assert closed.boundaries.buckets.count(COLLECTIVE) == 192
 
 
 def test_a_dry_pool_skips_boundaries_and_keeps_ends() -> None:
     rank = Rank(most=RESERVED + 2)
     for _ in range(3):
         rank.device.host(10**6)
-        rank.boundaries.mark(rank.device.now, FORWARD)
+        rank.marks.mark(rank.device.now, FORWARD)
     closed = rank.end()
-    assert [one.bucket for one in closed.boundaries] == [OTHER, FORWARD, OTHER]
+    assert closed.boundaries.buckets == [OTHER, FORWARD, OTHER]
     assert closed.flags == DeviceFlag.INCOMPLETE
     assert closed.whole
 
@@ -143,9 +144,9 @@ def test_a_step_without_its_end_is_not_whole_nor_is_the_next() -> None:
     assert all(one.whole for one in closed)
     lost = rank.end()
     assert (lost.whole, lost.ended) == (False, False)
-    rank.boundaries.pool.put(one.boundaries[0].event for one in closed)
+    rank.marks.pool.free.extend(one.boundaries.events[0] for one in closed)
     rank.device.host(10)
-    rank.boundaries.mark(rank.device.now, FORWARD)
+    rank.marks.mark(rank.device.now, FORWARD)
     assert [rank.end().whole, rank.end().whole] == [False, True]
     assert rank.reasons == []
 
@@ -153,8 +154,8 @@ def test_a_step_without_its_end_is_not_whole_nor_is_the_next() -> None:
 def test_nothing_is_recorded_while_a_graph_is_captured(rank: Rank) -> None:
     rank.device.capturing = True
     before = rank.device.recorded
-    rank.boundaries.mark(rank.device.now, FORWARD)
-    rank.boundaries.back_to(rank.device.now, OTHER)
+    rank.marks.mark(rank.device.now, FORWARD)
+    rank.marks.back_to(rank.device.now, OTHER)
     rank.device.capturing = False
     assert rank.device.recorded == before
     assert rank.end().flags == DeviceFlag.CAPTURED
@@ -162,8 +163,8 @@ def test_nothing_is_recorded_while_a_graph_is_captured(rank: Rank) -> None:
 
 def test_events_that_fail_end_the_timing_with_the_first_reason(rank: Rank) -> None:
     rank.device.lost = True
-    rank.boundaries.mark(rank.device.now, FORWARD)
-    rank.boundaries.mark(rank.device.now, BACKWARD)
-    rank.boundaries.enter_collective(rank.device.now, (1, 1))
+    rank.marks.mark(rank.device.now, FORWARD)
+    rank.marks.mark(rank.device.now, BACKWARD)
+    rank.marks.enter_collective(rank.device.now, (1, 1))
     assert not rank.end().whole
     assert rank.reasons == ["RuntimeError: device lost"]

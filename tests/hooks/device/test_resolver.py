@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.hooks.device.boundaries import Boundaries
+from stepwatch.hooks.device.marks import DeviceMarks
 from stepwatch.hooks.device.pool import EventPool
 from stepwatch.hooks.device.resolver import Resolver
 from stepwatch.hooks.recorder.timeline import COLLECTIVE
@@ -28,26 +28,26 @@ class Rank:
     def __init__(self) -> None:
         self.device = ScriptedDevice()
         pool = EventPool(self.device.backend.new_event)
-        self.boundaries = Boundaries(self.device.backend, pool, ignore)
-        self.resolver = Resolver(self.boundaries)
-        self.boundaries.begin(self.device.now, OTHER)
+        self.marks = DeviceMarks(self.device.backend, pool, ignore)
+        self.resolver = Resolver(self.marks)
+        self.marks.begin(self.device.now, OTHER)
         self.steps = 0
 
     def phase(self, bucket: int, host: int, work: int) -> None:
-        self.boundaries.mark(self.device.now, bucket)
+        self.marks.mark(self.device.now, bucket)
         self.device.work(work)
         self.device.host(host)
-        self.boundaries.back_to(self.device.now, OTHER)
+        self.marks.back_to(self.device.now, OTHER)
 
     def collective(self, host: int, work: int) -> None:
-        self.boundaries.enter_collective(self.device.now, (9, 1))
+        self.marks.enter_collective(self.device.now, (9, 1))
         self.device.work(work)
         self.device.host(host)
-        self.boundaries.leave_collective(self.device.now, OTHER)
+        self.marks.leave_collective(self.device.now, OTHER)
 
     def end(self) -> None:
         self.resolver.resolve(self.device.now, most=4)
-        self.resolver.add(self.boundaries.end_step(self.device.now, self.steps, 10**8, OTHER))
+        self.resolver.add(self.marks.end_step(self.device.now, self.steps, 10**8, OTHER))
         self.steps += 1
 
     def rows(self, kind: Kind = Kind.DEVICE_STEP) -> list[dict[str, float]]:
@@ -86,10 +86,10 @@ def test_a_step_waits_for_its_device_and_for_nothing_else(rank: Rank) -> None:
 
 def test_a_host_that_is_late_shows_as_idle_time_of_its_phase(rank: Rank) -> None:
     for _ in range(2):
-        rank.boundaries.mark(rank.device.now, FORWARD)
+        rank.marks.mark(rank.device.now, FORWARD)
         rank.device.host(60 * MS)
         rank.device.work(25 * MS)
-        rank.boundaries.back_to(rank.device.now, OTHER)
+        rank.marks.back_to(rank.device.now, OTHER)
         rank.device.synchronise()
         rank.end()
     row = rank.rows()[1]
@@ -160,8 +160,8 @@ def test_events_are_used_again(rank: Rank) -> None:
         rank.device.host(MS)
         rank.end()
     assert len(rank.rows()) >= 98
-    assert rank.boundaries.pool.made <= 20
-    assert rank.boundaries.seen == {}
+    assert rank.marks.pool.made <= 20
+    assert rank.marks.seen == {}
 
 
 def test_the_position_stays_exact_over_many_steps(rank: Rank) -> None:
@@ -178,7 +178,7 @@ def test_a_loss_that_is_read_keeps_the_clocks_together(rank: Rank) -> None:
     for _ in range(5):
         rank.phase(FORWARD, 2 * MS, 25 * MS)
         rank.device.synchronise()
-        rank.boundaries.inside(rank.device.now, OTHER)
+        rank.marks.inside(rank.device.now, OTHER)
         rank.device.host(200_000)
         rank.end()
     assert rank.rows()[-1]["clock_error_seconds"] < 1e-3
@@ -186,7 +186,7 @@ def test_a_loss_that_is_read_keeps_the_clocks_together(rank: Rank) -> None:
 
 def test_a_step_that_lost_its_end_gives_no_row_and_its_events_return(rank: Rank) -> None:
     rank.phase(FORWARD, MS, MS)
-    closed = rank.boundaries.end_step(rank.device.now, 0, 10**8, OTHER)
+    closed = rank.marks.end_step(rank.device.now, 0, 10**8, OTHER)
     rank.resolver.add(closed._replace(whole=False))
     rank.steps = 1
     rank.device.host(10 * MS)

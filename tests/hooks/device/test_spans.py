@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.hooks.device.spans import idle_of, monotone, spans_of
+from stepwatch.hooks.device.spans import monotone, spans_of
 from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE
 from stepwatch.signals.records import Phase
 
@@ -48,7 +48,8 @@ def test_durations_add_up_and_idle_is_part_of_them(
 def test_a_device_is_idle_where_nothing_was_enqueued_ahead(
     host: int, lead: int, device: int, idle: int
 ) -> None:
-    assert idle_of(host, lead, device) == idle
+    spans = spans_of([0, host], [0, device], [int(Phase.DATA)] * 2, [None] * 2, lead)
+    assert (spans.device[Phase.DATA], spans.idle[Phase.DATA]) == (device, idle)
 
 
 def test_a_loss_that_is_read_shows_a_slow_device_in_forward_and_not_as_idle() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.device.boundaries import Boundaries
+from stepwatch.hooks.device.marks import DeviceMarks
 from stepwatch.hooks.device.progress import SILENT_NS, Progress
 from stepwatch.hooks.device.timeline import DeviceTimeline
 from stepwatch.hooks.recorder.recorder import Recorder
@@ -174,9 +174,9 @@ def test_a_forked_child_records_no_event(watch: Watch, device: ScriptedDevice) -
 
 def progress(watch: Watch, device: ScriptedDevice) -> Progress:
     timing = watch.instruments.device
-    assert timing.boundaries is not None and timing._resolver is not None
+    assert timing.marks is not None and timing._resolver is not None
     number = lambda: watch.recorder.step_number  # noqa: E731
-    return Progress(timing.boundaries, timing._resolver, device.clock, number)
+    return Progress(timing.marks, timing._resolver, device.clock, number)
 
 
 def test_the_line_shows_where_the_device_is_while_the_host_has_gone_on(
@@ -236,9 +236,9 @@ def test_the_side_thread_shows_the_line_in_the_ring(
 def test_another_stream_at_the_next_step_is_the_compute_stream_from_then_on(
     watch: Watch, device: ScriptedDevice
 ) -> None:
-    boundaries = watch.instruments.device.boundaries
-    assert isinstance(boundaries, Boundaries)
+    marks = watch.instruments.device.marks
+    assert isinstance(marks, DeviceMarks)
     step(watch, device)
     device.current = device.stream = type(device.stream)(9)
     step(watch, device)
-    assert boundaries.stream is device.current
+    assert marks.stream is device.current

@@ -32,7 +32,7 @@ HEALTHY_STEPS = 60
 
 def device_plan(draw: Draw, *faults: str, loop: str = "", **work: Any) -> Plan:
     """A run of a loop on the device, of a drawn one unless `loop` names it."""
-    how = LOOPS[loop or draw.one_of([name for name in LOOPS if name != "fsdp2"])]
+    how = LOOPS[loop or draw.one_of(list(LOOPS))]
     marked = draw.seed % 4 in (1, 2)
     device = DeviceWork(**{"marked": marked, **how, **work})
     return draw.plan(*faults, workload="device", device=device)
@@ -78,6 +78,13 @@ def slow_data(draw: Draw) -> Made:
     return plan, truth(draw, kinds, "data", Cause.SLOW_DATA)
 
 
+def slow_loader(draw: Draw) -> Made:
+    """Nobody watches the loader: what shows is a device that waits for its host between steps."""
+    fault = draw.fault("slow-data", seconds=draw.between(0.25, 0.4))
+    plan = device_plan(draw, fault, marked=False)
+    return plan, truth(draw, FindingKind.STRAGGLER, "other", Cause.LAUNCH_BOUND)
+
+
 def slow_link(draw: Draw) -> Made:
     fault = on_device(draw, "slow-link", seconds=draw.between(0.1, 0.3))
     plan = device_plan(draw, faults=(fault,))
@@ -93,8 +100,9 @@ def slow_links(draw: Draw) -> Made:
 
 
 def stuck_kernel(draw: Draw) -> Made:
-    plan = device_plan(draw, faults=(on_device(draw, "stuck-kernel"),))
-    return plan, truth(draw, FindingKind.HANG, "forward", Cause.DEVICE_STUCK)
+    phase = draw.one_of(["forward", "backward"])
+    plan = device_plan(draw, faults=(on_device(draw, "stuck-kernel", phase=phase),))
+    return plan, truth(draw, FindingKind.HANG, phase, Cause.DEVICE_STUCK)
 
 
 def stuck_collective(draw: Draw) -> Made:
@@ -114,6 +122,7 @@ FAULTY: dict[str, Maker] = {
     "device-launch-bound": launch_bound,
     "device-launch-pauses": launch_pauses,
     "device-slow-data": slow_data,
+    "device-slow-loader": slow_loader,
     "device-slow-link": slow_link,
     "device-slow-links": slow_links,
     "device-stuck-kernel": stuck_kernel,
@@ -142,6 +151,13 @@ def awkward(**drawn: Callable[[Draw], Any]) -> Maker:
     return make
 
 
+def absorbed_pauses(draw: Draw) -> Made:
+    """The host of one rank pauses now and then, but less than it runs ahead."""
+    pauses = draw.fault("slow-compute", seconds=draw.between(0.06, 0.12), every=4 + draw.seed)
+    plan = device_plan(draw, pauses, loop="loss-never-read")
+    return replace(plan, steps=HEALTHY_STEPS), None
+
+
 def evaluations(draw: Draw) -> Made:
     seconds = draw.between(0.6, 1.5)
     plan = device_plan(draw)
@@ -167,6 +183,7 @@ HEALTHY: dict[str, Maker] = {
         microbatches=lambda draw: 1,
         launch_seconds=lambda draw: 0.06 / draw.world,
     ),
+    "device-absorbed-pauses": absorbed_pauses,
     "device-slow-but-equal": awkward(slow_factor=lambda draw: draw.between(1.8, 2.5)),
     "device-evaluations": evaluations,
     "device-checkpoints": checkpoints,

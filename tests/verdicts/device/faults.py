@@ -44,10 +44,11 @@ class SlowLink(Fault):
 
 @dataclass(frozen=True)
 class StuckKernel(Fault):
-    """One kernel of the rank's forward never ends; its host goes on."""
+    """One kernel of the rank's forward or backward never ends; its host goes on."""
 
     name: ClassVar[str] = "stuck-kernel"
     point: ClassVar[str] = "device"
+    phase: str = "forward"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class DeviceFaults:
         self._inject = inject
         self._link_seconds = link_seconds
         self._longer = 0.0
-        self._stuck = False
+        self._stuck = ""
 
     def begin(self, step: int) -> None:
         """The host begins to enqueue `step`."""
@@ -101,12 +102,14 @@ class DeviceFaults:
             sim.set_link(self._link_seconds + link.seconds)
         if kernel := due(SlowKernel, step):
             self._longer = kernel.seconds
-        if due(StuckKernel, step):
-            self._stuck = True
+        if stuck := due(StuckKernel, step):
+            self._stuck = stuck.phase
         if due(StuckCollective, step):
             sim.hang(Hang.COLLECTIVE)
 
-    def longer_forward(self) -> float:
-        """Seconds that the afflicted kernel of this forward takes beside its own."""
-        stuck, self._stuck = self._stuck, False
-        return ENDLESS_SECONDS if stuck else self._longer
+    def longer(self, phase: str) -> float:
+        """Seconds that the afflicted kernel of this `phase` takes beside its own."""
+        if self._stuck == phase:
+            self._stuck = ""
+            return ENDLESS_SECONDS
+        return self._longer if phase == "forward" else 0.0

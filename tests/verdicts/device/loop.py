@@ -67,11 +67,13 @@ class DeviceLoop:
         """The kernels of one block; faults hit the second one."""
         share = self.work.blocks * self.work.microbatches
 
-        def forward() -> float:
-            longer = self.faults.longer_forward() if block == 1 else 0.0
-            return self.about(self.plan.forward_seconds / share) + longer
+        def seconds(phase: str, whole: float) -> float:
+            return self.about(whole / share) + (self.faults.longer(phase) if block == 1 else 0.0)
 
-        return Kernels(forward, lambda: self.about(self.plan.backward_seconds / share))
+        return Kernels(
+            lambda: seconds("forward", self.plan.forward_seconds),
+            lambda: seconds("backward", self.plan.backward_seconds),
+        )
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches of all steps."""

@@ -28,7 +28,7 @@ def test_every_case_can_be_run() -> None:
         for fault in [*faults, *map(parse_fault, case.plan.faults)]:
             assert fault is not None
             assert fault.rank < case.plan.world
-        assert bool(case.plan.described_faults()) == (case.truth is not None)
+        assert case.plan.described_faults() or case.truth is None
 
 
 def test_every_fault_of_a_device_has_cases() -> None:
@@ -42,12 +42,11 @@ def test_half_of_the_loops_of_each_half_mark_no_phases(half: str) -> None:
     assert 0.5 <= marked.count(False) / len(marked) <= 0.6
 
 
-def test_faults_hit_loops_of_most_kinds() -> None:
+def test_faults_hit_loops_of_all_kinds() -> None:
     hit = [case.plan.device for case in ALL if case.truth is not None]
     for name, how in LOOPS.items():
-        if name != "fsdp2":
-            fields = {"microbatches": 1, "checkpointing": False, "captured": False, **how}
-            assert any(_is(work, fields) for work in hit), name
+        fields = {"microbatches": 1, "checkpointing": False, "captured": False, **how}
+        assert any(_is(work, fields) for work in hit), name
 
 
 def _is(work: DeviceWork, fields: dict[str, object]) -> bool:

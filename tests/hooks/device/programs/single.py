@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from stepwatch.hooks import Watch
+from stepwatch.signals.records import NumericsSource
 from tests.simulated_device import device
 
 COSTS = {"data": 0.004, "forward": 0.02, "backward": 0.04, "optimizer": 0.008}
@@ -30,7 +31,7 @@ def wait_passed(limit: float = 20.0) -> None:
     time.sleep(min(limit, 0.05))
 
 
-def phases(watch: Watch) -> object:
+def phases(watch: Watch) -> None:
     """Stated costs in four phases; the host never waits."""
     for _ in range(STEPS):
         with watch.step() as step:
@@ -40,7 +41,7 @@ def phases(watch: Watch) -> object:
     wait_passed()
 
 
-def reads(watch: Watch) -> object:
+def reads(watch: Watch) -> None:
     """The same, and the loss is read in each step, where the whole wait shows on the host."""
     loss = torch.ones((), device="sim")
     for _ in range(STEPS):
@@ -52,7 +53,7 @@ def reads(watch: Watch) -> object:
     wait_passed()
 
 
-def late(watch: Watch) -> object:
+def late(watch: Watch) -> None:
     """The host is late with the work of forward, in each step."""
     loss = torch.ones((), device="sim")
     for _ in range(STEPS):
@@ -81,7 +82,9 @@ def unwaited(watch: Watch) -> object:
         with watch.step() as under_way:
             loss = model(inputs).square().mean()
             loss.backward()
-            watch.instruments.numerics.check([one.grad for one in model.parameters()], str, 1)
+            watch.instruments.numerics.check(
+                [one.grad for one in model.parameters()], str, NumericsSource.COLLECTIVE_INPUT
+            )
             optimizer.step()
             optimizer.zero_grad()
             under_way.record(loss=loss)

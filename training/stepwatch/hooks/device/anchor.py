@@ -43,18 +43,16 @@ class Anchor:
         if self._upper is not None:
             self._upper += allowance
 
-    def enqueued(self, host_ns: int, device_ns: int) -> None:
-        """The host enqueued at `host_ns` what the device passed at `device_ns`."""
-        bound = host_ns - device_ns
+    def enqueued(self, bound: int) -> None:
+        """The host enqueued something at `h` that the device passed at `p`; `bound` is h - p."""
         if self._lower is None or bound > self._lower:
             self._lower = bound
             # Clocks that drift faster than allowed: the newest bound is right, the other was.
             if self._upper is not None and self._upper < bound:
                 self._upper = 2 * bound - self._upper
 
-    def seen(self, host_ns: int, device_ns: int) -> None:
-        """At `host_ns` the host saw that the device had passed what it passed at `device_ns`."""
-        bound = host_ns - device_ns
+    def seen(self, bound: int) -> None:
+        """At `q` the host saw that the device had passed what it passed at `p`: q - p."""
         if self._upper is None or bound < self._upper:
             self._upper = bound
             if self._lower is not None and self._lower > bound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -65,9 +66,9 @@ def open_backend(device: Any) -> Backend:
     def new_event() -> Any:
         return torch.Event(where, enable_timing=True)
 
-    def current_stream() -> Any:
-        return torch.accelerator.current_stream(where)
-
+    # What torch.accelerator.current_stream asks for, after a microsecond of checks.
+    ask: Any = getattr(torch._C, "_accelerator_getStream", torch.accelerator.current_stream)
+    current_stream = functools.partial(ask, where.index)
     capturing = getattr(module, "is_current_stream_capturing", None)
     if not is_capturing(where.type):
         new_event().record(current_stream())

@@ -15,7 +15,7 @@ from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Phase
 
-from .boundaries import Boundaries
+from .marks import DeviceMarks
 
 MOST_BLOCKS = 8
 _OTHER, _FORWARD, _BACKWARD = int(Phase.OTHER), int(Phase.FORWARD), int(Phase.BACKWARD)
@@ -24,10 +24,10 @@ _OTHER, _FORWARD, _BACKWARD = int(Phase.OTHER), int(Phase.FORWARD), int(Phase.BA
 class ModelMarks:
     """Puts marks on the device's timeline while a model computes."""
 
-    def __init__(self, recorder: Recorder, boundaries: Boundaries) -> None:
+    def __init__(self, recorder: Recorder, marks: DeviceMarks) -> None:
         self.guard = recorder.guard
         self._recorder = recorder
-        self._boundaries = boundaries
+        self._marks = marks
 
     @guarded()
     def forward_begins(self, _module: Any) -> None:
@@ -47,13 +47,13 @@ class ModelMarks:
     @guarded()
     def _first_gradient(self, _gradient: Any) -> None:
         """A gradient of the root's output is known: backward of the model begins."""
-        if self._trains() and self._boundaries.inferred != _BACKWARD:
+        if self._trains() and self._marks.inferred != _BACKWARD:
             self._infer(_BACKWARD)
             _queue(self._backward_ends)
 
     @guarded()
     def _backward_ends(self) -> None:
-        if self._boundaries.inferred == _BACKWARD:
+        if self._marks.inferred == _BACKWARD:
             self._infer(_OTHER)
 
     @guarded()
@@ -74,18 +74,18 @@ class ModelMarks:
         self._mark()
 
     def _trains(self) -> bool:
-        active = self._boundaries.active and self._recorder.timeline is not None
+        active = self._marks.active and self._recorder.timeline is not None
         return active and self._recorder.thread.is_current()
 
     def _infer(self, phase: int) -> None:
         timeline = self._recorder.timeline
         if timeline is not None:
-            self._boundaries.infer(self._recorder.clock(), timeline.bucket, phase)
+            self._marks.infer(self._recorder.clock(), timeline.bucket, phase)
 
     def _mark(self) -> None:
         timeline = self._recorder.timeline
         if timeline is not None and self._trains():
-            self._boundaries.inside(self._recorder.clock(), timeline.bucket)
+            self._marks.inside(self._recorder.clock(), timeline.bucket)
 
 
 class _Hook:

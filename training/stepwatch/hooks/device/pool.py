@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from .backend import Event
 
@@ -13,27 +13,20 @@ RESERVED = 64
 
 
 class EventPool:
-    """At most `most` events, made when first needed. One thread takes; any may put back."""
+    """At most `most` events, made when first needed."""
 
     def __init__(self, new_event: Callable[[], Event], most: int = MOST_EVENTS) -> None:
         self._new = new_event
         self._most = most
-        self._free: list[Event] = []
+        self.free: list[Event] = []
+        """Events to use next, which one thread takes; any may put back."""
         self.made = 0
         """Events that there are, in use or not."""
 
-    def take(self, *, for_end: bool = False) -> Event | None:
-        """An event, or None where the pool is dry."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            pass
+    def make(self, *, for_end: bool = False) -> Event | None:
+        """Another event where none is free; None where the pool is dry."""
         if self.made >= (self._most if for_end else self._most - RESERVED):
             return None
         event = self._new()
         self.made += 1
         return event
-
-    def put(self, events: Iterable[Event]) -> None:
-        """Take events back that are not used any more."""
-        self._free.extend(events)

@@ -6,7 +6,6 @@ tells when boundaries are passed, which says where the device's clock lies on th
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,7 +14,8 @@ from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.blackbox import DeviceLine
 from stepwatch.signals.records import DeviceState, Op, Phase
 
-from .boundaries import Boundaries, Boundary
+from .boundaries import Boundaries
+from .marks import DeviceMarks
 from .resolver import Resolver
 
 WANTED_ERROR_NS = 1_000_000
@@ -28,13 +28,19 @@ _GROUP_BITS = 0xFFFF
 
 
 class Place(NamedTuple):
-    """Where the device is: after `last`, boundary `number` of `step`, and before `next_one`."""
+    """Where the device is: it has passed boundary `number` of `step` and not the one after it."""
 
     step: int
+    boundaries: Boundaries
     number: int
-    last: Boundary
-    next_one: Boundary | None
     phase: int
+    following: tuple[Boundaries, int] | None = None
+    """Where the boundary is that it has not passed; None where it has passed all."""
+
+    @property
+    def bucket(self) -> int:
+        """What began at the boundary."""
+        return self.boundaries.buckets[self.number]
 
 
 class Progress:
@@ -42,12 +48,12 @@ class Progress:
 
     def __init__(
         self,
-        boundaries: Boundaries,
+        marks: DeviceMarks,
         resolver: Resolver,
         clock: Callable[[], int],
         step: Callable[[], int],
     ) -> None:
-        self._boundaries = boundaries
+        self._marks = marks
         self._resolver = resolver
         self._clock = clock
         self._step = step
@@ -80,33 +86,36 @@ class Progress:
             return
         with self._resolver.lock:
             place = self._find()
-        awaited = place.next_one if place is not None else None
-        for _ in range(LOOKS if awaited is not None else 0):
+        if place is None or place.following is None:
+            return
+        boundaries, number = place.following
+        awaited = boundaries.events[number]
+        for _ in range(LOOKS):
             time.sleep(BETWEEN_LOOKS_SECONDS)
             with self._resolver.lock:
-                if awaited is None or not self._is_pending(awaited):
+                if not self._is_held(boundaries):
                     return
-                if awaited.event.query():
-                    self._boundaries.seen.setdefault(awaited.event, self._clock())
+                if awaited.query():
+                    self._marks.seen.setdefault(awaited, self._clock())
                     return
 
-    def _is_pending(self, boundary: Boundary) -> bool:
-        """Whether its event was not taken back meanwhile: then it would be another boundary's."""
-        steps = (closed.boundaries for closed in tuple(self._resolver.closed))
-        lists = itertools.chain(steps, [self._boundaries.open])
-        return any(one is boundary for boundaries in lists for one in tuple(boundaries))
+    def _steps(self) -> list[tuple[int, Boundaries]]:
+        closed = tuple(self._resolver.closed)
+        return [*((one.step, one.boundaries) for one in closed), (self._step(), self._marks.open)]
+
+    def _is_held(self, boundaries: Boundaries) -> bool:
+        """Whether these events were not taken back meanwhile: then they are other boundaries'."""
+        return any(one is boundaries for _, one in self._steps())
 
     def _find(self) -> Place | None:
-        steps = [(closed.step, closed.boundaries) for closed in tuple(self._resolver.closed)]
-        under_way = self._boundaries.open
-        place = None
-        phase = int(Phase.OTHER)
-        for step, boundaries in [*steps, (self._step(), under_way)]:
-            for number, boundary in enumerate(tuple(boundaries)):
-                if not boundary.event.query():
-                    return place and place._replace(next_one=boundary)
-                phase = boundary.bucket if boundary.bucket < COLLECTIVE else phase
-                place = Place(step, number, boundary, None, phase)
+        place, phase = None, int(Phase.OTHER)
+        for step, boundaries in self._steps():
+            for number in range(len(boundaries.events)):
+                if not boundaries.events[number].query():
+                    return place and place._replace(following=(boundaries, number))
+                bucket = boundaries.buckets[number]
+                phase = bucket if bucket < COLLECTIVE else phase
+                place = Place(step, boundaries, number, phase)
         return place
 
     def _line(self, place: Place) -> DeviceLine:
@@ -114,7 +123,8 @@ class Progress:
         known = (place.step, place.number, state)
         if known != self._known:
             self._known, self._since = known, self._clock()
-        group, op = place.last.key or (0, int(Op.RECV) if _waits(place) else 0)
+        waits = int(Op.RECV) if place.bucket == PIPELINE_WAIT else 0
+        group, op = place.boundaries.keys[place.number] or (0, waits)
         return DeviceLine(
             since_ns=self._since,
             step=place.step,
@@ -125,9 +135,9 @@ class Progress:
         )
 
     def _state(self, place: Place) -> DeviceState:
-        if place.next_one is None and self._has_no_work(place):
+        if place.following is None and self._has_no_work(place):
             return DeviceState.IDLE
-        waits = place.last.bucket == COLLECTIVE or _waits(place)
+        waits = place.bucket in (COLLECTIVE, PIPELINE_WAIT)
         return DeviceState.IN_COLLECTIVE if waits else DeviceState.WORKING
 
     def _has_no_work(self, place: Place) -> bool:
@@ -135,12 +145,8 @@ class Progress:
 
         A stream that may be captured is not asked: that would end the capture.
         """
-        stream = self._boundaries.stream
-        recent = self._clock() - place.last.moment < SILENT_NS
+        stream = self._marks.stream
+        recent = self._clock() - place.boundaries.moments[place.number] < SILENT_NS
         if recent or getattr(stream, "stream_id", None) != _LEGACY_STREAM:
             return True
         return bool(stream.query())
-
-
-def _waits(place: Place) -> bool:
-    return place.last.bucket == PIPELINE_WAIT

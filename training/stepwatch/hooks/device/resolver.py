@@ -7,15 +7,16 @@ whoever comes while the other is at it goes away again.
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from collections import deque
-from typing import NamedTuple
 
 from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.records import UNKNOWN_FLOAT, Kind, Phase
 
 from .anchor import Anchor
 from .boundaries import Boundaries, ClosedStep
+from .marks import DeviceMarks
 from .spans import Spans, monotone, spans_of
 
 HELD_ROWS = 512
@@ -27,18 +28,11 @@ Row = tuple[int, tuple[int | float, ...]]
 """A kind, and the record as `RingWriter.append` takes it."""
 
 
-class Placed(NamedTuple):
-    """A step on the device's clock: ns of its boundaries, and of its end on the host's clock."""
-
-    positions: list[int]
-    ended_ns: int
-
-
 class Resolver:
     """Makes rows of closed steps in their order."""
 
-    def __init__(self, boundaries: Boundaries) -> None:
-        self._boundaries = boundaries
+    def __init__(self, marks: DeviceMarks) -> None:
+        self._marks = marks
         self.lock = threading.Lock()
         """Held by the thread that resolves; while it is held, no event is used again."""
         self.closed: deque[ClosedStep] = deque()
@@ -51,7 +45,7 @@ class Resolver:
 
     def add(self, closed: ClosedStep) -> None:
         """Resolve this step when the device has passed it."""
-        if closed.boundaries:
+        if closed.boundaries.events:
             self.closed.append(closed)
 
     def resolve(self, now: int, most: int) -> None:
@@ -71,61 +65,59 @@ class Resolver:
             self.lock.release()
 
     def _last_is_passed(self, now: int) -> bool:
-        last = self.closed[0].boundaries[-1].event
+        last = self.closed[0].boundaries.events[-1]
         if not last.query():
             return False
-        self._boundaries.seen.setdefault(last, now)
+        self._marks.seen.setdefault(last, now)
         return True
 
     def _resolve(self, now: int, step: ClosedStep) -> None:
-        placed = self._place(now, step)
+        positions = self._place(now, step.boundaries)
         if step.whole:
-            moments = [one.moment for one in step.boundaries]
-            buckets = [one.bucket for one in step.boundaries[:-1]]
-            keys = [one.key for one in step.boundaries[:-1]]
-            offset = self.anchor.offset
-            spans = spans_of(moments, placed.positions, buckets, keys, offset)
-            self.rows.append(self._step_row(step, placed, spans))
-            self.rows.extend(self._collective_rows(step, placed, spans))
-        kept = 1 if step.ended else 0
-        events = [one.event for one in step.boundaries]
-        for event in events:
-            self._boundaries.seen.pop(event, None)
-        self._boundaries.pool.put(events[: len(events) - kept])
+            _, moments, buckets, keys = step.boundaries
+            ended_ns = self.anchor.offset + positions[-1]
+            spans = spans_of(moments, positions, buckets, keys, self.anchor.offset)
+            self.rows.append(self._step_row(step, positions, spans, ended_ns))
+            if step.counts:
+                self.rows.extend(self._collective_rows(step, spans, ended_ns))
+        events = step.boundaries.events
+        for event in tuple(self._marks.seen):
+            if event in events:
+                del self._marks.seen[event]
+        self._marks.pool.free.extend(events[:-1] if step.ended else events)
 
-    def _place(self, now: int, step: ClosedStep) -> Placed:
-        """Positions of the boundaries; each step is timed from its own first one.
+    def _place(self, now: int, boundaries: Boundaries) -> list[int]:
+        """Positions of the boundaries in device ns; each step is timed from its own first one.
 
         An event counts float32 milliseconds to another: over an hour, steps of a quarter of one.
         """
-        base = step.boundaries[0].event
+        events, moments, _, _ = boundaries
+        base, position = events[0], self._position
         if base is not self._base:  # the first step, or one was lost: another origin
-            self.anchor, self._position = Anchor(), 0
-        elapsed = (base.elapsed_time(one.event) for one in step.boundaries[1:])
-        positions = monotone(
-            [self._position, *(self._position + round(each * _NS_PER_MS) for each in elapsed)]
-        )
+            self.anchor, position = Anchor(), 0
+        elapsed = base.elapsed_time
+        positions = [position]
+        positions += [position + round(elapsed(one) * _NS_PER_MS) for one in events[1:]]
+        positions = monotone(positions)
         self.anchor.move_to(now)
-        for boundary, position in zip(step.boundaries, positions, strict=True):
-            self.anchor.enqueued(boundary.moment, position)
-        seen = self._boundaries.seen
-        for boundary, position in zip(step.boundaries, positions, strict=True):
-            if boundary.event in seen:
-                self.anchor.seen(seen[boundary.event], position)
-        self._base, self._position = step.boundaries[-1].event, positions[-1]
-        return Placed(positions, self.anchor.offset + positions[-1])
+        self.anchor.enqueued(max(map(operator.sub, moments, positions)))
+        for event, seen_ns in tuple(self._marks.seen.items()):
+            if event in events:
+                self.anchor.seen(seen_ns - positions[events.index(event)])
+        self._base, self._position = events[-1], positions[-1]
+        return positions
 
-    def _step_row(self, step: ClosedStep, placed: Placed, spans: Spans) -> Row:
+    def _step_row(self, step: ClosedStep, positions: list[int], spans: Spans, ended_ns: int) -> Row:
         seconds = [spent / 1e9 for spent in spans.device]
         idle = [spent / 1e9 for spent in spans.idle[:_PHASES]]
-        lead = max(placed.ended_ns - step.boundaries[-1].moment, 0) / 1e9
-        duration = (placed.positions[-1] - placed.positions[0]) / 1e9
+        lead = max(ended_ns - step.boundaries.moments[-1], 0) / 1e9
+        duration = (positions[-1] - positions[0]) / 1e9
         waits = (seconds[COLLECTIVE], seconds[PIPELINE_WAIT])
-        count = min(len(step.boundaries), _MOST_BOUNDARIES)
+        count = min(len(positions), _MOST_BOUNDARIES)
         body = (duration, *seconds[:_PHASES], *idle, *waits, lead, self._error(), count)
-        return int(Kind.DEVICE_STEP), (step.step, placed.ended_ns, *body, step.flags)
+        return int(Kind.DEVICE_STEP), (step.step, ended_ns, *body, step.flags)
 
-    def _collective_rows(self, step: ClosedStep, placed: Placed, spans: Spans) -> list[Row]:
+    def _collective_rows(self, step: ClosedStep, spans: Spans, ended_ns: int) -> list[Row]:
         rows: list[Row] = []
         for (group, op), count in step.counts.items():
             found = spans.collectives.get((group, op))
@@ -133,7 +125,7 @@ class Resolver:
             seconds = (exposed / 1e9, longest / 1e9) if timed else (UNKNOWN_FLOAT, UNKNOWN_FLOAT)
             arrived = max(self.anchor.offset + first, 0) if timed else 0
             body = (group, op, count, timed, *seconds, arrived, self._error())
-            rows.append((int(Kind.DEVICE_COLLECTIVE), (step.step, placed.ended_ns, *body)))
+            rows.append((int(Kind.DEVICE_COLLECTIVE), (step.step, ended_ns, *body)))
         return rows
 
     def _error(self) -> float:

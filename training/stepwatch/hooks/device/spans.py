@@ -13,7 +13,9 @@ nothing to do for at most H - L of D.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE
@@ -30,19 +32,10 @@ class Spans(NamedTuple):
     collectives: dict[tuple[int, int], list[int]]
 
 
-def monotone(positions: Sequence[int]) -> list[int]:
+def monotone(positions: list[int]) -> list[int]:
     """Positions that never fall: boundaries on two streams may pass in another order."""
-    highest = positions[0]
-    found = []
-    for position in positions:
-        highest = max(highest, position)
-        found.append(highest)
-    return found
-
-
-def idle_of(host: int, lead: int, device: int) -> int:
-    """At most how much of `device` the device had nothing enqueued; see the table above."""
-    return min(max(host - max(lead, 0), 0), device)
+    in_order = sorted(positions) == positions
+    return positions if in_order else list(itertools.accumulate(positions, max))
 
 
 def spans_of(
@@ -54,21 +47,28 @@ def spans_of(
 ) -> Spans:
     """Durations between n + 1 boundaries of a step, of which the last one ends it.
 
-    `moments` (n + 1) are host ns, `positions` (n + 1) device ns that never fall, `buckets` (n)
-    begin at each boundary but the last, `keys` (n) tell collectives apart, `offset` is that of the
-    anchor.
+    `moments` are host ns, `positions` device ns that never fall, `buckets` begin at each boundary,
+    `keys` tell collectives apart; what begins at the last boundary is of the next step. `offset`
+    is that of the anchor.
     """
     device, idle = [0] * BUCKETS, [0] * BUCKETS
     collectives: dict[tuple[int, int], list[int]] = {}
-    moment, position = moments[0], positions[0]
-    for at, bucket in enumerate(buckets, 1):
-        spent = positions[at] - position
+    for at, (host, spent) in enumerate(zip(_gaps(moments), _gaps(positions), strict=True)):
+        bucket = buckets[at]
         device[bucket] += spent
-        idle[bucket] += idle_of(moments[at] - moment, offset + position - moment, spent)
-        if bucket == COLLECTIVE and (key := keys[at - 1]) is not None:
-            known = collectives.setdefault(key, [0, 0, 0, position])
+        if bucket < COLLECTIVE:
+            lead = offset + positions[at] - moments[at]
+            if lead > 0:
+                host -= lead
+            if host > 0:
+                idle[bucket] += spent if host > spent else host
+        elif bucket == COLLECTIVE and (key := keys[at]) is not None:
+            known = collectives.setdefault(key, [0, 0, 0, positions[at]])
             known[0] += 1
             known[1] += spent
             known[2] = max(known[2], spent)
-        moment, position = moments[at], positions[at]
     return Spans(device, idle, collectives)
+
+
+def _gaps(values: Sequence[int]) -> Iterator[int]:
+    return map(operator.sub, itertools.islice(values, 1, None), values)

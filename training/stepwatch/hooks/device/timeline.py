@@ -11,7 +11,7 @@ from types import TracebackType
 
 from stepwatch.hooks.recorder.timeline import Bucket, Timeline
 
-from .boundaries import Boundaries
+from .marks import DeviceMarks
 
 EndStep = Callable[[int, int, int], None]
 """Called with (end, duration, bucket) of a step, the first two in ns."""
@@ -20,17 +20,17 @@ EndStep = Callable[[int, int, int], None]
 class DeviceBucket(Bucket):
     """A bucket whose borders are boundaries on the device."""
 
-    __slots__ = ("_boundaries",)
+    __slots__ = ("_marks",)
 
     def __init__(
-        self, timeline: Timeline, index: int, clock: Callable[[], int], boundaries: Boundaries
+        self, timeline: Timeline, index: int, clock: Callable[[], int], marks: DeviceMarks
     ) -> None:
         super().__init__(timeline, index, clock)
-        self._boundaries = boundaries
+        self._marks = marks
 
     def __enter__(self) -> None:
         super().__enter__()
-        self._boundaries.mark(self._timeline.since, self._index)
+        self._marks.mark(self._timeline.since, self._index)
 
     def __exit__(
         self,
@@ -39,35 +39,35 @@ class DeviceBucket(Bucket):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
-        self._boundaries.back_to(self._timeline.since, self._timeline.bucket)
+        self._marks.back_to(self._timeline.since, self._timeline.bucket)
 
 
 class DeviceTimeline(Timeline):
     """A timeline that has boundaries on a device; made by `put_boundaries`."""
 
-    boundaries: Boundaries
+    marks: DeviceMarks
     ended: EndStep
 
     def begin(self) -> None:
         """Start counting the first step now, on the device too."""
         super().begin()
-        self.boundaries.begin(self.since, self.bucket)
+        self.marks.begin(self.since, self.bucket)
 
     def detach(self) -> None:
         """Show nothing more, and record no event: in a forked child the device is the parent's."""
         super().detach()
-        self.boundaries.active = False
+        self.marks.active = False
 
     def enter_collective(self, group: int, op: int, nbytes: int = 0) -> int:
         """A blocking collective begins, on the device as well if its stream waits there."""
         now = super().enter_collective(group, op, nbytes)
-        self.boundaries.enter_collective(now, (group, op))
+        self.marks.enter_collective(now, (group, op))
         return now
 
     def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
         """A blocking collective has ended for the host."""
         super().leave_collective(group, op, nbytes, arrived_ns)
-        self.boundaries.leave_collective(self.since, self.bucket)
+        self.marks.leave_collective(self.since, self.bucket)
 
     def end_step(self) -> tuple[int, int, list[int]]:
         """Close the step on the host and on the device."""
@@ -76,14 +76,14 @@ class DeviceTimeline(Timeline):
         return now, duration, totals
 
 
-def put_boundaries(timeline: Timeline, boundaries: Boundaries, ended: EndStep) -> None:
-    """From now on `timeline` records `boundaries`, and calls `ended` at the end of each step."""
+def put_boundaries(timeline: Timeline, marks: DeviceMarks, ended: EndStep) -> None:
+    """From now on `timeline` records boundaries, and calls `ended` at the end of each step."""
     clock = timeline.clock
     timeline.__class__ = DeviceTimeline
     assert isinstance(timeline, DeviceTimeline)
-    timeline.boundaries, timeline.ended = boundaries, ended
+    timeline.marks, timeline.ended = marks, ended
     timeline.buckets = tuple(
-        DeviceBucket(timeline, index, clock, boundaries) for index in range(len(timeline.buckets))
+        DeviceBucket(timeline, index, clock, marks) for index in range(len(timeline.buckets))
     )
 
 

@@ -13,7 +13,7 @@ from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import LifecycleEvent
 
 from .backend import Backend, accelerator_of, may_ask_beside, open_backend
-from .boundaries import Boundaries
+from .marks import DeviceMarks
 from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
 from .progress import Progress
@@ -32,7 +32,7 @@ class DeviceTiming:
         self._recorder = recorder
         self.changed: Callable[[], None] | None = None
         """Called when the timeline has other buckets."""
-        self.boundaries: Boundaries | None = None
+        self.marks: DeviceMarks | None = None
         """None while steps are timed on the host alone."""
         self._resolver: Resolver | None = None
         self._progress: Progress | None = None
@@ -54,8 +54,8 @@ class DeviceTiming:
             self._decide(device)
 
     def _mark(self, model: Any) -> None:
-        if self.boundaries is not None and hasattr(model, "register_forward_pre_hook"):
-            mark_model(ModelMarks(self._recorder, self.boundaries), model)
+        if self.marks is not None and hasattr(model, "register_forward_pre_hook"):
+            mark_model(ModelMarks(self._recorder, self.marks), model)
 
     @guarded()
     def consider(self) -> None:
@@ -80,14 +80,14 @@ class DeviceTiming:
         if timeline is None:
             return
         self._decided, self._kind = True, backend.kind
-        boundaries = Boundaries(backend, EventPool(backend.new_event), self._failed)
-        resolver = Resolver(boundaries)
+        marks = DeviceMarks(backend, EventPool(backend.new_event), self._failed)
+        resolver = Resolver(marks)
         clock = self._recorder.clock
-        self.boundaries, self._resolver = boundaries, resolver
-        self._progress = Progress(boundaries, resolver, clock, lambda: self._recorder.step_number)
-        put_boundaries(timeline, boundaries, self._step_ends)
+        self.marks, self._resolver = marks, resolver
+        self._progress = Progress(marks, resolver, clock, lambda: self._recorder.step_number)
+        put_boundaries(timeline, marks, self._step_ends)
         if self._recorder.began:
-            boundaries.begin(clock(), timeline.bucket)
+            marks.begin(clock(), timeline.bucket)
         if self.changed is not None:
             self.changed()
         self._recorder.write_lifecycle(LifecycleEvent.DEVICE_TIMING, 1, backend.kind)
@@ -98,23 +98,23 @@ class DeviceTiming:
     @guarded()
     def close(self) -> None:
         """Write the steps that the device has passed; the others stay unknown."""
-        if self._resolver is not None and self.boundaries is not None:
+        if self._resolver is not None and self.marks is not None:
             self._beside(None)
             self._resolve(self._resolver, self._recorder.clock(), len(self._resolver.closed))
-            self.boundaries.active = False
+            self.marks.active = False
 
     @guarded()
     def _step_ends(self, now: int, duration: int, bucket: int) -> None:
         """Resolve steps before this one, then close it."""
-        timeline, resolver, boundaries = self._recorder.timeline, self._resolver, self.boundaries
-        if timeline is None or resolver is None or boundaries is None:
+        timeline, resolver, marks = self._recorder.timeline, self._resolver, self.marks
+        if timeline is None or resolver is None or marks is None:
             return
         if not self._reason:
             self._resolve(resolver, now, STEPS_AT_ONCE)
         if self._reason:
             self._stop(timeline)
             return
-        resolver.add(boundaries.end_step(now, timeline.step, duration, bucket))
+        resolver.add(marks.end_step(now, timeline.step, duration, bucket))
 
     def _resolve(self, resolver: Resolver, now: int, most: int) -> None:
         try:
@@ -146,8 +146,8 @@ class DeviceTiming:
     def _failed(self, reason: str) -> None:
         """Called from any thread; the end of the step acts on it."""
         self._reason = self._reason or reason
-        if self.boundaries is not None:
-            self.boundaries.active = False
+        if self.marks is not None:
+            self.marks.active = False
 
     def _beside(self, call: Callable[[], None] | None) -> None:
         if self._recorder.heartbeat is not None:
@@ -156,7 +156,7 @@ class DeviceTiming:
     def _stop(self, timeline: Timeline) -> None:
         self._beside(None)
         remove_boundaries(timeline)
-        self.boundaries = self._resolver = self._progress = None
+        self.marks = self._resolver = self._progress = None
         if self.changed is not None:
             self.changed()
         self._refuse(self._reason)

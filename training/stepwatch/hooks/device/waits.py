@@ -33,17 +33,17 @@ class StreamWaits:
     @guarded()
     def begin(self, op: int, group: Any) -> None:
         """The stream waits for `op` in process group `group` from here on."""
-        boundaries = self._device.boundaries
-        if boundaries is not None and self._recorder.thread.is_current():
+        marks = self._device.marks
+        if marks is not None and self._recorder.thread.is_current():
             number = self._groups.number(group)
-            boundaries.enter_collective(self._recorder.clock(), (number, op))
+            marks.enter_collective(self._recorder.clock(), (number, op))
 
     @guarded()
     def end(self) -> None:
         """The stream goes on here, unless it did before."""
-        boundaries, timeline = self._device.boundaries, self._recorder.timeline
-        if boundaries is not None and timeline is not None:
-            boundaries.leave_collective(self._recorder.clock(), timeline.bucket)
+        marks, timeline = self._device.marks, self._recorder.timeline
+        if marks is not None and timeline is not None:
+            marks.leave_collective(self._recorder.clock(), timeline.bucket)
 
     def around(
         self, method: Callable[..., Any], op: int, group_of: Callable[[], Any]
@@ -55,7 +55,7 @@ class StreamWaits:
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._device.boundaries is None:
+            if compiling() or self._device.marks is None:
                 return method(*args, **kwargs)
             group = group_of()
             if group is None:

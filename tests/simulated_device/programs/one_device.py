@@ -1,0 +1,294 @@
+"""What one device does, without a peer; each part is a function that returns its figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from tests.simulated_device import device
+from tests.simulated_device.control import Hang
+
+from .report import error_of, event, milliseconds, recorded, write
+
+NAME = device.NAME
+
+
+def wait() -> None:
+    """Wait for the device."""
+    torch.accelerator.synchronize()
+
+
+def timed() -> torch.Event:
+    """Give the device 100 ms to do, so that the host is ahead of it, and return an event after."""
+    device.kernel(0.1)
+    return recorded()
+
+
+def asynchrony() -> dict[str, Any]:
+    """Twenty operations of 5 ms."""
+    device.set_costs({"mul": 5e-3})
+    tensor = torch.ones(4, device=NAME) * 1.0  # the first call of an operation costs host time
+    begin = timed()
+    for _ in range(20):
+        tensor = tensor * 1.5
+    end = recorded()
+    passed_at_once = end.query()
+    figures = {"ms": milliseconds(begin, end), "passed_at_once": passed_at_once}
+    device.set_costs({})
+    return {**figures, "value": tensor[0].item(), "expected": 1.5**20}
+
+
+def short_operations() -> dict[str, Any]:
+    """A thousand operations of 100 us, and half of them on a device three times as slow."""
+    device.set_default_seconds(100e-6)
+    tensor = torch.ones(4, device=NAME).mul_(1.0)
+    begin = timed()
+    for _ in range(500):
+        tensor.mul_(1.0)
+    middle = recorded()
+    middle.synchronize()
+    device.set_slow(3)
+    slow = timed()
+    for _ in range(500):
+        tensor.mul_(1.0)
+    end = recorded()
+    figures = {"healthy": milliseconds(begin, middle), "slow": milliseconds(slow, end)}
+    device.set_slow(1)
+    device.set_default_seconds(0)
+    return figures
+
+
+def reused_event() -> dict[str, Any]:
+    """Record one event twice: who waited for the first record goes on waiting for that one."""
+    side, value = torch.Stream(NAME), torch.zeros(1, device=NAME)
+    wait()
+    device.kernel(0.01)
+    reused = recorded()
+    side.wait_event(reused)
+    device.kernel(0.5)
+    reused.record()
+    with side:
+        value.add_(1)
+        done = recorded()
+    done.synchronize()
+    figures = {"second_passed": reused.query(), "value": None}
+    reused.synchronize()
+    return {**figures, "value": value.item()}
+
+
+def read_across_streams(waits: bool) -> float:
+    """Read what another stream writes after 20 ms, with and without a wait for it."""
+    side, value = torch.Stream(NAME), torch.zeros(1, device=NAME)
+    wait()
+    with side:
+        device.kernel(0.02)
+        value.add_(1)
+    if waits:
+        torch.accelerator.current_stream().wait_stream(side)
+    return float(value.item())
+
+
+def overlap() -> dict[str, Any]:
+    """Two streams of 40 ms each, joined."""
+    side, begin = torch.Stream(NAME), timed()
+    side.wait_event(begin)
+    device.kernel(0.04)
+    with side:
+        device.kernel(0.04)
+    torch.accelerator.current_stream().wait_stream(side)
+    return {"ms": milliseconds(begin, recorded())}
+
+
+def host_moments() -> dict[str, Any]:
+    """An event of an idle device passes when it is recorded, between two looks at the clock."""
+    wait()
+    looks = [time.monotonic()]
+    base = recorded()
+    looks.append(time.monotonic())
+    time.sleep(0.05)
+    looks.append(time.monotonic())
+    late = recorded()
+    looks.append(time.monotonic())
+    least, most = looks[2] - looks[1], looks[3] - looks[0]
+    return {"ms": milliseconds(base, late), "least": 1e3 * least, "most": 1e3 * most}
+
+
+def pinned_copy() -> dict[str, Any]:
+    """Copies: from pinned memory the host's later write is seen, from pageable memory it is not."""
+    seen = {}
+    for name, source in (("pinned", torch.zeros(4).pin_memory()), ("pageable", torch.zeros(4))):
+        wait()
+        device.kernel(0.02)
+        copied = source.to(NAME, non_blocking=True)
+        source.fill_(7)
+        seen[name] = copied[0].item()
+    return seen
+
+
+def depth() -> dict[str, Any]:
+    """Launch more than fits: the host blocks until the device has caught up."""
+    device.set_default_seconds(2e-3)
+    tensor = torch.ones(1, device=NAME)
+    wait()
+    device.set_depth(8)
+    begin = recorded()
+    for _ in range(28):
+        tensor.mul_(1.0)
+    first_passed = begin.query()
+    device.set_depth(0)
+    wait()
+    begin = recorded()
+    for _ in range(28):
+        tensor.mul_(1.0)
+    end = recorded()
+    figures = {"bounded": first_passed, "unbounded_ended": end.query()}
+    device.set_default_seconds(0)
+    device.set_depth(1024)
+    return figures
+
+
+def numbers() -> dict[str, Any]:
+    """Random numbers: those of the CPU for the same seed, in the order of the calls."""
+    torch.manual_seed(5)
+    host = torch.randn(8)
+    torch.manual_seed(5)
+    first = torch.randn(8, device=NAME)
+    state = torch.get_device_module(NAME).get_rng_state()
+    second = torch.randn(8, device=NAME)
+    torch.get_device_module(NAME).set_rng_state(state)
+    again = torch.randn(8, device=NAME)
+    own = torch.rand(3, device=NAME, generator=torch.Generator(NAME).manual_seed(1))
+    return {
+        "as_host": torch.equal(first.cpu(), host),
+        "state": torch.equal(second.cpu(), again.cpu()),
+        "own": torch.equal(own.cpu(), torch.rand(3, generator=torch.Generator().manual_seed(1))),
+    }
+
+
+def losses(where: str) -> list[float]:
+    """Train a small net for 30 steps of AdamW."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(16, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 4)).to(where)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    source, found = torch.Generator().manual_seed(1), []
+    for step in range(30):
+        inputs = torch.randn(32, 16, generator=source).to(where)
+        labels = inputs[:, :4].argmax(1)
+        outputs: Tensor = checkpoint(net, inputs, use_reentrant=False) if step % 2 else net(inputs)
+        loss = nn.functional.cross_entropy(outputs, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+        found.append(loss.item())
+    return found
+
+
+def autocast() -> dict[str, Any]:
+    """Matrix products in bfloat16, norms in float32; a scaler runs through."""
+    net = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16)).to(NAME)
+    optimizer, scaler = torch.optim.SGD(net.parameters(), 0.1), torch.amp.GradScaler(NAME)
+    with torch.autocast(NAME, torch.bfloat16):
+        product = net[0](torch.ones(2, 16, device=NAME))
+        normed = net[1](product)
+    scaler.scale(normed.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return {"product": str(product.dtype), "normed": str(normed.dtype)}
+
+
+def graph() -> dict[str, Any]:
+    """Capture, and replay twice."""
+    module: Any = torch.get_device_module(NAME)
+    captured, tensor = module.Graph(), torch.ones(3, device=NAME)
+    before = module.is_current_stream_capturing()
+    with module.graph(captured):
+        during = module.is_current_stream_capturing()
+        tensor.mul_(2)
+        device.kernel(0.01)
+        refused = error_of(lambda: event().record()), error_of(wait)
+    untouched = tensor[0].item()
+    begin = timed()
+    captured.replay()
+    captured.replay()
+    end = recorded()
+    return {
+        "capturing": [before, during, module.is_current_stream_capturing()],
+        "refused": refused,
+        "values": [untouched, tensor[0].item()],
+        "ms": milliseconds(begin, end),
+    }
+
+
+def asynchronous_error() -> dict[str, Any]:
+    """An index out of range is found by the device, after the call has returned."""
+    table = nn.Embedding(4, 2).to(NAME)
+    found = table(torch.tensor([9]).to(NAME))
+    return {"error": error_of(lambda: found.sum().item()), "after": error_of(wait)}
+
+
+def hung_kernel() -> dict[str, Any]:
+    """A kernel that does not end keeps its stream, and no other, until it is released."""
+    side = torch.Stream(NAME)
+    wait()
+    device.hang(Hang.KERNEL)
+    device.kernel(0.001)
+    end = recorded()
+    with side:
+        free = recorded()
+    free.synchronize()
+    time.sleep(0.05)
+    hung = not end.query()
+    device.hang(Hang.NONE)
+    end.synchronize()
+    return {"hung": hung, "ended": end.query()}
+
+
+def memory() -> dict[str, Any]:
+    """Bytes in use before and after 100 steps."""
+    module: Any = torch.get_device_module(NAME)
+    net, tensor = nn.Linear(16, 16).to(NAME), torch.ones(4, 16, device=NAME)
+    seen = []
+    for step in range(101):
+        net(tensor).sum().backward()
+        net.zero_grad()
+        if step % 100 == 0:
+            wait()
+            wait()  # the operation before the first wait's event is dropped by now
+            seen.append(module.memory_allocated())
+    return {"grown": seen[1] - seen[0]}
+
+
+def lost() -> dict[str, Any]:
+    """Every event of a lost device raises, and every wait."""
+    begin, end = recorded(), recorded()
+    end.synchronize()
+    device.lose()
+    calls: dict[str, Callable[[], Any]] = {
+        "query": end.query,
+        "record": event().record,
+        "elapsed": lambda: begin.elapsed_time(end),
+        "synchronize": end.synchronize,
+        "device": wait,
+    }
+    return {name: error_of(call) for name, call in calls.items()}
+
+
+def main() -> None:
+    """Run every part; the last one loses the device."""
+    device.load()
+    parts = [asynchrony, short_operations, reused_event, overlap, host_moments, pinned_copy]
+    parts += [depth, numbers, autocast, graph, asynchronous_error, hung_kernel, memory]
+    figures: dict[str, Any] = {part.__name__: part() for part in parts}
+    figures["stale"] = [read_across_streams(waits) for waits in (False, True)]
+    figures["losses"] = [losses(where) for where in ("cpu", NAME)]
+    figures["lost"] = lost()
+    write(figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""How a program tells its test what it saw."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tests.simulated_device import device
+
+
+def event() -> torch.Event:
+    """Return an event with timing, not recorded yet."""
+    return torch.Event(device.NAME, enable_timing=True)
+
+
+def recorded() -> torch.Event:
+    """Return an event recorded on the current stream now."""
+    made = event()
+    made.record()
+    return made
+
+
+def milliseconds(begin: torch.Event, end: torch.Event) -> float:
+    """Wait for `end` and return the device time between both."""
+    end.synchronize()
+    return float(begin.elapsed_time(end))
+
+
+def error_of(call: Any) -> str:
+    """Return the first line of the RuntimeError that `call` raises, or an empty string."""
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error).split("\n")[0]
+    return ""
+
+
+def write(figures: dict[str, Any]) -> None:
+    """Write this rank's figures where the first argument says."""
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(figures))
