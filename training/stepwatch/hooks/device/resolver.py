@@ -40,6 +40,8 @@ class Resolver:
         self.rows: deque[Row] = deque(maxlen=HELD_ROWS)
         """What the training thread is to write: a ring has one writer."""
         self.anchor = Anchor()
+        self._passed = 0
+        """How many of `closed`, from the oldest on, were found passed."""
         self._base: object = None
         self._position = 0
 
@@ -49,7 +51,7 @@ class Resolver:
             self.closed.append(closed)
 
     def resolve(self, now: int, most: int) -> None:
-        """Make rows of at most `most` steps that the device has passed by `now`.
+        """Make rows of at most `most` steps that the device has passed by `now`, and note which.
 
         Raises:
             RuntimeError: the device does not answer any more.
@@ -57,19 +59,23 @@ class Resolver:
         if not self.lock.acquire(blocking=False):
             return
         try:
-            while most > 0 and self.closed and self._last_is_passed(now):
+            self._note_passed(now)
+            while most > 0 and self._passed:
                 self._resolve(now, self.closed[0])
                 self.closed.popleft()
+                self._passed -= 1
                 most -= 1
         finally:
             self.lock.release()
 
-    def _last_is_passed(self, now: int) -> bool:
-        last = self.closed[0].boundaries.events[-1]
-        if not last.query():
-            return False
-        self._marks.seen.setdefault(last, now)
-        return True
+    def _note_passed(self, now: int) -> None:
+        closed, seen = self.closed, self._marks.seen
+        while self._passed < len(closed):
+            last = closed[self._passed].boundaries.events[-1]
+            if not last.query():
+                return
+            seen.setdefault(last, now)
+            self._passed += 1
 
     def _resolve(self, now: int, step: ClosedStep) -> None:
         positions = self._place(now, step.boundaries)

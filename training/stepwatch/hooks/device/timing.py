@@ -12,7 +12,7 @@ from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import LifecycleEvent
 
-from .backend import Backend, accelerator_of, may_ask_beside, open_backend
+from .backend import Backend, accelerator_of, open_backend
 from .marks import DeviceMarks
 from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
@@ -20,8 +20,11 @@ from .progress import Progress
 from .resolver import Resolver
 from .timeline import put_boundaries, remove_boundaries
 
-STEPS_AT_ONCE, STEPS_BESIDE = 4, 64
+STEPS_AT_ONCE, STEPS_BESIDE = 2, 64
 """Steps resolved at most by one call on the training thread, and on the side thread."""
+STEPS_LEFT_BESIDE = 24
+"""Steps that wait for the side thread before the training thread takes part: while that one waits
+for a device or a collective, the work of the side thread costs it nothing."""
 
 
 class DeviceTiming:
@@ -37,7 +40,7 @@ class DeviceTiming:
         self._resolver: Resolver | None = None
         self._progress: Progress | None = None
         self._may_ask = False
-        self._kind = ""
+        self._prepare_thread: Callable[[], bool] = bool
         self._decided = False
         self._models: list[weakref.ref[Any]] = []
         self._reason = ""
@@ -79,7 +82,7 @@ class DeviceTiming:
         timeline = self._recorder.timeline
         if timeline is None:
             return
-        self._decided, self._kind = True, backend.kind
+        self._decided, self._prepare_thread = True, backend.prepare_thread
         marks = DeviceMarks(backend, EventPool(backend.new_event), self._failed)
         resolver = Resolver(marks)
         clock = self._recorder.clock
@@ -110,7 +113,8 @@ class DeviceTiming:
         if timeline is None or resolver is None or marks is None:
             return
         if not self._reason:
-            self._resolve(resolver, now, STEPS_AT_ONCE)
+            left = len(resolver.closed) > STEPS_LEFT_BESIDE or not self._may_ask
+            self._resolve(resolver, now, STEPS_AT_ONCE if left else 0)
         if self._reason:
             self._stop(timeline)
             return
@@ -130,16 +134,17 @@ class DeviceTiming:
         resolver, progress, ring = self._resolver, self._progress, self._recorder.ring
         if resolver is None or progress is None or ring is None or self._reason:
             return
-        if not self._may_ask:
-            self._may_ask = may_ask_beside(self._kind)
+        try:
+            self._may_ask = self._may_ask or self._prepare_thread()
             if not self._may_ask:
                 return
-        try:
             resolver.resolve(self._recorder.clock(), STEPS_BESIDE)
             line = progress.look()
             if line is not None:
                 ring.set_device(line)
             progress.narrow_error()
+        except ValueError:  # the ring was closed meanwhile
+            return
         except (RuntimeError, TypeError) as error:
             self._failed(f"{type(error).__name__}: {error}")
 
