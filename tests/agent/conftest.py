@@ -149,6 +149,14 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
 
 
 @pytest.fixture
+def rank(tmp_path: Path) -> Iterator[Rank]:
+    """A rank whose ring lies in `tmp_path/rings`."""
+    made = Rank(tmp_path / "rings")
+    yield made
+    made.ring.close()
+
+
+@pytest.fixture
 def proc(tmp_path: Path) -> Proc:
     folder = tmp_path / "proc"
     folder.mkdir()

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.collector.process import Process
+from tests.collector.process import Process, running
 
 
 @pytest.fixture
 def collector(tmp_path: Path) -> Iterator[Process]:
-    process = Process(tmp_path)
-    process.start()
-    process.wait_ready()
-    yield process
-    process.end()
+    with running(tmp_path) as process:
+        yield process

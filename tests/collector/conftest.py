@@ -11,7 +11,7 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 
 from .made import HandClock
-from .process import Process
+from .process import Process, running
 
 
 @pytest.fixture
@@ -34,8 +34,5 @@ def service(store: Store, clock: HandClock) -> Service:
 @pytest.fixture
 def collector(tmp_path: Path) -> Iterator[Process]:
     """A collector process that answers; killed at the end."""
-    process = Process(tmp_path)
-    process.start()
-    process.wait_ready()
-    yield process
-    process.end()
+    with running(tmp_path) as process:
+        yield process

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
+from tests.ports import free_port
 from tests.waiting import until
 
 
@@ -17,9 +19,7 @@ class Process:
     """Starts, stops and kills; the port stays the same across restarts."""
 
     def __init__(self, folder: Path, interval: float = 0.2) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.interval = interval
         self.store = folder / "store.db"
@@ -58,3 +58,13 @@ class Process:
         code = self._process.wait(20)
         self._process = None
         return code
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Process]:
+    """A collector process that answers; killed at the end."""
+    process = Process(folder)
+    process.start()
+    process.wait_ready()
+    yield process
+    process.end()

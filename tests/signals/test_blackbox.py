@@ -56,7 +56,7 @@ def numbers(read: RingRows) -> list[int]:
     return [int(row["seq"]) for row in rows]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     capacity=st.integers(1, 12),
     bursts=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 40)), max_size=8),

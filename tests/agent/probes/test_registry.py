@@ -36,7 +36,7 @@ class FanProbe(Probe):
     """Reads a file with one number."""
 
     name = "fan"
-    kind = Kind.NIC
+    kind = Kind.FLIGHT
     closed = False
 
     @classmethod
@@ -50,15 +50,15 @@ class FanProbe(Probe):
 
     def read(self) -> Rows:
         """One row."""
-        rows = np.zeros(1, dtype=DTYPES[Kind.NIC])
-        rows["rank"], rows["interface"] = UNKNOWN_RANK, b"fan0"
-        rows["sent_bytes"] = float(FILE.read_text())
+        rows = np.zeros(1, dtype=DTYPES[Kind.FLIGHT])
+        rows["rank"], rows["op"] = UNKNOWN_RANK, b"fan0"
+        rows["collective_seq"] = int(FILE.read_text())
         return rows
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:
         """The speed of each fan."""
         for row in rows:
-            yield Gauge(FAN_SPEED, (row["interface"].decode(),), float(row["sent_bytes"]))
+            yield Gauge(FAN_SPEED, (row["op"].decode(),), float(row["collective_seq"]))
 
     def close(self) -> None:
         """Note that it was closed."""
@@ -102,9 +102,7 @@ def test_a_folder_is_all_that_a_probe_needs(
     rank.steps(3)
     round_of(agent)
     (tables,) = spooled(agent)
-    nic = tables[Kind.NIC]
-    assert nic["sent_bytes"][nic["interface"] == b"fan0"].tolist() == [1200.0]
-    assert b"" in nic["interface"], "the nic probe's rows are in the same table"
+    assert tables[Kind.FLIGHT][["op", "collective_seq"]].tolist() == [(b"fan0", 1200)]
     page = generate_latest(agent.registry).decode()
     assert 'stepwatch_node_fan_speed{fan="fan0",node="n1"} 1200.0' in page
     assert 'stepwatch_agent_probe_up{node="n1",probe="fan"} 1.0' in page
@@ -122,10 +120,7 @@ def test_a_folder_is_all_that_a_probe_needs(
 def test_a_full_spool_may_drop_the_rows_of_a_probe_that_says_so(
     tmp_path: Path, make_agent: Callable[..., Agent], add_probe: Callable[..., Path]
 ) -> None:
-    lasting = FAN.replace("kind = Kind.NIC", "kind = Kind.FLIGHT\n    expendable = False")
-    lasting = lasting.replace("DTYPES[Kind.NIC]", "DTYPES[Kind.FLIGHT]")
-    lasting = lasting.replace('rows["interface"]', 'rows["op"]').replace("interface", "op")
-    lasting = lasting.replace("sent_bytes", "collective_seq")
+    lasting = FAN.replace("    closed", "    expendable = False\n    closed", 1)
     (add_probe("fan", lasting) / "speed").write_text("7")
     rank = Rank(tmp_path / "rings", capacity=4096)
     agent = make_agent(spool_limit_bytes=30_000)
@@ -145,9 +140,10 @@ def test_a_full_spool_may_drop_the_rows_of_a_probe_that_says_so(
         ("", "defines 0 probes instead of one"),
         (FAN + "\n\nclass Second(FanProbe):\n    name = 'second'\n", "defines 2 probes"),
         (FAN.replace('name = "fan"', 'name = "host"'), "a second probe named 'host'"),
+        (FAN.replace("Kind.FLIGHT", "Kind.HOST"), "reads HOST, as probe 'host' does: .* one value"),
     ],
 )
-def test_a_folder_without_one_probe_of_its_own_name_is_refused(
+def test_a_folder_without_one_probe_of_its_own_name_and_kind_is_refused(
     add_probe: Callable[..., Path], text: str, reason: str
 ) -> None:
     add_probe("zzz", text)

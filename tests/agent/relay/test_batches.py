@@ -58,8 +58,8 @@ def test_one_segment_on_which_the_collector_fails_holds_up_no_other(
     rank.ring.close()
 
 
-def test_an_outage_holds_nothing(tmp_path: Path, make_agent: MakeAgent) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+def test_an_outage_holds_nothing(rank: Rank, make_agent: MakeAgent) -> None:
+    collector = Collector(2, 3)
     chance = random.Random(7)
     failures = iter([True] * 25 + [chance.random() < 0.5 for _ in range(10)] + [False] * 100)
     collector.fails = lambda body: next(failures)
@@ -70,13 +70,10 @@ def test_an_outage_holds_nothing(tmp_path: Path, make_agent: MakeAgent) -> None:
         assert (len(agent.spool), agent.spool.held) == (0, 0)
     assert set(collector.steps()) == set(range(1, 51))
     assert all(wire.format_of(data) == 3 for data in collector.taken)
-    rank.ring.close()
 
 
-def test_requests_shrink_while_they_fail_and_grow_again(
-    tmp_path: Path, make_agent: MakeAgent
-) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+def test_requests_shrink_while_they_fail_and_grow_again(rank: Rank, make_agent: MakeAgent) -> None:
+    collector = Collector(2, 3)
     sizes: list[int] = []
 
     def fails(body: bytes) -> bool:
@@ -90,4 +87,3 @@ def test_requests_shrink_while_they_fail_and_grow_again(
         agent.relay.drain(keep_trying)
         assert (len(agent.spool), agent.spool.held) == (0, 0)
     assert sizes[:3] == [12, 6, 3] and collector.steps() == list(range(1, 61))
-    rank.ring.close()

@@ -36,9 +36,9 @@ def files(folder: Path, suffix: str) -> list[str]:
 
 
 def test_a_collector_of_the_previous_version_gets_everything_in_its_format(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, make_agent: MakeAgent
 ) -> None:
-    rank, old = Rank(tmp_path / "rings"), Collector(2, legacy=True)
+    old = Collector(2, legacy=True)
     with at(old) as url:
         agent = make_agent(url)
         fill(agent, rank, 5)
@@ -49,27 +49,23 @@ def test_a_collector_of_the_previous_version_gets_everything_in_its_format(
         assert old.steps() == list(range(1, 31))
         assert {wire.format_of(data) for data in old.taken} == {2}
         assert old.requests == 3, "one to learn, one to send again, one for what came later"
-    rank.ring.close()
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_answer_that_does_not_understand_us_acknowledges_nothing(
-    tmp_path: Path, make_agent: MakeAgent, count: int
+    rank: Rank, make_agent: MakeAgent, count: int
 ) -> None:
-    rank, old = Rank(tmp_path / "rings"), Collector(2, legacy=True)
+    old = Collector(2, legacy=True)
     old.word = "accepted"  # whatever it says of bytes that it cannot read
     with at(old) as url:
         agent = make_agent(url)
         fill(agent, rank, count)
         agent.relay.send_once()
         assert len(agent.spool) == count
-    rank.ring.close()
 
 
-def test_an_upgraded_collector_gets_the_new_format_again(
-    tmp_path: Path, make_agent: MakeAgent
-) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, legacy=True)
+def test_an_upgraded_collector_gets_the_new_format_again(rank: Rank, make_agent: MakeAgent) -> None:
+    collector = Collector(2, legacy=True)
     with at(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 2)
@@ -81,13 +77,12 @@ def test_an_upgraded_collector_gets_the_new_format_again(
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(1, 21))
         assert [wire.format_of(data) for data in collector.taken] == [2, 2, 2, 3]
-    rank.ring.close()
 
 
 def test_a_collector_rolled_back_in_mid_stream_loses_nothing(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, make_agent: MakeAgent
 ) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+    collector = Collector(2, 3)
     with at(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 2)
@@ -97,14 +92,13 @@ def test_a_collector_rolled_back_in_mid_stream_loses_nothing(
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(1, 21))
         assert agent.relay.refused == 0
-    rank.ring.close()
 
 
 @pytest.mark.parametrize("word", ["unsupported", "postponed"])
 def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture, word: str
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture, word: str
 ) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+    collector = Collector(2, 3)
     collector.word = word
     with at(collector) as url:
         agent = make_agent(url)
@@ -124,13 +118,12 @@ def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
         agent.relay.drain(give_up)
         assert agent.spool.held == 0
         assert sorted(collector.steps()) == list(range(1, 26))
-    rank.ring.close()
 
 
 def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, make_agent: MakeAgent
 ) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+    collector = Collector(2, 3)
     collector.word = "unsupported"
     with at(collector) as url:
         agent = make_agent(url)
@@ -145,13 +138,11 @@ def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(1, 11))
     agent.relay.ask_formats()  # nobody answers
-    rank.ring.close()
 
 
 def test_a_held_file_that_somebody_deleted_keeps_back_no_other(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     collector = Collector(LATER)
     with at(collector) as url:
         agent = make_agent(url)
@@ -161,13 +152,12 @@ def test_a_held_file_that_somebody_deleted_keeps_back_no_other(
         min((tmp_path / "spool").glob("*.held")).unlink()
     agent.spool.release([3])
     assert (len(agent.spool), agent.spool.held, agent.spool.dropped) == (2, 0, 1)
-    rank.ring.close()
 
 
 def test_held_segments_are_tried_again_after_a_restart(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+    collector = Collector(2, 3)
     collector.word = "unsupported"
     with at(collector) as url:
         agent = make_agent(url)
@@ -180,13 +170,12 @@ def test_held_segments_are_tried_again_after_a_restart(
         agent.relay.drain(give_up)
         assert (agent.spool.held, files(tmp_path, "held")) == (0, [])
         assert collector.steps() == list(range(1, 21)), "in order, each once"
-    rank.ring.close()
 
 
 def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+    collector = Collector(2, 3)
     agent = make_agent()
     fill(agent, rank, 3)
     agent.close()
@@ -204,13 +193,12 @@ def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
         assert data in collector.taken and agent.spool.held == 0
-    rank.ring.close()
 
 
 def test_spool_files_of_the_previous_version_are_sent(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    rank, collector = Rank(tmp_path / "rings"), Collector(2, 3)
+    collector = Collector(2, 3)
     agent = make_agent()
     fill(agent, rank, 3)
     agent.close()
@@ -222,7 +210,6 @@ def test_spool_files_of_the_previous_version_are_sent(
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(1, 21))
         assert [wire.format_of(data) for data in collector.taken] == [2, 2, 2, 3]
-    rank.ring.close()
 
 
 def test_a_full_spool_gives_up_the_oldest_segments_that_nobody_here_can_read(
@@ -245,14 +232,14 @@ def test_a_full_spool_gives_up_the_oldest_segments_that_nobody_here_can_read(
 
 
 def test_collectors_that_never_agree_are_not_asked_without_a_pause(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, make_agent: MakeAgent
 ) -> None:
     class Flapping(Collector):
         def _cut(self, body: bytes) -> list[bytes]:
             self.formats = {5 - min(self.formats)}  # 2, 3, 2, 3, ...
             return super()._cut(body)
 
-    rank, collector = Rank(tmp_path / "rings"), Flapping(3)
+    collector = Flapping(3)
     with at(collector) as url:
         agent = make_agent(url)
         fill(agent, rank, 1)
@@ -265,4 +252,3 @@ def test_collectors_that_never_agree_are_not_asked_without_a_pause(
         agent.relay.drain(wait)
         assert len(waits) == 3 and collector.requests <= 6
         assert len(agent.spool) == 1
-    rank.ring.close()

@@ -71,6 +71,7 @@ class Waits:
     ],
 )
 def test_an_answer_that_acknowledges_nothing_loses_nothing(
+    rank: Rank,
     tmp_path: Path,
     make_agent: MakeAgent,
     mood: tuple[int, dict[str, str], bytes],
@@ -80,7 +81,6 @@ def test_an_answer_that_acknowledges_nothing_loses_nothing(
     moods: Moods = [
         (mood[0], {k: v.encode().decode("latin-1") for k, v in mood[1].items()}, mood[2])
     ]
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db", moods=moods) as url:
         agent = make_agent(url)
         rank.steps(10)
@@ -92,10 +92,9 @@ def test_an_answer_that_acknowledges_nothing_loses_nothing(
         assert at_least <= waits.asked[0] <= at_most
         assert len(agent.spool) == 0
     assert stored_steps(tmp_path / "store.db") == once(1, 10)
-    rank.ring.close()
 
 
-def test_an_answer_without_end_is_read_up_to_a_bound(tmp_path: Path, make_agent: MakeAgent) -> None:
+def test_an_answer_without_end_is_read_up_to_a_bound(rank: Rank, make_agent: MakeAgent) -> None:
     sent = 0
 
     def endless() -> Iterator[bytes]:
@@ -104,7 +103,6 @@ def test_an_answer_without_end_is_read_up_to_a_bound(tmp_path: Path, make_agent:
             sent += MAX_BYTES
             yield b" " * MAX_BYTES
 
-    rank = Rank(tmp_path / "rings")
     agent = make_agent()
     answer = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
     agent.relay.client = httpx.Client(transport=answer, base_url="http://elsewhere")
@@ -113,7 +111,6 @@ def test_an_answer_without_end_is_read_up_to_a_bound(tmp_path: Path, make_agent:
     assert agent.relay.send_once() > 0
     assert sent <= 2 * MAX_BYTES
     assert len(agent.spool) == 1
-    rank.ring.close()
 
 
 def test_a_reason_is_kept_up_to_a_bound() -> None:
@@ -123,9 +120,8 @@ def test_a_reason_is_kept_up_to_a_bound() -> None:
 
 
 def test_the_delay_grows_and_is_forgotten_after_success(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     moods: Moods = [(500, {}, b"")] * 9
     with collector(tmp_path / "store.db", moods=moods) as url:
         agent = make_agent(url)
@@ -142,13 +138,11 @@ def test_the_delay_grows_and_is_forgotten_after_success(
         again = Waits()
         agent.relay.drain(again)
         assert again.asked[0] <= 0.25
-    rank.ring.close()
 
 
 def test_a_rejected_segment_is_counted_and_blocks_nothing(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
         agent.spool._node = "not a name!"
@@ -161,13 +155,11 @@ def test_a_rejected_segment_is_counted_and_blocks_nothing(
         assert (agent.relay.refused, agent.relay.failures, len(agent.spool)) == (1, 0, 0)
     assert "bad node name" in caplog.text
     assert set(stored_steps(tmp_path / "store.db")) == {(0, step) for step in range(11, 21)}
-    rank.ring.close()
 
 
 def test_a_refused_segment_is_kept_aside_and_its_reason_is_logged_once(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
         kept = []
@@ -193,7 +185,6 @@ def test_a_refused_segment_is_kept_aside_and_its_reason_is_logged_once(
         assert (again.relay.refused, again.relay.failures, len(again.spool)) == (0, 0, 0)
         assert sorted((tmp_path / "spool").glob("*.refused")) == aside, "neither sent nor lost"
     assert set(stored_steps(tmp_path / "store.db")) == {(0, step) for step in range(31, 46)}
-    rank.ring.close()
 
 
 class LateProbe(NicProbe):
@@ -208,9 +199,8 @@ class LateProbe(NicProbe):
 
 
 def test_what_is_read_last_is_sent_before_the_agent_ends(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url, poll_seconds=0.05, flush_seconds=0.05)
         probe = LateProbe(agent.clock)
@@ -225,7 +215,6 @@ def test_what_is_read_last_is_sent_before_the_agent_ends(
         running.join(30)
         assert not running.is_alive()
     assert stored_steps(tmp_path / "store.db") == once(1, 10)
-    rank.ring.close()
 
 
 class FailsOnce(Batches):
@@ -242,9 +231,8 @@ class FailsOnce(Batches):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url, poll_seconds=0.05, flush_seconds=0.05)
         agent.relay.batches = FailsOnce()
@@ -257,7 +245,6 @@ def test_a_sending_thread_that_ends_with_an_error_is_counted_and_started_again(
         running.join(30)
     assert 'stepwatch_agent_thread_failures_total{node="n1",thread="relay"} 1.0' in text
     assert "no batch today" in caplog.text
-    rank.ring.close()
 
 
 def test_a_collector_that_is_down_gets_everything_when_it_is_up(
@@ -284,10 +271,9 @@ def test_a_collector_that_is_down_gets_everything_when_it_is_up(
 
 
 def test_a_stopping_agent_does_not_wait_for_a_collector_that_is_down(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, make_agent: MakeAgent
 ) -> None:
     agent = make_agent(f"http://127.0.0.1:{free_port()}", poll_seconds=0.05, flush_seconds=0.05)
-    rank = Rank(tmp_path / "rings")
     running = threading.Thread(target=agent.run)
     running.start()
     rank.steps(5)
@@ -297,7 +283,6 @@ def test_a_stopping_agent_does_not_wait_for_a_collector_that_is_down(
     running.join(30)
     assert not running.is_alive()
     assert len(agent.spool) > 0
-    rank.ring.close()
 
 
 def test_the_token_travels_with_each_request(tmp_path: Path, make_agent: MakeAgent) -> None:
@@ -311,8 +296,9 @@ def test_a_wrong_url_is_refused_at_the_start(make_agent: MakeAgent, url: str) ->
         make_agent(url)
 
 
-def test_host_rows_and_live_lines_travel_too(tmp_path: Path, make_agent: MakeAgent) -> None:
-    rank = Rank(tmp_path / "rings")
+def test_host_rows_and_live_lines_travel_too(
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
+) -> None:
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
         rank.steps(1)
@@ -323,4 +309,3 @@ def test_host_rows_and_live_lines_travel_too(tmp_path: Path, make_agent: MakeAge
         Kind.STEP, Kind.RANK_STATE, Kind.HOST, Kind.NIC, Kind.CURSOR, Kind.AGENT
     }  # fmt: skip
     assert int(tables[Kind.HOST]["memory_total_bytes"][0]) > 1 << 20
-    rank.ring.close()

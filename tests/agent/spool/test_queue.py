@@ -25,9 +25,8 @@ MakeAgent = Callable[..., Agent]
 
 
 def test_a_restarted_agent_goes_on_where_the_spool_ends(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     for _ in range(5):  # each dies without a word, before anything was acknowledged
         agent = make_agent()
         rank.steps(20)
@@ -39,13 +38,11 @@ def test_a_restarted_agent_goes_on_where_the_spool_ends(
         agent.relay.drain(give_up)
     assert stored_steps(tmp_path / "store.db") == once(1, 100)
     assert not list((tmp_path / "spool").glob("*.seg"))
-    rank.ring.close()
 
 
 def test_death_between_the_acknowledgement_and_the_deletion_stores_nothing_twice(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
         rank.steps(20)
@@ -60,13 +57,11 @@ def test_death_between_the_acknowledgement_and_the_deletion_stores_nothing_twice
         round_of(agent)
         agent.relay.drain(give_up)
     assert stored_steps(tmp_path / "store.db") == once(1, 40)
-    rank.ring.close()
 
 
 def test_a_deleted_spool_is_read_anew_and_taken_for_no_duplicate(
-    tmp_path: Path, make_agent: MakeAgent
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
         rank.steps(20)
@@ -82,13 +77,11 @@ def test_a_deleted_spool_is_read_anew_and_taken_for_no_duplicate(
         assert agent.relay.refused == 0
     found = stored_steps(tmp_path / "store.db")
     assert set(found) == set(once(1, 40))
-    rank.ring.close()
 
 
 def test_a_spool_deleted_under_a_running_agent_is_made_again(
-    tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     agent = make_agent()
     rank.steps(5)
     round_of(agent)
@@ -100,7 +93,6 @@ def test_a_spool_deleted_under_a_running_agent_is_made_again(
     assert len(agent.spool.oldest(10)) == 1
     assert agent.spool.dropped == 1
     assert "is lost" in caplog.text
-    rank.ring.close()
 
 
 def test_two_agents_never_share_a_spool(tmp_path: Path) -> None:
@@ -113,9 +105,8 @@ def test_two_agents_never_share_a_spool(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "garbage"])
 def test_a_damaged_segment_holds_up_no_other(
-    tmp_path: Path, make_agent: MakeAgent, damage: str, caplog: pytest.LogCaptureFixture
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     agent = make_agent()
     for _ in range(4):
         rank.steps(10)
@@ -142,14 +133,12 @@ def test_a_damaged_segment_holds_up_no_other(
     assert victim.with_suffix(".damaged").read_bytes() == changed[damage]
     lost = Counter({(0, step): 1 for step in range(11, 21)})
     assert stored_steps(tmp_path / "store.db") == once(1, 50) - lost
-    rank.ring.close()
 
 
 @pytest.mark.parametrize("at", [-5, 8, 12], ids=["payload", "header size", "payload size"])
 def test_damage_done_while_the_agent_runs_is_counted_and_holds_up_no_other(
-    tmp_path: Path, make_agent: MakeAgent, at: int
+    rank: Rank, tmp_path: Path, make_agent: MakeAgent, at: int
 ) -> None:
-    rank = Rank(tmp_path / "rings")
     with collector(tmp_path / "store.db") as url:
         agent = make_agent(url)
         for _ in range(4):
@@ -164,7 +153,6 @@ def test_damage_done_while_the_agent_runs_is_counted_and_holds_up_no_other(
     assert victim.with_suffix(".damaged").exists()
     lost = Counter({(0, step): 1 for step in range(11, 21)})
     assert stored_steps(tmp_path / "store.db") == once(1, 40) - lost
-    rank.ring.close()
 
 
 @pytest.mark.parametrize(

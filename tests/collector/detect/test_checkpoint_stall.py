@@ -111,7 +111,7 @@ def test_too_many_saves_are_told_only_when_the_run_is_old_enough() -> None:
     assert found(ended, old._replace(total=30.0)) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     seed=st.integers(0, 2**32 - 1),
     usual=st.floats(0.01, 120.0),

@@ -136,7 +136,7 @@ def test_the_finding_says_whether_the_rank_works_longer_too() -> None:
     assert work == pytest.approx(0.65 + 0.8, rel=0.05)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     ranks=st.integers(2, 24),

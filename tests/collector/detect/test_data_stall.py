@@ -124,7 +124,7 @@ def test_ranks_that_vanish_make_it_unknown() -> None:
     assert found(made) == []
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     seed=st.integers(0, 2**32 - 1),
     ranks=st.integers(2, 16),

@@ -135,7 +135,7 @@ def test_a_plateau_is_told_only_over_thousands_of_steps_and_after_a_descent() ->
         assert found(curve(end)) == [], "a power law"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32 - 1),
     steps=st.integers(0, 2500),
@@ -146,7 +146,7 @@ def test_noise_is_silent(seed: int, steps: int, noise: float, scale: float) -> N
     assert found(scale * curve(steps, noise, seed)) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), freedom=st.integers(2, 6))
 def test_batches_with_heavy_tails_are_silent(seed: int, freedom: int) -> None:
     generator = np.random.default_rng(seed)

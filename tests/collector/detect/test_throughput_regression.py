@@ -136,7 +136,7 @@ def test_a_job_that_has_always_been_slow_is_told_by_its_class() -> None:
     assert found(made, [4300.0, 4200.0, 4100.0]) == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32 - 1),
     noise=st.floats(0.0, 0.5),

@@ -202,7 +202,7 @@ def test_what_a_detector_knows_stays() -> None:
     assert attribute(gone, view({"xid_per_second": {SLOW: 1.0}}, devices_read=True)) == gone
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(FindingKind),
     st.integers(-1, WORLD + 1),

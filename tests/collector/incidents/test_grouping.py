@@ -75,7 +75,7 @@ FINDINGS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(FINDINGS, FINDINGS, st.randoms(use_true_random=False))
 def test_every_finding_ends_up_exactly_once_in_any_order(
     findings: list[Finding], remembered: list[Finding], shuffle: random.Random

@@ -112,7 +112,7 @@ TURNS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(TURNS, max_size=25))
 def test_any_story_keeps_its_promises(turns: list[Turn]) -> None:
     story = Story()

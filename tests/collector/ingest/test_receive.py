@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.ingest import receive
@@ -33,7 +33,7 @@ def view(service: Service) -> dict[str, object]:
     return job_view.job_summary(*found, service.now())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(
     order=st.lists(st.integers(0, len(RUN) - 1), max_size=20).map(
         lambda repeats: [*range(len(RUN)), *repeats]

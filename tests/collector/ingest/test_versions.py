@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
 
 from stepwatch.collector.ingest.receive import ACCEPTED, DUPLICATE, REJECTED, UNSUPPORTED
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, undecoded
 from stepwatch.collector.web.api import make_api
-from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names, wire
 from stepwatch.signals.wire import format3, frame
 from tests.collector.client import Client
+from tests.collector.exported import metric
 from tests.collector.made import JOB, HandClock, body, run_segments
 
 RUN = run_segments(30)
@@ -32,13 +30,6 @@ def read_later_format(patch: pytest.MonkeyPatch) -> None:
     """Let this be the later version."""
     patch.setattr(wire, "READABLE_FORMATS", (*wire.READABLE_FORMATS, LATER))
     patch.setitem(wire._DECODERS, LATER, format3.decode)
-
-
-def metric(service: Service, name: names.Metric) -> float:
-    registry = CollectorRegistry()
-    registry.register(JobExporter(service))
-    lines = generate_latest(registry).decode().splitlines()
-    return float(next(line for line in lines if line.startswith(name.name)).split()[-1])
 
 
 def test_an_answer_says_which_formats_are_read(service: Service) -> None:
@@ -99,6 +90,16 @@ def test_what_is_kept_is_bounded(
     verdicts = service.receive(b"".join(sent))
     assert {item.verdict for item in verdicts} == {UNSUPPORTED}
     assert store.undecoded.count() == 2 == metric(service, names.COLLECTOR_UNDECODED)
+
+
+def test_tiny_segments_of_later_formats_do_not_fill_the_table_with_rows(
+    service: Service, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undecoded, "MAX_UNDECODED_SEGMENTS", 3)
+    sent = [of_later_format(item) for item in RUN]
+    service.receive(sent[0] + sent[1])
+    service.receive(b"".join(sent))
+    assert store.undecoded.count() == 3 == metric(service, names.COLLECTOR_UNDECODED)
 
 
 def test_records_of_unknown_kinds_are_counted_and_stored(service: Service, store: Store) -> None:

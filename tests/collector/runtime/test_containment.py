@@ -14,6 +14,7 @@ from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
 from tests.collector.client import Client
+from tests.collector.exported import metric
 from tests.collector.made import JOB, HandClock, body, run_segments
 
 BAD = "bad-job"
@@ -42,13 +43,6 @@ def break_folding(patch: pytest.MonkeyPatch, error: BaseException) -> None:
             raise error
 
     patch.setattr(LiveJob, "fold", broken)
-
-
-def metric(service: Service, name: names.Metric) -> float:
-    registry = CollectorRegistry()
-    registry.register(JobExporter(service))
-    lines = generate_latest(registry).decode().splitlines()
-    return float(next(line for line in lines if line.startswith(name.name)).split()[-1])
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)

@@ -185,7 +185,7 @@ PIPELINES = st.lists(st.tuples(CHUNKS, st.integers(0, 10**10)), min_size=1, max_
 
 
 @given(PIPELINES, st.randoms(use_true_random=False), st.integers(0, 20))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_busy_blocked_and_idle_make_the_span_in_any_order_of_rows(
     ranks: list[tuple[list[Made], int]], shuffle: Random, repeated: int
 ) -> None:
@@ -213,7 +213,7 @@ def _total(stage: StageTimes) -> float:
 
 
 @given(st.binary(max_size=40 * CHUNK.itemsize), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_garbage_beside_a_good_rank_does_no_harm(raw: bytes, few: bool) -> None:
     usable = len(raw) // CHUNK.itemsize * CHUNK.itemsize
     garbage = np.frombuffer(raw[:usable], dtype=CHUNK).copy()

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, StoredSegment
-from stepwatch.signals import wire
-from tests.collector.made import JOB, run_segments
+from stepwatch.signals import names, wire
+from tests.collector.exported import metric
+from tests.collector.made import JOB, HandClock, run_segments
 
 OTHER = "other-job"
 
@@ -100,6 +102,9 @@ def test_a_damaged_incident_hides_no_other(
     assert store.incidents(JOB) == store.incidents() == documents[:1]
     assert (store.incident("good"), store.incident("damaged")) == (documents[0], None)
     assert "damaged" in caplog.text
+    assert store.unreadable_incidents == {"damaged"}, "read twice, counted once"
+    exported = metric(Service(store, HandClock()), names.COLLECTOR_UNREADABLE_INCIDENTS)
+    assert exported == 1
 
 
 def test_whether_a_job_has_a_past_is_asked_without_reading_it(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""One rank on the simulated device: its own time is known, and so is what the rows must say."""
+"""One rank on the simulated device: its costs are stated, and so is what the rows must say."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_failing_step_fails_as_without_hooks_and_later_ones_are_sampled(
 
 
 @given(first=st.integers(0, 1 << 31), chunks=st.integers(1, MOST_ROWS))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_first_step_is_never_sampled_and_the_average_is_bounded(
     first: int, chunks: int
 ) -> None:

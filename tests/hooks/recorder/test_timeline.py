@@ -67,7 +67,7 @@ def play(timeline: Timeline, hands: Hands, tree: Tree, own: list[int], moved: li
         timeline.leave()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(steps=st.lists(st.lists(TREES, max_size=4), min_size=1, max_size=3), gap=st.integers(0, 999))
 def test_self_times_are_exact_and_add_up(
     ring: RingWriter, steps: list[list[Tree]], gap: int

@@ -5,7 +5,7 @@ The seed chooses how the loop is written as well; half of the loops mark no phas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +22,12 @@ LOOPS: dict[str, dict[str, Any]] = {
     "checkpointing": {"checkpointing": True, "loss_every": 10},
     "second-stream": {"second_stream": True, "loss_every": 0},
     "captured": {"captured": True},
-    "fsdp2": {"fsdp2": True, "loss_every": 10},
+    "fsdp2": {"fsdp2": True, "loss_every": 10, "blocks": 2},
 }
 """Ways to write the loop."""
+FSDP2_SECONDS, FSDP2_COLLECTIVES = 0.12, 8
+"""Of forward and of backward: eight hosts on two cores need that long to launch a step of it; and
+what they call in a step."""
 FAULT_SEEDS = range(4)
 HEALTHY_SEEDS = range(4)
 HEALTHY_STEPS = 60
@@ -35,7 +38,10 @@ def device_plan(draw: Draw, *faults: str, loop: str = "", **work: Any) -> Plan:
     how = LOOPS[loop or draw.one_of(list(LOOPS))]
     marked = draw.seed % 4 in (1, 2)
     device = DeviceWork(**{"marked": marked, **how, **work})
-    return draw.plan(*faults, workload="device", device=device)
+    plan = draw.plan(*faults, workload="device", device=device)
+    if not device.fsdp2:
+        return plan
+    return replace(plan, forward_seconds=FSDP2_SECONDS, backward_seconds=FSDP2_SECONDS)
 
 
 def on_device(draw: Draw, name: str, **fields: Any) -> dict[str, Any]:
@@ -56,11 +62,19 @@ def slow_kernel(draw: Draw) -> Made:
     return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.SLOW_COMPUTE)
 
 
+def late_host(draw: Draw, fault: str, calls: int, plan: Plan) -> Plan:
+    """The run with a fault of one host that makes it need longer for a step than the device does.
+
+    `calls` is how often the fault triggers in a step.
+    """
+    step = plan.forward_seconds + plan.backward_seconds
+    seconds = f"{(step + draw.between(0.12, 0.25)) / calls:.4f}"
+    return replace(plan, faults=(draw.fault(fault, seconds=seconds),))
+
+
 def launch_bound(draw: Draw) -> Made:
-    """The host of one rank is late in each step, by more than it runs ahead."""
     plan = device_plan(draw)
-    seconds = draw.between(0.2, 0.35) / plan.device.microbatches
-    plan = replace(plan, faults=(draw.fault("slow-compute", seconds=f"{seconds:.4f}"),))
+    plan = late_host(draw, "slow-compute", plan.device.microbatches, plan)
     return plan, truth(draw, FindingKind.STRAGGLER, "forward", Cause.LAUNCH_BOUND)
 
 
@@ -72,30 +86,34 @@ def launch_pauses(draw: Draw) -> Made:
 
 
 def slow_data(draw: Draw) -> Made:
-    fault = draw.fault("slow-data", seconds=draw.between(0.25, 0.4))
-    plan = device_plan(draw, fault, read_data=True)
+    plan = late_host(draw, "slow-data", 1, device_plan(draw, read_data=True))
     kinds = (FindingKind.STRAGGLER, FindingKind.DATA_STALL)
     return plan, truth(draw, kinds, "data", Cause.SLOW_DATA)
 
 
 def slow_loader(draw: Draw) -> Made:
     """Nobody watches the loader: what shows is a device that waits for its host between steps."""
-    fault = draw.fault("slow-data", seconds=draw.between(0.25, 0.4))
-    plan = device_plan(draw, fault, marked=False)
+    plan = late_host(draw, "slow-data", 1, device_plan(draw, marked=False))
     return plan, truth(draw, FindingKind.STRAGGLER, "other", Cause.LAUNCH_BOUND)
 
 
+def slow_links_of(draw: Draw, ranks: Sequence[int]) -> Plan:
+    """A run in which the collectives of a step take longer, by as much in all."""
+    plan = device_plan(draw)
+    collectives = FSDP2_COLLECTIVES if plan.device.fsdp2 else 1
+    seconds = round(draw.between(0.1, 0.3) / collectives, 4)
+    faults = tuple(on_device(draw, "slow-link", rank=rank, seconds=seconds) for rank in ranks)
+    return replace(plan, device=replace(plan.device, faults=faults))
+
+
 def slow_link(draw: Draw) -> Made:
-    fault = on_device(draw, "slow-link", seconds=draw.between(0.1, 0.3))
-    plan = device_plan(draw, faults=(fault,))
+    plan = slow_links_of(draw, [draw.rank])
     return plan, truth(draw, FindingKind.SLOW_COLLECTIVE, "", Cause.SLOW_TRANSFER, ANY_RANK)
 
 
 def slow_links(draw: Draw) -> Made:
     """The links of all ranks."""
-    seconds = draw.between(0.1, 0.3)
-    faults = [on_device(draw, "slow-link", rank=r, seconds=seconds) for r in range(draw.world)]
-    plan = device_plan(draw, faults=tuple(faults))
+    plan = slow_links_of(draw, range(draw.world))
     return plan, truth(draw, FindingKind.SLOW_COLLECTIVE, "", Cause.SLOW_TRANSFER, ANY_RANK)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .collectives.groups import GroupNumbers
+from .collectives.stream_waits import StreamWaits
 from .device.timing import DeviceTiming
-from .device.waits import StreamWaits
 from .device_memory import DeviceMemory
 from .numerics.digests import Digests
 from .numerics.non_finite import Numerics

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Iterable
 from types import ModuleType
 
 from stepwatch.agent import probes
@@ -16,7 +17,8 @@ def discover() -> list[type[Probe]]:
     """The probe class of every folder below `probes`, by name.
 
     Raises:
-        TypeError: a folder defines no probe or several, or two probes have one name.
+        TypeError: a folder defines no probe or several, or two probes have one name or one kind of
+            record.
     """
     found: dict[str, type[Probe]] = {}
     for module in pkgutil.iter_modules(probes.__path__, f"{probes.__name__}."):
@@ -24,8 +26,19 @@ def discover() -> list[type[Probe]]:
             probe = _probe_of(importlib.import_module(module.name))
             if probe.name in found:
                 raise TypeError(f"{module.name} defines a second probe named {probe.name!r}")
+            _refuse_second_of_kind(probe, found.values())
             found[probe.name] = probe
     return [found[name] for name in sorted(found)]
+
+
+def _refuse_second_of_kind(probe: type[Probe], others: Iterable[type[Probe]]) -> None:
+    for other in others:
+        if other.kind is probe.kind:
+            raise TypeError(
+                f"probe {probe.name!r} reads {probe.kind.name}, as probe {other.name!r} does: "
+                "readers take the newest row of a kind, so one value would stand for the other; "
+                "add a kind of record"
+            )
 
 
 def _probe_of(package: ModuleType) -> type[Probe]:

@@ -92,6 +92,10 @@ class Service:
         """Stored segments that could not be decoded when their job was read back."""
         return self._restorer.unreadable
 
+    def unreadable_incidents(self) -> int:
+        """Stored incidents whose document could not be read; each counts once."""
+        return len(self.store.unreadable_incidents)
+
     def now(self) -> float:
         """Unix seconds on the service's clock."""
         return self.clock.wall_ns() / NANOSECONDS

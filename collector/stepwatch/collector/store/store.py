@@ -64,13 +64,15 @@ class Store:
     """The database behind a collector.
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read.
+    this version cannot read, `unreadable_incidents` the ids of those whose document was damaged
+    when it was read.
 
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
     """
 
     def __init__(self, url: str | sa.URL) -> None:
+        self.unreadable_incidents: set[str] = set()
         try:
             self._engine = sa.create_engine(url)
             if self._engine.dialect.name == "sqlite":
@@ -238,7 +240,7 @@ class Store:
     ) -> list[dict[str, Any]]:
         """Newest incidents, of one job or all, in one state or any.
 
-        One whose document is damaged is left out and logged.
+        One whose document is damaged is left out, logged, and kept in `unreadable_incidents`.
         """
         table = schema.incident
         query = sa.select(table.c.id, self._raw_document()).order_by(
@@ -250,7 +252,7 @@ class Store:
             query = query.where(table.c.state == state)
         with self._engine.connect() as connection:
             rows = connection.execute(query.limit(limit)).all()
-        found = (_document(row.id, row.raw) for row in rows)
+        found = (self._document(row.id, row.raw) for row in rows)
         return [document for document in found if document is not None]
 
     def incident(self, identity: str) -> dict[str, Any] | None:
@@ -258,7 +260,20 @@ class Store:
         query = sa.select(self._raw_document()).where(schema.incident.c.id == identity)
         with self._engine.connect() as connection:
             found = connection.execute(query).scalar_one_or_none()
-        return None if found is None else _document(identity, found)
+        return None if found is None else self._document(identity, found)
+
+    def _document(self, identity: str, raw: str | bytes) -> dict[str, Any] | None:
+        """Document of an incident; None if it is damaged."""
+        try:
+            found = json.loads(raw)
+            if isinstance(found, dict):
+                return found
+            reason = "it is no object"
+        except (ValueError, RecursionError) as error:
+            reason = str(error)
+        logger.warning("the document of incident %s is damaged: %s", identity, reason)
+        self.unreadable_incidents.add(identity)
+        return None
 
     def _raw_document(self) -> sa.Label[Any]:
         """Documents of incidents undecoded, as bytes where a text may be no UTF-8."""
@@ -333,19 +348,6 @@ def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
         ),
         "payload": stored.data,
     }
-
-
-def _document(identity: str, raw: str | bytes) -> dict[str, Any] | None:
-    """Document of an incident; None if it is damaged."""
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        logger.warning("the document of incident %s is damaged: %s", identity, error)
-        return None
-    if not isinstance(found, dict):
-        logger.warning("the document of incident %s is damaged: it is no object", identity)
-        return None
-    return found
 
 
 def refusal(error: BaseException) -> str | None:

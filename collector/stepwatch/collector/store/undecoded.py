@@ -14,6 +14,8 @@ from stepwatch.collector.store import schema
 
 MAX_UNDECODED_BYTES = 1 << 30
 """Bytes kept; what comes beyond is refused as before, and its agent holds it."""
+MAX_UNDECODED_SEGMENTS = 1 << 20
+"""Segments kept: a row costs as much again as its bytes where a segment is tiny."""
 
 
 class UndecodedSegment(NamedTuple):
@@ -34,10 +36,12 @@ class Undecoded:
         """Keep (bytes, format) of each segment, a repeated one once; returns how many are new."""
         table, new = schema.undecoded, 0
         with self._engine.begin() as connection:
-            size = sa.select(sa.func.coalesce(sa.func.sum(table.c.size), 0))
-            held = int(connection.execute(size).scalar_one())
+            size = sa.func.coalesce(sa.func.sum(table.c.size), 0)
+            held, kept = connection.execute(
+                sa.select(size, sa.func.count()).select_from(table)
+            ).one()
             for data, number in segments:
-                if held + len(data) > MAX_UNDECODED_BYTES:
+                if held + len(data) > MAX_UNDECODED_BYTES or kept + new >= MAX_UNDECODED_SEGMENTS:
                     break
                 row = {
                     "digest": hashlib.sha256(data).hexdigest(),

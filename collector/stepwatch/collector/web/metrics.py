@@ -64,6 +64,10 @@ class CollectorView(Protocol):
         """Stored segments that could not be decoded when their job was read back."""
         ...
 
+    def unreadable_incidents(self) -> int:
+        """Stored incidents whose document could not be read."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -97,6 +101,8 @@ class JobExporter:
         unknown = self._view.unknown_records().items()
         yield _counter(names.COLLECTOR_UNKNOWN_RECORDS, [((str(k),), v) for k, v in unknown])
         yield _counter(names.COLLECTOR_UNREADABLE, [((), self._view.unreadable_segments())])
+        damaged = self._view.unreadable_incidents()
+        yield _counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         yield from _progress(shown, now)
         yield from _time(shown)

@@ -37,7 +37,7 @@ def send(attempt: Attempt, rows: Rows) -> DeviceSteps:
     return attempt.tracker(DeviceSteps)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     cells=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 1)), min_size=1, max_size=60),
     cuts=st.lists(st.integers(0, 60), max_size=4),
@@ -129,7 +129,7 @@ def test_an_earlier_first_step_moves_no_length() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_random_rows_break_nothing(seed: int) -> None:
     attempt = attempt_of()
     found = send(attempt, random_rows(Kind.DEVICE_STEP, 200, np.random.default_rng(seed)))

@@ -20,7 +20,7 @@ STAGE = np.zeros(4, dtype=np.int16)
 OFFSET = EPOCH * 10**9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     cells=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3)), min_size=1, max_size=80),
     cuts=st.lists(st.integers(0, 80), max_size=5),

@@ -151,6 +151,7 @@ class ReducerWait:
                 self._check(self._known[module])
         if self._hooked:
             timeline.enter(COLLECTIVE)
+            self._instruments.waits.begin(_ALL_REDUCE, self._pending[0].process_group)
             self._arrived = 0
         else:
             number = self._instruments.groups.number(self._pending[0].process_group)
@@ -167,6 +168,7 @@ class ReducerWait:
         if timeline is None or arrived < 0:
             return
         if not arrived:
+            self._instruments.waits.end()
             timeline.leave()
             return
         number = self._instruments.groups.number(pending[0].process_group)

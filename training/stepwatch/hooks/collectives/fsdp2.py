@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwatch.hooks.device.waits import StreamWaits
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
+
+from .stream_waits import StreamWaits
 
 
 class TimedCommunication:

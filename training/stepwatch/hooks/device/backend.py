@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 from collections.abc import Callable
@@ -81,6 +80,8 @@ def may_ask_beside(kind: str) -> bool:
     CUDA ends the capture of a graph where any other thread asks for an event in the meantime,
     unless that thread said before that it knows what it does. Call it on the thread that asks.
     """
+    import ctypes  # loaded where it is needed: a trainer on the host alone does without
+
     import torch
 
     if kind != "cuda":

@@ -34,6 +34,11 @@ COLLECTOR_UNREADABLE = Metric(
     _C,
     "Stored segments that could not be decoded when their job was read back; they are kept.",
 )
+COLLECTOR_UNREADABLE_INCIDENTS = Metric(
+    "stepwatch_collector_incidents_unreadable_total",
+    _C,
+    "Stored incidents, each once, whose document could not be read; they are left out.",
+)
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",
     _C,

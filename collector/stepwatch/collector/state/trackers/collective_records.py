@@ -8,6 +8,7 @@ import numpy as np
 
 from stepwatch.collector.ingest import validation
 from stepwatch.collector.state.newest_rows import NewestRows
+from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind
@@ -66,7 +67,7 @@ class CollectiveRecords(JoinedTracker):
 
     def add(self, rows: Rows, world: int) -> int:
         """Take COLLECTIVE rows; returns how many were refused as impossible."""
-        usable = rows[validation.collectives(rows, world)]
+        usable = chosen(rows, validation.collectives(rows, world))
         columns = {name: usable[name] for name in ("step", "rank", "group", "op", "count", "bytes")}
         self._rows.add({**columns, "exposed": usable["exposed_ns"] / NANOSECONDS})
         return len(rows) - len(usable)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.newest_rows import NewestRows
+from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.collective_records import MAX_ROWS, CollectiveRecords, Group
 from stepwatch.signals.arrays import Integers, Mask
@@ -49,7 +50,7 @@ class DeviceCollectives(JoinedTracker):
 
         A row without a timed call is left out: nothing is known of it.
         """
-        possible = rows[_possible(rows, world)]
+        possible = chosen(rows, _possible(rows, world))
         taken = possible[(possible["timed"] > 0) & ~np.isnan(possible["exposed_seconds"])]
         columns = {name: taken[name] for name in ("step", "rank", "group", "op")}
         all_calls = taken["exposed_seconds"] * (taken["count"] / taken["timed"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
@@ -71,8 +72,8 @@ class DeviceSteps(JoinedTracker):
             return
         self.received_s = float(batches.received_monotonic_s[origin[whole[-1]]])
         self._make_room(world)
-        taken = whole[self.ring.add_all(rows[whole], origin[whole])]
-        fresh = rows[taken]
+        taken = whole[self.ring.add_all(chosen(rows, whole), origin[whole])]
+        fresh = chosen(rows, taken)
         first = steps.history.first
         self.lengths.add(fresh, first)
         calls = DeviceCalls(attempt.tracker(CollectiveRecords), attempt.tracker(DeviceCollectives))

@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 
+from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.sums import whole_sum
 from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
 from stepwatch.collector.state.trackers.step_window import COLUMNS, nanoseconds_of
@@ -32,9 +33,9 @@ class EarlyBaseline:
         A step beyond the first ones is left out.
         """
         if len(self._sums) >= KEPT_STEPS:
-            steps = steps[steps["step"] <= max(self._sums)]
+            steps = chosen(steps, steps["step"] <= max(self._sums))
         for number in np.unique(steps["step"])[:KEPT_STEPS].tolist():
-            rows = steps[steps["step"] == number]
+            rows = chosen(steps, steps["step"] == number)
             more = [*(whole_sum(nanoseconds_of(rows, name)) for name in COLUMNS), len(rows)]
             known = self._sums.get(number, [0] * len(more))
             self._sums[number] = [*map(operator.add, known, more)]

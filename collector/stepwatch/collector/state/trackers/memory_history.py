@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.turns import turns
 from stepwatch.signals.clock import NANOSECONDS
@@ -51,14 +52,14 @@ class Readings:
     def add(self, rows: Rows, field: str) -> None:
         """Take rows of ranks that exist, those of one rank in the order of their time."""
         for turn in turns(rows["rank"]):
-            self._add_one_each(rows[turn], field)
+            self._add_one_each(chosen(rows, turn), field)
 
     def _add_one_each(self, rows: Rows, field: str) -> None:
         rank = rows["rank"]
         seconds = rows["time_ns"] / NANOSECONDS
         last = self._planes[0, rank, (self._count[rank] - 1) % self.depth]
         due = np.isnan(last) | (seconds - last >= self.spacing)
-        rank, rows = rank[due], rows[due]
+        rank, rows = rank[due], chosen(rows, due)
         at = self._count[rank] % self.depth
         self._planes[0, rank, at] = seconds[due]
         self._planes[1, rank, at] = rows[field]
@@ -114,13 +115,13 @@ class MemoryHistory(JoinedTracker):
 
     def add_states(self, rows: Rows) -> None:
         """Take RANK_STATE rows; resident memory of 0 bytes is unknown."""
-        known = rows[self._exists(rows) & (rows["resident_bytes"] > 0)]
+        known = chosen(rows, self._exists(rows) & (rows["resident_bytes"] > 0))
         for readings in self.host:
             readings.add(known, "resident_bytes")
 
     def add_device(self, rows: Rows) -> int:
         """Take MEMORY rows; returns how many were refused as impossible."""
-        known = rows[self._exists(rows)]
+        known = chosen(rows, self._exists(rows))
         limited = known[known["limit_bytes"] > 0]
         self.device_limit[limited["rank"]] = limited["limit_bytes"]
         for readings in self.device:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.rows import chosen, put
 from stepwatch.collector.state.tracker import (
     MAX_WORLD,
     Batches,
@@ -71,7 +72,7 @@ class Ranks(JoinedTracker):
         known = (rows["rank"] >= 0) & (rows["rank"] < len(self.rows))
         attempt.refused_records += len(rows) - int(known.sum())
         if known.any():
-            self._add(rows[known], origin[known], batches)
+            self._add(chosen(rows, known), origin[known], batches)
 
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""
@@ -96,7 +97,8 @@ class Ranks(JoinedTracker):
                 readings = self.usage[at] = deque(maxlen=USAGE_READINGS)
             readings.append(reading)
         rank = rows["rank"]
-        self.rows[rank], self.stage[rank] = rows, rows["stage"]
+        put(self.rows, rank, rows)
+        self.stage[rank] = rows["stage"]
         self.received_monotonic_s[rank] = batches.received_monotonic_s[origin]
         self.node_at[rank] = places[origin]
         self._view(rank, origin, batches)
@@ -110,7 +112,7 @@ class Ranks(JoinedTracker):
         Each row is a copy of its own: as a part of them it would keep all the rows of its group.
         """
         from_batch = dict(zip(ranks.tolist(), origin.tolist(), strict=True))
-        raw, dtype = self.rows[[*from_batch]].tobytes(), self.rows.dtype
+        raw, dtype = chosen(self.rows, np.array([*from_batch])).tobytes(), self.rows.dtype
         for at, (rank, number) in enumerate(from_batch.items()):
             row = np.frombuffer(raw[at * dtype.itemsize : (at + 1) * dtype.itemsize], dtype)[0]
             batch = batches[number]

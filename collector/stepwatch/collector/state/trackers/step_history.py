@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.rows import chosen, put
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
@@ -90,15 +91,21 @@ class StepHistory:
         rows = self._rows
         pauses = steps["checkpoint_ns"] + steps["eval_ns"]
         seconds = np.maximum(steps["duration_ns"].astype(np.float64) - pauses, 0.0) / NANOSECONDS
-        np.add.at(rows["reported"], index, 1)
-        np.add.at(rows["busy"], index, seconds)
-        np.add.at(rows["tokens"], index, steps["tokens"].astype(np.uint64))
-        np.maximum.at(rows["longest"], index, seconds)
+        touched, at = np.unique(index, return_inverse=True)
+        part = chosen(rows, touched)
         ends = steps["time_ns"].astype(np.int64) + to_wall_ns
-        np.maximum.at(rows["end_wall_ns"], index, ends.astype(np.uint64))
-        np.bitwise_or.at(rows["flags"], index, steps["flags"])
+        _accumulate(np.add, part, "reported", at, np.ones(len(at)))
+        _accumulate(np.add, part, "busy", at, seconds)
+        _accumulate(np.add, part, "tokens", at, steps["tokens"])
+        _accumulate(np.maximum, part, "longest", at, seconds)
+        _accumulate(np.maximum, part, "end_wall_ns", at, ends)
+        _accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
         known = np.isfinite(steps["loss"])
-        _add_losses(rows, index[known], steps["loss"][known])
+        _accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
+        _accumulate(np.add, part, "loss_ranks", at[known], np.ones(int(known.sum())))
+        some = part["loss_ranks"] > 0
+        part["loss"][some] = part["loss_sum"][some] / part["loss_ranks"][some]
+        put(rows, touched, part)
 
     def complete_until(self, world: int) -> int:
         """Newest step that `world` ranks and all steps before it reported; first - 1 if none."""
@@ -191,9 +198,10 @@ class StepHistory:
         self.first -= count
 
 
-def _add_losses(rows: Rows, index: np.ndarray[Any, np.dtype[np.int64]], losses: Rows) -> None:
-    """Let the losses count in the means of their steps."""
-    np.add.at(rows["loss_sum"], index, losses.astype(np.float64))
-    np.add.at(rows["loss_ranks"], index, 1)
-    touched = np.unique(index)
-    rows["loss"][touched] = rows["loss_sum"][touched] / rows["loss_ranks"][touched]
+def _accumulate(
+    how: np.ufunc, rows: Rows, name: str, at: Integers, values: np.ndarray[Any, np.dtype[Any]]
+) -> None:
+    """`how.at(rows[name], at, values)`, in a copy: in place, a field is fifteen times slower."""
+    column = np.ascontiguousarray(rows[name])
+    how.at(column, at, values.astype(column.dtype))
+    rows[name] = column

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
+from stepwatch.collector.state.rows import chosen
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
@@ -131,7 +132,7 @@ class CellRing:
         A row that is `depth` steps older than the newest of its own rank counts as repeated. A rank
         that is late, by however much, is new: a window leaves out what is too old for it.
         """
-        return rows[self.add_all(rows, np.zeros(len(rows), dtype=np.int64))]
+        return chosen(rows, self.add_all(rows, np.zeros(len(rows), dtype=np.int64)))
 
     def add_all(self, rows: Rows, origin: Integers) -> Integers:
         """Take rows of several batches, `origin` (rows,) rising; returns where the new ones are.
@@ -143,7 +144,7 @@ class CellRing:
         _, firsts = np.unique(rank << 32 | step, return_index=True)  # a step has 32 bits
         fresh: Integers = firsts[self._step[step[firsts] % self.depth, rank[firsts]] < step[firsts]]
         fresh = fresh[np.argsort(origin[fresh], kind="stable")]
-        rows, step = rows[fresh], step[fresh]
+        rows, step = chosen(rows, fresh), step[fresh]
         at = (step % self.depth, rank[fresh])
         self._step[at] = step
         self.newest = max(self.newest, int(step.max(initial=-1)))

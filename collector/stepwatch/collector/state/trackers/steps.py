@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.totals import CountedSteps
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
@@ -12,7 +13,7 @@ from stepwatch.collector.state.trackers.collective_records import CollectiveReco
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import COLUMNS, StepRing
-from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
+from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 
@@ -46,13 +47,13 @@ class Steps(JoinedTracker):
         to_wall_ns = batches.to_wall_ns[origin]
         possible = validation.steps(rows, self.ring.world, to_wall_ns)
         usable = possible.copy()
-        usable[possible] = self.history.room_for(rows[possible])
+        usable[possible] = self.history.room_for(chosen(rows, possible))
         attempt.refused_records += len(rows) - int(usable.sum())
         taken = np.flatnonzero(usable)
-        taken = taken[self.ring.add_all(rows[taken], origin[taken])]
+        taken = taken[self.ring.add_all(chosen(rows, taken), origin[taken])]
         if not len(taken):
             return
-        fresh, origin = rows[taken], origin[taken]
+        fresh, origin = chosen(rows, taken), origin[taken]
         if self.first_received_s is None:
             self.first_received_s = float(batches.received_monotonic_s[origin[0]])
         attempt.totals.add_rows(fresh)
@@ -74,11 +75,11 @@ class Steps(JoinedTracker):
         hold rows of a step which counts before they came, they are taken one after the other.
         """
         index = fresh["step"].astype(np.int64)
-        parts: list[slice | Mask] = [slice(None)]
+        parts = [np.ones(len(fresh), dtype=np.bool_)]
         if self._counted.is_late(self.history, index, origin, attempt.world).any():
             parts = [origin == number for number in np.unique(origin)]
         for part in parts:
-            self.history.add(fresh[part], to_wall_ns[part])
+            self.history.add(chosen(fresh, part), to_wall_ns[part])
             self._counted.advance(self.history, attempt.world, attempt.totals)
 
     def give_up(self, attempt: TrackedAttempt) -> None:

@@ -11,11 +11,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from stepwatch.hooks.collectives.groups import GroupNumbers
+from stepwatch.hooks.device.timing import DeviceTiming
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 
-from .timing import DeviceTiming
+from .groups import GroupNumbers
 
 
 class StreamWaits:

@@ -1,0 +1,29 @@
+"""Rows picked out of a structured array without a look at every field of every row.
+
+numpy copies chosen rows field by field, 0.8 us a row; as plain bytes they take a fiftieth of that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stepwatch.signals.arrays import Integers, Mask, Rows
+
+Indices = np.ndarray[tuple[int], np.dtype[np.integer[Any]]]
+
+
+def chosen(rows: Rows, which: Integers | Mask) -> Rows:
+    """`rows[which]`: a copy of some rows, by position or mask."""
+    found: Rows = _plain(rows)[which].view(rows.dtype)
+    return found
+
+
+def put(rows: Rows, at: Indices, values: Rows) -> None:
+    """`rows[at] = values`, of the same dtype; of two at one place the last stays."""
+    _plain(rows)[at] = _plain(values)
+
+
+def _plain(rows: Rows) -> Rows:
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
