@@ -94,7 +94,7 @@ def _link(compiler: str, parts: Sequence[Path], output: Path) -> None:
 
 
 def _drop_old(cache: Path, newest: Path) -> None:
-    for path in cache.glob("*.*o*"):
+    for path in cache.rglob("*.*o"):
         if newest.stat().st_mtime - path.stat().st_mtime > KEPT_SECONDS:
             path.unlink(missing_ok=True)
 
