@@ -42,10 +42,12 @@ class Ran(NamedTuple):
     step_seconds: float
     wall_seconds: float
     problem: str
+    looked_at: float = math.inf
+    """When the verdicts were taken, Unix seconds; after that the ranks are killed."""
 
 
-def run(case: Case, site: Site) -> Ran:
-    """Run one case."""
+def run(case: Case, site: Site, settle_seconds: float = SETTLE_SECONDS) -> Ran:
+    """Run one case; it goes on for so long after its first verdict."""
     if case.plan.workload == "device":
         library()  # before the ranks are there, all of which would wait for it
     began = time.monotonic()
@@ -64,8 +66,8 @@ def run(case: Case, site: Site) -> Ran:
     pids = site.launch(plan)
     try:
         with neighbours(plan):
-            problem = _follow(case, site, pids, log)
-        seen = site.incidents(plan.job)
+            problem = _follow(case, site, pids, log, settle_seconds)
+        seen, looked_at = site.incidents(plan.job), time.time()
         job = site.job(plan.job) or {}
     finally:
         kill(pids)
@@ -74,7 +76,7 @@ def run(case: Case, site: Site) -> Ran:
     if plan.workload == "device" and job.get("step_seconds_clock") != "device":
         problem = problem or "its steps were not timed on the devices"
     outcome = Outcome(case.truth, struck_at(log), verdicts)
-    return Ran(case, outcome, step, time.monotonic() - began, problem)
+    return Ran(case, outcome, step, time.monotonic() - began, problem, looked_at)
 
 
 def struck_at(log: Path) -> float:
@@ -93,7 +95,7 @@ def verdict(incident: dict[str, Any]) -> Verdict:
     return Verdict(**{name: incident[name] for name in Verdict._fields})
 
 
-def _follow(case: Case, site: Site, pids: list[int], log: Path) -> str:
+def _follow(case: Case, site: Site, pids: list[int], log: Path, settle_seconds: float) -> str:
     """Wait until the verdict is settled; returns what is wrong with the run itself."""
     if case.truth is None:
         while any(map(is_alive, pids)):
@@ -108,7 +110,7 @@ def _follow(case: Case, site: Site, pids: list[int], log: Path) -> str:
     triggered = time.monotonic()
     while time.monotonic() < triggered + VERDICT_SECONDS:
         if any(map(stands_alone, site.incidents(case.plan.job))):
-            time.sleep(SETTLE_SECONDS)
+            time.sleep(settle_seconds)
             return ""
         time.sleep(POLL_SECONDS)
     return ""

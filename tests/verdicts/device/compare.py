@@ -10,23 +10,36 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.cli import text
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, Matrix, Window
+from stepwatch.signals.arrays import Vector
+from stepwatch.signals.clock import NANOSECONDS
 from tests.verdicts.cases import Case, Draw
-from tests.verdicts.device.cases import FAULTY
+from tests.verdicts.device.cases import FAULTY, HEALTHY
 from tests.verdicts.device.replay import Replayed, replay
 from tests.verdicts.run import Ran, run, stands_alone, verdict
 from tests.verdicts.scoring import Verdict
 from tests.verdicts.site import Site
 
-COMPARED = ("device-slow-clock", "device-slow-kernel", "device-launch-bound", "device-slow-link")
+COMPARED = (
+    "device-slow-clock",
+    "device-slow-kernel",
+    "device-launch-bound",
+    "device-slow-link",
+    "device-stuck-kernel",
+    "device-absorbed-pauses",
+)
+SEEDS = (1, 3)
+LONGER_SECONDS = 8.0
+"""The host's clock gets time for a verdict of its own."""
 SHOWN = ("forward", "backward", "collective", "other")
-_HEADINGS = ["case", "clock", *SHOWN, "named"]
+_HEADINGS = ["case", "clock", "named", *SHOWN]
 
 
 class Compared(NamedTuple):
@@ -38,11 +51,19 @@ class Compared(NamedTuple):
 
 
 def compared(case: Case, site: Site, scratch: Path) -> Compared:
-    """Run a case, then replay it twice."""
-    ran = run(case, site)
-    stored, job = site.folder / "store.db", case.plan.job
-    host = replay(stored, job, scratch / f"{job}-host.db", devices=False)
-    return Compared(ran, host, replay(stored, job, scratch / f"{job}-device.db", devices=True))
+    """Run a case, for `LONGER_SECONDS` beyond its first verdict, then replay it twice."""
+    ran = run(case, site, LONGER_SECONDS)
+    host, device = (
+        replay(
+            site.folder / "store.db",
+            case.plan.job,
+            scratch / f"{case.plan.job}-{name}.db",
+            round(ran.looked_at * NANOSECONDS),
+            devices=name == DEVICE,
+        )
+        for name in (HOST, DEVICE)
+    )
+    return Compared(ran, host, device)
 
 
 def rows(found: Compared) -> list[list[str]]:
@@ -57,18 +78,27 @@ def rows(found: Compared) -> list[list[str]]:
             *figures(found.host.window, draw),
             named(on_host),
         ],
-        ["", "device", *figures(found.device.window, draw), named(found.ran.outcome.verdicts)],
+        ["", "device", named(found.ran.outcome.verdicts), *figures(found.device.window, draw)],
     ]
 
 
 def figures(window: Window, draw: Draw) -> list[str]:
     """Of each phase the median time of the drawn rank and of its peers since the fault, in ms."""
-    since, shown = window.steps >= draw.step, []
+    since = window.steps >= draw.step
+    if not since.any():
+        return ["no step"] + [""] * (len(SHOWN) - 1)
+    shown = []
     for name in SHOWN:
-        medians = np.nanmedian(window.planes[name][since], axis=0)
-        peers = np.nanmedian(np.delete(medians, draw.rank))
-        shown.append(f"{1e3 * medians[draw.rank]:.0f}/{1e3 * peers:.0f}")
+        plane = window.planes[name][since]
+        peers = np.delete(plane, draw.rank, axis=1)
+        shown.append(f"{milliseconds(plane[:, draw.rank])}/{milliseconds(peers)}")
     return shown
+
+
+def milliseconds(seconds: Matrix | Vector) -> str:
+    """The median of those that are known."""
+    known = seconds[~np.isnan(seconds)]
+    return f"{1e3 * np.median(known):.0f}" if known.size else "-"
 
 
 def named(verdicts: Sequence[Verdict]) -> str:
@@ -87,20 +117,21 @@ def _rank(one: Verdict) -> str:
 def main(words: Sequence[str]) -> int:
     """Print the table; returns 1 if a run was not what its plan describes."""
     parser = argparse.ArgumentParser(prog="python -m tests.verdicts.device.compare")
-    parser.add_argument("--only", action="append", choices=FAULTY, metavar="CASE")
-    parser.add_argument("--seed", type=int, default=1)
+    makers = FAULTY | HEALTHY
+    parser.add_argument("--only", action="append", choices=makers, metavar="CASE")
+    parser.add_argument("--seed", type=int, action="append")
     asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="stepwatch-compare-") as made:
         folder = Path(made)
         site, done = Site(folder, folder / "rings"), list[Compared]()
         try:
             site.start()
-            for name in asked.only or COMPARED:
-                case = Case(name, asked.seed, *FAULTY[name](Draw(name, asked.seed)))
+            for name, seed in product(asked.only or COMPARED, asked.seed or SEEDS):
+                case = Case(name, seed, *makers[name](Draw(name, seed)))
                 done.append(compared(case, site, folder))
         finally:
             site.close()
-    print(text.table(_HEADINGS, [row for found in done for row in rows(found)], "", left=2))
+    print(text.table(_HEADINGS, [row for found in done for row in rows(found)], "", left=3))
     return 1 if any(found.ran.problem for found in done) else 0
 
 

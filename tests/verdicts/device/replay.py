@@ -17,7 +17,6 @@ from stepwatch.signals.records import DeviceState, Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
 
 EVALUATION_NS = NANOSECONDS
-AFTER_SECONDS = 3
 WINDOW_STEPS = 32
 
 
@@ -43,23 +42,24 @@ class Replayed(NamedTuple):
     window: Window
 
 
-def replay(stored: Path, job: str, made: Path, *, devices: bool) -> Replayed:
+def replay(stored: Path, job: str, made: Path, until_ns: int, *, devices: bool) -> Replayed:
     """Evaluate `job` of the store at `stored` once a second of the time it was received in.
 
-    Without `devices` the records are those of hooks that time the host only. `made` is a file for
-    the store of the replay.
+    Without `devices` the records are those of hooks that time the host only. What was received
+    after `until_ns` is left out. `made` is a file for the store of the replay.
     """
     source, target, clock = Store.sqlite(stored), Store.sqlite(made), ReplayClock()
     try:
         service = Service(target, clock)
-        for payload in source.segments(job):
+        known = (one for one in source.segments(job) if one.received_ns <= until_ns)
+        for payload in known:
             _evaluate_until(service, clock, payload.received_ns)
             for segment in _shown(payload, devices=devices):
                 service.receive(wire.encode(segment))
-        _evaluate_until(service, clock, clock.now_ns + AFTER_SECONDS * NANOSECONDS)
-        known = service.job(job)
-        assert known is not None, f"{stored} holds nothing of {job}"
-        return Replayed(target.incidents(job), known[0].current.window(WINDOW_STEPS))
+        _evaluate_until(service, clock, until_ns)
+        found = service.job(job)
+        assert found is not None, f"{stored} holds nothing of {job}"
+        return Replayed(target.incidents(job), found[0].current.window(WINDOW_STEPS))
     finally:
         source.close()
         target.close()
@@ -88,9 +88,8 @@ def _shown(payload: StoredPayload, *, devices: bool) -> Iterator[Segment]:
 
 
 def _evaluate_until(service: Service, clock: ReplayClock, until_ns: int) -> None:
-    if not clock.now_ns:
-        clock.now_ns = until_ns
-    while clock.now_ns + EVALUATION_NS <= until_ns:
-        clock.now_ns += EVALUATION_NS
+    """Evaluate at each whole second that was not reached before, then go on to `until_ns`."""
+    due_ns = (clock.now_ns // EVALUATION_NS + 1) * EVALUATION_NS if clock.now_ns else until_ns
+    for clock.now_ns in range(due_ns, until_ns + 1, EVALUATION_NS):
         service.evaluate()
     clock.now_ns = until_ns

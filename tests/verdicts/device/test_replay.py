@@ -9,7 +9,7 @@ import numpy as np
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
-from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import DeviceState, Kind
 from stepwatch.signals.wire import Segment, SegmentKey
 from tests.collector.made import (
@@ -44,8 +44,8 @@ def segments(clock: HandClock) -> list[Segment]:
     return made
 
 
-def stored(folder: Path) -> Path:
-    """A store that was given the segments as they were made."""
+def stored(folder: Path) -> tuple[Path, int]:
+    """A store that was given the segments as they were made, and when it had them all, in ns."""
     path, clock = folder / "run.db", HandClock()
     store = Store.sqlite(path)
     service = Service(store, clock)
@@ -53,17 +53,25 @@ def stored(folder: Path) -> Path:
         clock.advance(0.2)
         service.receive(wire.encode(segment))
     store.close()
-    return path
+    return path, clock.wall_ns()
 
 
 def test_only_the_devices_show_a_slow_device(tmp_path: Path) -> None:
-    path = stored(tmp_path)
-    host = replay(path, JOB, tmp_path / "host.db", devices=False)
-    device = replay(path, JOB, tmp_path / "device.db", devices=True)
+    path, end = stored(tmp_path)
+    host = replay(path, JOB, tmp_path / "host.db", end, devices=False)
+    device = replay(path, JOB, tmp_path / "device.db", end, devices=True)
     assert host.incidents == []
     assert host.window.clock == "host"
     assert [(item["kind"], item["rank"]) for item in device.incidents] == [("straggler", SLOW)]
     assert device.window.clock == "device"
+
+
+def test_what_came_later_is_left_out(tmp_path: Path) -> None:
+    path, end = stored(tmp_path)
+    early = end - 40 * NANOSECONDS // 5
+    found = replay(path, JOB, tmp_path / "early.db", early, devices=True)
+    assert found.incidents == []
+    assert found.window.steps[-1] == STEPS - 41
 
 
 def test_a_segment_without_devices_keeps_all_else() -> None:
