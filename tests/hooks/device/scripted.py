@@ -61,6 +61,7 @@ class ScriptedDevice:
             new_event=lambda: ScriptedEvent(self),
             current_stream=lambda: self.current,
             is_capturing=lambda: self.capturing,
+            prepare_thread=lambda: True,
         )
 
     def clock(self) -> int:

@@ -233,6 +233,34 @@ def test_the_side_thread_shows_the_line_in_the_ring(
     reader.close()
 
 
+def test_where_no_other_thread_may_ask_the_training_thread_does_alone(
+    rings: Path, device: ScriptedDevice
+) -> None:
+    watch = Watch.from_env(job="job")
+    watch.instruments.device.start(device.backend._replace(prepare_thread=lambda: False))
+    for _ in range(3):
+        step(watch, device)
+        device.host(MS)
+        watch.instruments.device._look()
+    reader = only_ring(rings)
+    assert reader.device().state is DeviceState.UNKNOWN
+    reader.close()
+    assert len(rows_in(rings, Kind.DEVICE_STEP)) == 2
+    watch.close()
+
+
+def test_a_side_thread_that_finds_the_device_lost_leaves_the_host_timed(
+    watch: Watch, device: ScriptedDevice, rings: Path
+) -> None:
+    step(watch, device)
+    device.lost = True
+    watch.instruments.device._look()
+    device.lost = False
+    step(watch, device)
+    assert events(rings)[-1] == (0, b"RuntimeError: device lost")
+    assert watch.guard.errors == 1
+
+
 def test_another_stream_at_the_next_step_is_the_compute_stream_from_then_on(
     watch: Watch, device: ScriptedDevice
 ) -> None:

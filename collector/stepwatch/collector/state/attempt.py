@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.state.batches import batch_of
+from stepwatch.collector.state.folding.batches import batch_of
 from stepwatch.collector.state.registry import discover
 from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.totals import Totals

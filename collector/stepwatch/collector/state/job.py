@@ -10,8 +10,8 @@ import itertools
 import operator
 
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.batches import Batch, Batches, batch_of
-from stepwatch.collector.state.grouping import Grouping
+from stepwatch.collector.state.folding.batches import Batch, Batches, batch_of
+from stepwatch.collector.state.folding.grouping import Grouping
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment

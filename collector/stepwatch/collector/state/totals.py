@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stepwatch.collector.state.sums import whole_sum
+from stepwatch.collector.state.folding.sums import whole_sum
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import COLUMNS
 from stepwatch.signals.arrays import Integers, Mask

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self, TypeVar
 
-from stepwatch.collector.state.batches import Batch, Batches, Received
+from stepwatch.collector.state.folding.batches import Batch, Batches, Received
 from stepwatch.collector.state.totals import Totals
 from stepwatch.signals.records import Kind
 

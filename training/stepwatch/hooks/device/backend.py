@@ -36,6 +36,8 @@ class Backend(NamedTuple):
     """The stream on which the calling thread enqueues now."""
     is_capturing: Callable[[], bool] | None
     """Whether what the calling thread enqueues now becomes part of a graph."""
+    prepare_thread: Callable[[], bool]
+    """Called once on another thread that is to ask for events; False where it must not."""
 
 
 def accelerator_of(model: Any) -> Any:
@@ -71,20 +73,23 @@ def open_backend(device: Any) -> Backend:
     capturing = getattr(module, "is_current_stream_capturing", None)
     if not is_capturing(where.type):
         new_event().record(current_stream())
-    return Backend(where.type, new_event, current_stream, capturing)
+    prepare = functools.partial(prepare_thread, where)
+    return Backend(where.type, new_event, current_stream, capturing, prepare)
 
 
-def may_ask_beside(kind: str) -> bool:
-    """Whether this thread may ask for events of device type `kind` while another one captures.
+def prepare_thread(device: Any) -> bool:
+    """Let this thread ask for events of `device`; False where that could hurt the trainer.
 
-    CUDA ends the capture of a graph where any other thread asks for an event in the meantime,
-    unless that thread said before that it knows what it does. Call it on the thread that asks.
+    A thread that names no device is on device 0 and would make a context there. And CUDA ends the
+    capture of a graph where any other thread asks for an event in the meantime, unless that thread
+    said before that it knows what it does.
     """
     import ctypes  # loaded where it is needed: a trainer on the host alone does without
 
     import torch
 
-    if kind != "cuda":
+    torch.accelerator.set_device_index(device.index)
+    if device.type != "cuda":
         return True
     if torch.version.hip:
         return False

@@ -12,7 +12,7 @@ from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import LifecycleEvent
 
-from .backend import Backend, accelerator_of, may_ask_beside, open_backend
+from .backend import Backend, accelerator_of, open_backend
 from .marks import DeviceMarks
 from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
@@ -40,7 +40,7 @@ class DeviceTiming:
         self._resolver: Resolver | None = None
         self._progress: Progress | None = None
         self._may_ask = False
-        self._kind = ""
+        self._prepare_thread: Callable[[], bool] = bool
         self._decided = False
         self._models: list[weakref.ref[Any]] = []
         self._reason = ""
@@ -82,7 +82,7 @@ class DeviceTiming:
         timeline = self._recorder.timeline
         if timeline is None:
             return
-        self._decided, self._kind = True, backend.kind
+        self._decided, self._prepare_thread = True, backend.prepare_thread
         marks = DeviceMarks(backend, EventPool(backend.new_event), self._failed)
         resolver = Resolver(marks)
         clock = self._recorder.clock
@@ -134,16 +134,17 @@ class DeviceTiming:
         resolver, progress, ring = self._resolver, self._progress, self._recorder.ring
         if resolver is None or progress is None or ring is None or self._reason:
             return
-        if not self._may_ask:
-            self._may_ask = may_ask_beside(self._kind)
+        try:
+            self._may_ask = self._may_ask or self._prepare_thread()
             if not self._may_ask:
                 return
-        try:
             resolver.resolve(self._recorder.clock(), STEPS_BESIDE)
             line = progress.look()
             if line is not None:
                 ring.set_device(line)
             progress.narrow_error()
+        except ValueError:  # the ring was closed meanwhile
+            return
         except (RuntimeError, TypeError) as error:
             self._failed(f"{type(error).__name__}: {error}")
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.newest_rows import NewestRows
-from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind

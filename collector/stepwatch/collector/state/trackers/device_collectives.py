@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.newest_rows import NewestRows
-from stepwatch.collector.state.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.collective_records import MAX_ROWS, CollectiveRecords, Group
 from stepwatch.signals.arrays import Integers, Mask

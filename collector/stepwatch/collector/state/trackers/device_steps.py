@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
-from stepwatch.collector.state.rows import chosen
+from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords

@@ -6,8 +6,8 @@ import operator
 
 import numpy as np
 
-from stepwatch.collector.state.rows import chosen
-from stepwatch.collector.state.sums import whole_sum
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.folding.sums import whole_sum
 from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS, WARMUP_STEPS
 from stepwatch.collector.state.trackers.step_window import COLUMNS, nanoseconds_of
 from stepwatch.signals.clock import NANOSECONDS

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.rows import chosen
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.folding.turns import turns
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
-from stepwatch.collector.state.turns import turns
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows

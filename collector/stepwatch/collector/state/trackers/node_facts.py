@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.folding.turns import turns
 from stepwatch.collector.state.readings import Ranks, Rates, Readings, Table, Values
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
-from stepwatch.collector.state.turns import turns
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, Throttle
 from stepwatch.signals.wire import Rows

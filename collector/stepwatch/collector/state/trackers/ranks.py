@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.rows import chosen, put
+from stepwatch.collector.state.folding.rows import chosen, put
 from stepwatch.collector.state.tracker import (
     MAX_WORLD,
     Batches,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.rows import chosen, put
+from stepwatch.collector.state.folding.rows import chosen, put
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
-from stepwatch.collector.state.rows import chosen
+from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.totals import CountedSteps
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline

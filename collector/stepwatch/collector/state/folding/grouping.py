@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.state.batches import Batches, Table
+from stepwatch.collector.state.folding.batches import Batches, Table
 from stepwatch.collector.state.tracker import MAX_WORLD, TrackedAttempt
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents

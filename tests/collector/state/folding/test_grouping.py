@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.state import newest_rows, totals
-from stepwatch.collector.state.batches import Batches, batch_of
-from stepwatch.collector.state.grouping import Grouping
+from stepwatch.collector.state.folding.batches import Batches, batch_of
+from stepwatch.collector.state.folding.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers import baseline, collective_records, step_window

@@ -1,0 +1,1 @@
+"""Several segments folded in at once: their tables joined, which go together, and numpy helpers."""
