@@ -73,7 +73,7 @@ bool Work::wait(std::chrono::milliseconds) {
   if (!done_) return true;
   current().wait_for(done_);
   if (host_waits_) {
-    done_->wait();
+    done_->wait_on_host();
     raise_asynchronous_error();
   }
   return true;

@@ -75,7 +75,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     require_alive();
     if (!event) return;
     const auto waited = recording(event);  // the event can be recorded anew meanwhile
-    waited->wait();
+    waited->wait_on_host();
     raise_asynchronous_error();
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {

@@ -72,6 +72,14 @@ void Recording::wait() {
     require_alive();
 }
 
+void Recording::wait_on_host() {
+  std::unique_lock<std::mutex> hold(lock_);
+  while (!changed_.wait_for(hold, std::chrono::milliseconds(50), [&] { return passed_; })) {
+    require_alive();
+    raise_asynchronous_error();
+  }
+}
+
 bool Recording::passed() {
   std::lock_guard<std::mutex> hold(lock_);
   return passed_;
@@ -97,7 +105,10 @@ void Queue::push(Task task) {
   }
   if (task.work) {
     auto room = [&] { return settings().depth <= 0 || tasks_.size() < settings().depth; };
-    while (!left_.wait_for(hold, std::chrono::milliseconds(50), room)) require_alive();
+    while (!left_.wait_for(hold, std::chrono::milliseconds(50), room)) {
+      require_alive();
+      raise_asynchronous_error();
+    }
   }
   task.enqueued = Clock::now();
   tasks_.push_back(std::move(task));
@@ -123,7 +134,7 @@ RecordingPtr Queue::record() {
 
 void Queue::synchronize() {
   if (capture_) throw std::runtime_error("sim: synchronisation while the stream is captured");
-  record()->wait();
+  record()->wait_on_host();
   raise_asynchronous_error();
 }
 
@@ -160,6 +171,8 @@ void Queue::run() {
       execute(task);
     } catch (const std::exception& error) {
       keep_asynchronous_error(error.what());
+      // A collective whose peer is gone ends nowhere, and nothing goes on with what it left behind.
+      if (communicates_) return;
       if (task.record) task.record->pass(clock_);
     }
   }

@@ -24,7 +24,9 @@ Clock::duration as_duration(double seconds);
 class Recording {
  public:
   void pass(Moment at);
+  // Of a worker; and of a host, which is told of asynchronous errors while it waits.
   void wait();
+  void wait_on_host();
   bool passed();
   Moment moment();
 

@@ -75,8 +75,8 @@ def rows(found: Compared) -> list[list[str]]:
         [
             f"{case.name}, rank {draw.rank}",
             "host",
-            *figures(found.host.window, draw),
             named(on_host),
+            *figures(found.host.window, draw),
         ],
         ["", "device", named(found.ran.outcome.verdicts), *figures(found.device.window, draw)],
     ]
