@@ -74,6 +74,22 @@ def test_a_slow_device_is_slow_compute(phase: str, ranks: int, stages: int) -> N
     assert own >= 0.55
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_less_slowness_of_a_device_is_enough_than_of_a_host(seed: int) -> None:
+    made = window(64, 4, noise=0.02, seed=seed)
+    slow(made, 2, "backward", 0.18, 30)  # 1.45 times its peers, 17 % of a step
+    assert detect(made, unknown_facts(4), LIMITS) == []
+    [finding] = detect(on_device(made), unknown_facts(4), LIMITS)
+    assert (finding.rank, finding.phase, finding.cause) == (2, "backward", Cause.SLOW_COMPUTE)
+
+
+def test_a_host_that_is_as_much_late_is_not_enough() -> None:
+    made = on_device(window(64, 4, noise=0.02))
+    slow(made, 2, "backward", 0.18, 30)
+    made.planes["backward_idle"][30:, 2] += 0.18
+    assert detect(made, unknown_facts(4), LIMITS) == []
+
+
 def test_a_slow_loader_leaves_the_device_idle_in_data() -> None:
     made = on_device(window(64, 4))
     slow(made, 1, "data", 0.6, since=40)

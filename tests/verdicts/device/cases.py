@@ -28,7 +28,7 @@ LOOPS: dict[str, dict[str, Any]] = {
 FSDP2_SECONDS, FSDP2_COLLECTIVES = 0.12, 8
 """Of forward and of backward: eight hosts on two cores need that long to launch a step of it; and
 what they call in a step."""
-FAULT_SEEDS = range(4)
+FAULT_SEEDS = range(8)
 HEALTHY_SEEDS = range(4)
 HEALTHY_STEPS = 60
 

@@ -16,7 +16,7 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     own = steps.own(phase, newest)
     peers = steps.peers(own, phase)
     seconds = steps.step_seconds[-newest:]
-    slow = _is_slow(own, peers, seconds, limits)
+    slow = _is_slow(steps, phase, newest, limits)
     named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
     if not named.any():
         return []
@@ -24,7 +24,7 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     part = steps.around(ranks)
     own = part.own(phase)
     peers = part.peers(own, phase)
-    slow = _is_slow(own, peers, steps.step_seconds, limits)
+    slow = _is_slow(part, phase, 0, limits)
     found = []
     for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
         since = _since(slow[:, at], (own - peers)[:, at], limits)
@@ -42,11 +42,19 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     return found
 
 
-def _is_slow(
-    own: FloatMatrix, peers: FloatMatrix, step_seconds: Vector, limits: Thresholds
-) -> MaskMatrix:
-    """Where (step, rank) exceeds its peers by enough to matter."""
-    return exceeds(own, peers, step_seconds, limits.least_ratio, limits.least_excess_ratio)
+def _is_slow(steps: EvaluatedSteps, phase: str, newest: int, limits: Thresholds) -> MaskMatrix:
+    """Where (step, rank) exceeds its peers by enough to matter, of the `newest` steps; 0: of all.
+
+    What a device works is free of the noise of hosts, so less of it is enough.
+    """
+    own, seconds = steps.own(phase, newest), steps.step_seconds[-newest:]
+    least = limits.least_excess_ratio
+    slow = exceeds(own, steps.peers(own, phase), seconds, limits.least_ratio, least)
+    busy = steps.busy(phase, newest)
+    if busy is None:
+        return slow
+    peers = steps.peers(busy, phase)
+    return slow | exceeds(busy, peers, seconds, limits.least_device_ratio, least)
 
 
 def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:

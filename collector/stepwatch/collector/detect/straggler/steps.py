@@ -61,6 +61,12 @@ class EvaluatedSteps:
         """Self time in seconds (steps, ranks) of the `newest` evaluated steps; 0 means all."""
         return self.window.planes[phase][self.rows[-newest:]]
 
+    def busy(self, phase: str, newest: int = 0) -> FloatMatrix | None:
+        """The part of `own` in which the device had work enqueued; None on the host's clock."""
+        if self.window.clock != DEVICE:
+            return None
+        return self.own(phase, newest) - self.own(f"{phase}_idle", newest)
+
     def peers(self, own: FloatMatrix, *phases: str) -> FloatMatrix:
         """What `own`, the seconds in all of these phases, is compared with."""
         usual: Vector = np.sum([self._usual(phase) for phase in phases], axis=0)

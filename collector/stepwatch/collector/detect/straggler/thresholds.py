@@ -16,6 +16,7 @@ class Thresholds(NamedTuple):
     certain_ratio: float
     certain_excess_ratio: float
     least_ratio: float
+    least_device_ratio: float
     least_excess_ratio: float
     run_queue_share: float
     launch_share: float
