@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class ScriptedEvent:
         self.at = max(stream.free_at, self._device.now)
 
     def query(self) -> bool:
+        self._device.asked()
         if self._device.lost:
             raise RuntimeError("device lost")
         return self.at is not None and self.at <= self._device.now
@@ -56,6 +58,8 @@ class ScriptedDevice:
         self.capturing = False
         self.lost = False
         self.recorded = 0
+        self.asked: Callable[[], None] = lambda: None
+        """Called for each query of an event."""
         self.backend = Backend(
             kind="scripted",
             new_event=lambda: ScriptedEvent(self),

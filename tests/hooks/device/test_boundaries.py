@@ -11,7 +11,7 @@ from stepwatch.hooks.device.pool import RESERVED, EventPool
 from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import DeviceFlag, Phase
 
-from .scripted import ScriptedDevice, Stream
+from .scripted import ScriptedDevice, Stream, ignore
 
 OTHER, DATA, FORWARD, BACKWARD = (
     int(phase) for phase in (Phase.OTHER, Phase.DATA, Phase.FORWARD, Phase.BACKWARD)
@@ -25,7 +25,7 @@ class Rank:
         self.device = ScriptedDevice()
         self.reasons: list[str] = []
         pool = EventPool(self.device.backend.new_event, most)
-        self.marks = DeviceMarks(self.device.backend, pool, self.reasons.append)
+        self.marks = DeviceMarks(self.device.backend, pool, self.reasons.append, self.device.clock)
         self.marks.begin(self.device.now, OTHER)
 
     def buckets(self) -> list[int]:
@@ -159,6 +159,39 @@ def test_nothing_is_recorded_while_a_graph_is_captured(rank: Rank) -> None:
     rank.device.capturing = False
     assert rank.device.recorded == before
     assert rank.end().flags == DeviceFlag.CAPTURED
+
+
+def test_what_comes_before_the_first_step_is_recorded_nowhere() -> None:
+    device = ScriptedDevice()
+    marks = DeviceMarks(device.backend, EventPool(device.backend.new_event), ignore, device.clock)
+    marks.mark(device.now, DATA)
+    marks.enter_collective(device.now, (0, 1))
+    marks.leave_collective(device.now, OTHER)
+    marks.back_to(device.now, OTHER)
+    assert marks.pool.made == 0
+    marks.begin(device.now, OTHER)  # within the time in which two boundaries are one
+    device.host(1)
+    marks.mark(device.now, FORWARD)
+    assert marks.open.buckets == [OTHER, FORWARD]
+    device.host(10**6)
+    assert marks.end_step(device.now, 0, 10**6, OTHER).counts == {}
+
+
+def test_a_step_that_ends_inside_a_capture_keeps_its_stream(rank: Rank) -> None:
+    rank.device.capturing, rank.device.current = True, Stream()
+    rank.end()
+    assert rank.marks.stream is rank.device.stream
+
+
+def test_an_event_that_is_taken_in_between_is_made_anew(rank: Rank) -> None:
+    class Raced(list[object]):
+        def pop(self, *_at: object) -> object:
+            raise IndexError("pop from empty list")
+
+    rank.marks.pool.free = Raced([object()])  # type: ignore[assignment]
+    rank.device.host(10**6)
+    assert rank.marks.mark(rank.device.now, DATA)
+    assert rank.reasons == []
 
 
 def test_events_that_fail_end_the_timing_with_the_first_reason(rank: Rank) -> None:

@@ -28,14 +28,28 @@ from .scripted import ScriptedDevice, ignore  # noqa: E402
 OTHER, FORWARD, BACKWARD = int(Phase.OTHER), int(Phase.FORWARD), int(Phase.BACKWARD)
 
 
-class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+class Managed:
+    """What FSDP2 adds to the class of a module that it manages, as far as the marks ask for it."""
+
+    def set_custom_all_gather(self, _comm: Any) -> None: ...
+
+
+class Block(Managed, torch.nn.Linear):  # type: ignore[misc, name-defined]
+    """A managed block."""
+
+
+class ManagedList(Managed, torch.nn.Sequential):  # type: ignore[misc, name-defined]
+    """A managed root."""
+
+
+class Net(Managed, torch.nn.Module):  # type: ignore[misc, name-defined]
     """Twelve blocks, each of which takes the host a millisecond of the scripted clock."""
 
     def __init__(self, device: ScriptedDevice | None = None, *, recompute: bool = False) -> None:
         super().__init__()
         self.device = device
         self.recompute = recompute
-        self.blocks = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(12))
+        self.blocks = torch.nn.ModuleList(Block(4, 4) for _ in range(12))
 
     def forward(self, inputs: Any) -> Any:
         for block in self.blocks:
@@ -56,7 +70,7 @@ def device() -> ScriptedDevice:
 @pytest.fixture
 def marks(watch: Watch, device: ScriptedDevice) -> DeviceMarks:
     pool = EventPool(device.backend.new_event)
-    found = DeviceMarks(device.backend, pool, ignore)
+    found = DeviceMarks(device.backend, pool, ignore, device.clock)
     found.begin(device.now, OTHER)
     return found
 
@@ -74,6 +88,21 @@ def phases(marks: DeviceMarks) -> list[int]:
         if not found or found[-1] != bucket:
             found.append(bucket)
     return found
+
+
+def test_a_module_without_hooks_of_its_own_gets_none(
+    watch: Watch, marks: DeviceMarks, device: ScriptedDevice
+) -> None:
+    """A hook would keep it out of graphs, scripts and fused inference."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True)
+    plain = torch.nn.Sequential(torch.nn.Linear(8, 8), layer)
+    for root in (plain, ManagedList(torch.nn.Linear(8, 8), layer)):
+        hooked(watch, marks, device, root)
+        assert not any(
+            one._forward_hooks or one._forward_pre_hooks
+            for one in root.modules()
+            if not isinstance(one, Managed)
+        )
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -131,7 +160,7 @@ def test_gradients_are_the_same_bits(
 def test_a_copy_or_a_file_of_the_model_carries_no_hooks_that_act(
     watch: Watch, marks: DeviceMarks, device: ScriptedDevice
 ) -> None:
-    model = hooked(watch, marks, device, torch.nn.Sequential(torch.nn.Linear(4, 4)))
+    model = hooked(watch, marks, device, ManagedList(Block(4, 4)))
     file = io.BytesIO()
     torch.save(model, file)
     file.seek(0)

@@ -28,7 +28,7 @@ class Rank:
     def __init__(self) -> None:
         self.device = ScriptedDevice()
         pool = EventPool(self.device.backend.new_event)
-        self.marks = DeviceMarks(self.device.backend, pool, ignore)
+        self.marks = DeviceMarks(self.device.backend, pool, ignore, self.device.clock)
         self.resolver = Resolver(self.marks)
         self.marks.begin(self.device.now, OTHER)
         self.steps = 0

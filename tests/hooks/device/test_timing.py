@@ -133,6 +133,21 @@ def test_a_device_without_timing_events_is_refused(
     assert watch.guard.errors == 1
 
 
+def test_no_event_is_asked_while_the_training_thread_captures_a_graph(
+    watch: Watch, device: ScriptedDevice, rings: Path
+) -> None:
+    for _ in range(40):  # more than wait for the side thread
+        with watch.step():
+            device.host(10**6)
+    asked: list[bool] = []
+    device.asked = lambda: asked.append(device.capturing)
+    device.capturing = True
+    with watch.step():
+        device.host(10**6)
+    watch.close()
+    assert not any(asked)
+
+
 def test_a_rank_without_a_device_has_the_timeline_that_it_always_had(rings: Path) -> None:
     watch = Watch.from_env(job="job")
     with watch.step() as under_way, under_way.phase("forward"):

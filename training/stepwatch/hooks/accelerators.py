@@ -15,8 +15,21 @@ def in_use() -> str | None:
     found = torch.accelerator.current_accelerator(check_available=False)
     if found is None:
         return None
-    initialised = getattr(torch.get_device_module(found.type), "is_initialized", None)
-    return str(found.type) if initialised is not None and initialised() else None
+    kind = str(found.type)
+    initialised = getattr(torch.get_device_module(kind), "is_initialized", None)
+    if initialised is None or not initialised():
+        return None
+    return kind if has_context(kind, torch.accelerator.current_device_index()) else None
+
+
+def has_context(kind: str, index: int) -> bool:
+    """Whether this process works on a device already: to record an event would make a context.
+
+    On CUDA, one that only asked for a device's name is initialised and has none.
+    """
+    torch: Any = sys.modules["torch"]
+    ask = getattr(torch._C, "_cuda_hasPrimaryContext", None) if kind == "cuda" else None
+    return ask is None or bool(ask(index))
 
 
 def is_capturing(kind: str) -> bool:

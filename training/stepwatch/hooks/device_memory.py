@@ -43,9 +43,17 @@ class DeviceMemory:
         accelerator = torch.accelerator
         device = accelerator.current_device_index()
         if device not in self._limits:
-            info = getattr(
-                accelerator, "get_memory_info", lambda _: (0, 0)
-            )  # torch 2.10 may lack it
-            self._limits[device] = int(info(device)[1])
+            self._limits[device] = _limit_bytes(device)
         allocated = accelerator.memory_allocated(device)
         return device, allocated, accelerator.memory_reserved(device), self._limits[device]
+
+
+def _limit_bytes(device: int) -> int:
+    """Memory of a device; 0 where its backend does not say."""
+    import torch
+
+    kind = in_use()
+    if kind == "cuda":  # get_memory_info makes a context
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    info = getattr(torch.accelerator, "get_memory_info", None)  # torch 2.10 may lack it
+    return 0 if info is None else int(info(device)[1])

@@ -108,13 +108,17 @@ def _time_waits(waits: StreamWaits, group: Any) -> None:
     def gathered() -> Any:
         return shards() if group._all_gather_result is not None else None
 
+    def reduced() -> Any:
+        """None where gradients are only accumulated: nothing is reduced there."""
+        return shards() if getattr(group, "reduce_grads", True) else None
+
     for name, op, group_of in (
         ("wait_for_unshard", Op.ALL_GATHER, gathered),
-        ("post_backward", Op.REDUCE_SCATTER, shards),
-        ("finalize_backward", Op.REDUCE_SCATTER, shards),
+        ("post_backward", Op.REDUCE_SCATTER, reduced),
+        ("finalize_backward", Op.REDUCE_SCATTER, reduced),
     ):
         method = getattr(group, name, None)
-        if method is not None:
+        if method is not None and not hasattr(method, "stepwatch_wrapped"):
             setattr(group, name, waits.around(method, int(op), group_of))
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from stepwatch.hooks.accelerators import is_capturing
+from stepwatch.hooks.accelerators import has_context, is_capturing
 
 _RELAXED = 2
 """CU_STREAM_CAPTURE_MODE_RELAXED of the CUDA driver API, "Stream Management"."""
@@ -62,6 +62,7 @@ def open_backend(device: Any) -> Backend:
     where = torch.device(device)
     if where.index is None:
         where = torch.device(where.type, torch.accelerator.current_device_index())
+    _check_place(where)
     module: Any = torch.get_device_module(where.type)
 
     def new_event() -> Any:
@@ -75,6 +76,25 @@ def open_backend(device: Any) -> Backend:
         new_event().record(current_stream())
     prepare = functools.partial(prepare_thread, where)
     return Backend(where.type, new_event, current_stream, capturing, prepare)
+
+
+def _check_place(where: Any) -> None:
+    """Refuse a device that cannot be timed without a wait, or without a context that is not there.
+
+    Raises:
+        RuntimeError: why.
+    """
+    import torch
+
+    if where.type == "mps":  # its events wait for the device when they are compared
+        raise RuntimeError("events of mps wait for the device")
+    current = torch.accelerator.current_device_index()
+    if where.index != current:  # an event switches devices, and makes a context on both
+        raise RuntimeError(
+            f"the model lies on {where}, the current device is {current}: set_device_index first"
+        )
+    if not has_context(where.type, where.index):
+        raise RuntimeError(f"{where} is not in use yet")
 
 
 def prepare_thread(device: Any) -> bool:

@@ -23,6 +23,8 @@ CLOSEST_NS = 100_000
 TIMED_COLLECTIVES, NS_PER_COLLECTIVE = 64, 2_000_000
 """Collectives of a step that are timed: as many as the first number, and one more for each
 `NS_PER_COLLECTIVE` of a step; of others every second or third is."""
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
+"""What a device that does not answer any more makes of a call."""
 _ASKED_AFTER_NS = 1_000_000
 _OTHER = int(Phase.OTHER)
 _CAPTURED, _INCOMPLETE = int(DeviceFlag.CAPTURED), int(DeviceFlag.INCOMPLETE)
@@ -35,7 +37,14 @@ def _never() -> bool:
 class DeviceMarks:
     """Records the boundaries of one rank's steps; `failed` gets the reason where that fails."""
 
-    def __init__(self, backend: Backend, pool: EventPool, failed: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        pool: EventPool,
+        failed: Callable[[str], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self.clock = clock
         self.backend = backend
         self.pool = pool
         self.failed = failed
@@ -48,8 +57,7 @@ class DeviceMarks:
         self.active = True
         self.stream: Any = None
         """The compute stream: the training thread's current one when the step began."""
-        self._free = pool.free
-        self._is_capturing = backend.is_capturing or _never
+        self.is_capturing = backend.is_capturing or _never
         self._merged_until = 0
         self._flags = 0
         self._counts: dict[Key, int] = {}
@@ -62,6 +70,7 @@ class DeviceMarks:
         """The first step begins at `now`."""
         self.stream = self.backend.current_stream()
         self.open = Boundaries([], [], [], [])
+        self._merged_until = 0
         self.mark(now, bucket)
         self._whole = bool(self.open.events)
 
@@ -72,6 +81,8 @@ class DeviceMarks:
         price of each.
         """
         open_step = self.open
+        if self.stream is None:  # no step has begun
+            return False
         if now < self._merged_until:
             self._merged_until = 0
             open_step.buckets[-1], open_step.keys[-1] = bucket, key
@@ -79,10 +90,10 @@ class DeviceMarks:
         if not self.active:
             return False
         try:
-            if self._is_capturing():
+            if self.is_capturing():
                 self._flags |= _CAPTURED
                 return False
-            event = self._free.pop() if self._free else self.pool.make(for_end=ends)
+            event = self.pool.take(for_end=ends)
             if event is None:
                 self._flags |= _INCOMPLETE
                 return False
@@ -90,10 +101,9 @@ class DeviceMarks:
             moments = open_step.moments
             # Where the host was blocked, the device may just have come this far.
             if moments and now - moments[-1] > _ASKED_AFTER_NS and open_step.events[-1].query():
-                self.seen.setdefault(open_step.events[-1], now)
-        except (RuntimeError, ValueError, TypeError) as error:
-            self.active = False
-            self.failed(f"{type(error).__name__}: {error}")
+                self.seen.setdefault(open_step.events[-1], self.clock())
+        except FAILURES as error:
+            self._fail(error)
             return False
         moments.append(now)
         open_step.buckets.append(bucket)
@@ -127,7 +137,7 @@ class DeviceMarks:
 
         With a stride of 3, every third call is timed, in each step other ones.
         """
-        if not self.active or self.backend.current_stream() != self.stream:
+        if not self.active or self.stream is None or not self._is_on_stream():
             return
         number = self._counts.get(key, 0)
         self._counts[key] = number + 1
@@ -149,8 +159,7 @@ class DeviceMarks:
         self._merged_until = 0
         boundaries = self.open
         ended = self.mark(now, bucket, ends=True)
-        if self.active:
-            self.stream = self.backend.current_stream()
+        self._follow_stream()
         whole = ended and self._whole and len(boundaries.events) > 1
         closed = ClosedStep(step, boundaries, self._flags, self._counts, whole, ended)
         last = slice(-1, None) if ended else slice(0, 0)
@@ -161,3 +170,22 @@ class DeviceMarks:
         self._turn += 1
         self._flags, self._counts = 0, {}
         return closed
+
+    def _is_on_stream(self) -> bool:
+        try:
+            return bool(self.backend.current_stream() == self.stream)
+        except FAILURES as error:
+            self._fail(error)
+            return False
+
+    def _follow_stream(self) -> None:
+        """The next step's stream is the current one, unless that captures a graph."""
+        try:
+            if self.active and not self.is_capturing():
+                self.stream = self.backend.current_stream()
+        except FAILURES as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.active = False
+        self.failed(f"{type(error).__name__}: {error}")

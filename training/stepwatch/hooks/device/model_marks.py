@@ -109,12 +109,23 @@ class _Hook:
 
 
 def mark_model(marks: ModelMarks, root: Any) -> None:
-    """Put hooks on `root` and on a few of its blocks."""
+    """Put hooks on `root` and on a few of its blocks, where those carry hooks of torch already.
+
+    Any hook keeps a module out of `make_graphed_callables`, out of `torch.jit.script`, and out of
+    the fused inference of `TransformerEncoderLayer`: only the wrapper of DistributedDataParallel
+    and what FSDP2 manages have none of that to lose.
+    """
+    if not _is_wrapped(root):
+        return
     root.register_forward_pre_hook(_Hook(marks.forward_begins, of_output=False))
     root.register_forward_hook(_Hook(marks.forward_ends, of_output=True))
-    for block in blocks_of(root):
+    for block in filter(_is_wrapped, blocks_of(root)):
         block.register_forward_pre_hook(_Hook(marks.block_begins, of_output=False))
         block.register_forward_hook(_Hook(marks.block_ends, of_output=True))
+
+
+def _is_wrapped(module: Any) -> bool:
+    return hasattr(module, "require_backward_grad_sync") or hasattr(module, "set_custom_all_gather")
 
 
 def blocks_of(root: Any) -> list[Any]:

@@ -23,6 +23,13 @@ class EventPool:
         self.made = 0
         """Events that there are, in use or not."""
 
+    def take(self, *, for_end: bool = False) -> Event | None:
+        """A free event, or another one; None where the pool is dry."""
+        try:
+            return self.free.pop()  # a signal handler may have taken the last one meanwhile
+        except IndexError:
+            return self.make(for_end=for_end)
+
     def make(self, *, for_end: bool = False) -> Event | None:
         """Another event where none is free; None where the pool is dry."""
         if self.made >= (self._most if for_end else self._most - RESERVED):

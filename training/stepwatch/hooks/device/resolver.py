@@ -50,16 +50,18 @@ class Resolver:
         if closed.boundaries.events:
             self.closed.append(closed)
 
-    def resolve(self, now: int, most: int) -> None:
+    def resolve(self, now: int, most: int, patience_s: float = 0.0) -> None:
         """Make rows of at most `most` steps that the device has passed by `now`, and note which.
+
+        `patience_s`: how long to wait for the other thread, should it be at it.
 
         Raises:
             RuntimeError: the device does not answer any more.
         """
-        if not self.lock.acquire(blocking=False):
+        if not self.lock.acquire(blocking=patience_s > 0, timeout=patience_s or -1):
             return
         try:
-            self._note_passed(now)
+            self._note_passed()
             while most > 0 and self._passed:
                 self._resolve(now, self.closed[0])
                 self.closed.popleft()
@@ -68,13 +70,14 @@ class Resolver:
         finally:
             self.lock.release()
 
-    def _note_passed(self, now: int) -> None:
+    def _note_passed(self) -> None:
+        """The moment is taken after the answer: before it, the event may not have been passed."""
         closed, seen = self.closed, self._marks.seen
         while self._passed < len(closed):
             last = closed[self._passed].boundaries.events[-1]
             if not last.query():
                 return
-            seen.setdefault(last, now)
+            seen.setdefault(last, self._marks.clock())
             self._passed += 1
 
     def _resolve(self, now: int, step: ClosedStep) -> None:

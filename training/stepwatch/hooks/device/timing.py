@@ -13,7 +13,7 @@ from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import LifecycleEvent
 
 from .backend import Backend, accelerator_of, open_backend
-from .marks import DeviceMarks
+from .marks import FAILURES, DeviceMarks
 from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
 from .progress import Progress
@@ -22,6 +22,7 @@ from .timeline import put_boundaries, remove_boundaries
 
 STEPS_AT_ONCE, STEPS_BESIDE = 2, 64
 """Steps resolved at most by one call on the training thread, and on the side thread."""
+CLOSE_PATIENCE_S = 0.05
 STEPS_LEFT_BESIDE = 24
 """Steps that wait for the side thread before the training thread takes part: while that one waits
 for a device or a collective, the work of the side thread costs it nothing."""
@@ -72,7 +73,7 @@ class DeviceTiming:
         self._decided = True
         try:
             backend = open_backend(device)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except FAILURES as error:
             self._refuse(f"{type(error).__name__}: {error}")
             return
         self.start(backend)
@@ -83,7 +84,8 @@ class DeviceTiming:
         if timeline is None:
             return
         self._decided, self._prepare_thread = True, backend.prepare_thread
-        marks = DeviceMarks(backend, EventPool(backend.new_event), self._failed)
+        pool = EventPool(backend.new_event)
+        marks = DeviceMarks(backend, pool, self._failed, self._recorder.clock)
         resolver = Resolver(marks)
         clock = self._recorder.clock
         self.marks, self._resolver = marks, resolver
@@ -103,7 +105,12 @@ class DeviceTiming:
         """Write the steps that the device has passed; the others stay unknown."""
         if self._resolver is not None and self.marks is not None:
             self._beside(None)
-            self._resolve(self._resolver, self._recorder.clock(), len(self._resolver.closed))
+            resolver = self._resolver
+            while resolver.closed:
+                left = len(resolver.closed)
+                self._resolve(resolver, self._recorder.clock(), STEPS_BESIDE, CLOSE_PATIENCE_S)
+                if self._reason or len(resolver.closed) == left:
+                    break
             self.marks.active = False
 
     @guarded()
@@ -120,10 +127,13 @@ class DeviceTiming:
             return
         resolver.add(marks.end_step(now, timeline.step, duration, bucket))
 
-    def _resolve(self, resolver: Resolver, now: int, most: int) -> None:
+    def _resolve(self, resolver: Resolver, now: int, most: int, patience_s: float = 0.0) -> None:
         try:
-            resolver.resolve(now, most)
-        except (RuntimeError, ValueError, TypeError) as error:
+            # To ask for an event ends the capture of a graph on the same thread.
+            if self.marks is None or self.marks.is_capturing():
+                return
+            resolver.resolve(now, most, patience_s)
+        except FAILURES as error:
             self._failed(f"{type(error).__name__}: {error}")
         while resolver.rows and self._recorder.ring is not None:
             self._recorder.ring.append(*resolver.rows.popleft())
