@@ -105,12 +105,8 @@ class DeviceTiming:
         """Write the steps that the device has passed; the others stay unknown."""
         if self._resolver is not None and self.marks is not None:
             self._beside(None)
-            resolver = self._resolver
-            while resolver.closed:
-                left = len(resolver.closed)
-                self._resolve(resolver, self._recorder.clock(), STEPS_BESIDE, CLOSE_PATIENCE_S)
-                if self._reason or len(resolver.closed) == left:
-                    break
+            most = len(self._resolver.closed)
+            self._resolve(self._resolver, self._recorder.clock(), most, CLOSE_PATIENCE_S)
             self.marks.active = False
 
     @guarded()
