@@ -51,6 +51,8 @@ os._exit(0)
 def served(run: Run, **environ: str) -> dict[str, Any]:
     ended = run(SERVED, **environ)
     assert ended.returncode == 0, ended.stderr[-2000:]
+    assert "WorkerServer" not in ended.stderr, "torch's line about its socket is nobody's news"
+    assert "is deprecated" not in ended.stderr, "no variable is set that torch warns of"
     answer: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return answer
 
