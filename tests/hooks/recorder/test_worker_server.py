@@ -120,4 +120,4 @@ Watch.from_env(job="job")
 print(os.environ["TORCH_FR_BUFFER_SIZE"], os.environ.get("TORCH_NCCL_TRACE_BUFFER_SIZE"))
 """
     assert run(text, TORCH_FR_BUFFER_SIZE="17").stdout.split() == ["17", "None"]
-    assert run(text).stdout.split() == ["2000", "2000"]
+    assert run(text).stdout.split() == ["2000", "None"]
