@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from stepwatch.agent.app import Agent
-from stepwatch.agent.rings.processes import FRESH_HEARTBEAT_SECONDS
 from stepwatch.agent.rings.tail import CLOSED_FLUSHES, Tail
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT, pack_identity
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.processes import FRESH_HEARTBEAT_SECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 from tests.agent.conftest import Rank, round_of, spooled
 

@@ -92,6 +92,7 @@ class Steps:
         if self._checkpoints.facts:
             self._checkpoints.write()
         if flags & _FIRST:
+            recorder.settle()
             recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
             self.instruments.device.consider()
 
