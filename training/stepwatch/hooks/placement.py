@@ -143,8 +143,6 @@ def free_name(root: Path, wanted: Identity, base: int = 0) -> str:
         if ours and not taken:
             return name
         free = free or ("" if taken else name)
-        if not (root / name).exists():
-            break
     if not free:
         raise ConfigurationError(
             f"{MOST_NAMES} runs called {wanted.job} live on this node; name them with STEPWATCH_JOB"
