@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import weakref
@@ -15,7 +14,7 @@ from .guard import Guard, guarded
 from .identity import Asked
 from .instruments import Instruments
 from .launchers import RankInWorld
-from .lifecycle import Lifecycle
+from .lifecycle import Lifecycle, at_exit
 from .opening import Opener, is_wanted
 from .phases import PhaseContext
 from .placement import Placement
@@ -153,6 +152,13 @@ class Watch:
         """The job reached its end; without this call `close` assumes so after a clean exit."""
         self._lifecycle.finished()
 
+    def failed(self, failure: BaseException) -> None:
+        """The rank ends with `failure`; needed where somebody catches it before Python ends.
+
+        A KeyboardInterrupt is no failure: the rank was interrupted.
+        """
+        self._lifecycle.failed(failure)
+
     @guarded()
     def close(self) -> None:
         """Write what is held back and end the record of this rank."""
@@ -176,7 +182,7 @@ class Watch:
             self.recorder.heartbeat.wait = placement.wait
         self.recorder.start()
         self.recorder.server.start()
-        atexit.register(_finish_at_exit, _active)
+        at_exit(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _leave_to_parent(self) -> None:
@@ -188,7 +194,8 @@ def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
     watch = reference()
     if watch is None:
         return
-    failure = getattr(sys, "last_value", None)
+    # multiprocessing ends its children while the error is still on its way, others after that.
+    failure = sys.exc_info()[1] or getattr(sys, "last_value", None)
     if failure is not None:
-        watch._lifecycle.failed(failure)
+        watch.failed(failure)
     watch.close()

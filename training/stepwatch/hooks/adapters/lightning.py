@@ -48,3 +48,9 @@ class StepwatchCallback(Callback):
         if self.watch is not None:
             self.watch.finish()
             self.watch.close()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Report the error that ends training: the Trainer may exit where nobody else sees it."""
+        if self.watch is not None:
+            self.watch.failed(exception)
+            self.watch.close()
