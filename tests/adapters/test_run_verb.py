@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.cli.main import main
-from stepwatch.cli.verbs.run import hooked, job_name
+from stepwatch.cli.verbs.run import hooked
 from stepwatch.hooks.auto import SITE_DIR
 from stepwatch.hooks.auto.router import may_record
 from stepwatch.signals.blackbox import RingReader, find_rings
@@ -61,19 +62,6 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["run", "--help"])
     assert "example: stepwatch run --job llama-7b -- torchrun" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        (["torchrun", "--nproc-per-node", "2", "src/train.py", "--out", "x.py"], "train"),
-        (["python", "-m", "mine.train"], "python"),
-        (["./_my train!.py"], "my-train-"),
-        (["..."], "default"),
-    ],
-)
-def test_a_job_is_named_after_its_script(command: list[str], name: str) -> None:
-    assert job_name(command) == name
 
 
 def test_the_environment_is_the_users_plus_ours() -> None:
@@ -180,11 +168,14 @@ print(threading.active_count())
     [
         ({}, True),
         ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3"}, True),
-        ({"SLURM_PROCID": "0"}, True),
-        ({"SLURM_PROCID": "1"}, False),
-        ({"OMPI_COMM_WORLD_RANK": "2"}, False),
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "LOCAL_RANK": "1"}, True),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, True),
         ({"LOCAL_RANK": "1"}, False),
+        ({"RANK": "0", "WORLD_SIZE": "1", "OWNER": "1"}, False),
+        ({"OWNER": str(os.getpid())}, True),
     ],
 )
-def test_helper_ranks_of_other_tools_are_left_alone(environ: dict[str, str], answer: bool) -> None:
-    assert may_record(environ) is answer
+def test_ranks_of_any_launcher_record_and_children_of_ranks_do_not(
+    environ: dict[str, str], answer: bool
+) -> None:
+    assert may_record(environ, "OWNER") is answer

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 
+from stepwatch.cli.job_names import job_name
 from stepwatch.hooks.auto import SITE_DIR
 from stepwatch.hooks.identity import is_disabled
 from stepwatch.signals import places
@@ -61,10 +60,3 @@ def hooked(
     paths = [str(SITE_DIR), environ.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return environment
-
-
-def job_name(command: Sequence[str]) -> str:
-    """Name of the first script in `command`, else of the command, fit to be a job name."""
-    script = next((word for word in command if word.endswith(".py")), command[0])
-    stem = re.sub(r"[^A-Za-z0-9._-]", "-", PurePath(script).stem)
-    return stem.lstrip("._-")[: places.NAME_LIMIT] or "default"
