@@ -33,7 +33,10 @@ def step():
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_exit_code_is_the_commands_own(launch: Launch, code: int) -> None:
     ended = launch(*PYTHON, f"import sys; print('out'); sys.exit({code})")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "out\n", "")
+    assert (ended.returncode, ended.stdout) == (code, "out\n")
+    line = "stepwatch: job python: no step was recorded: the command did not import torch"
+    assert ended.stderr.startswith(line) and ended.stderr.count("\n") == 1
+    assert launch(*PYTHON, "", STEPWATCH_QUIET="1").stderr == ""
 
 
 def test_a_signal_reaches_the_command(launch: Launch) -> None:
@@ -160,6 +163,7 @@ print(threading.active_count())
 """
     ended = launch(*PYTHON, program, RANK="0", WORLD_SIZE="1")
     assert (ended.returncode, ended.stdout) == (0, "1\n"), ended.stderr
+    assert "no step was recorded: no process called backward or stepped" in ended.stderr
     assert not rings.exists()
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 
 from stepwatch.cli.job_names import job_name
-from stepwatch.hooks.auto import SITE_DIR
+from stepwatch.hooks.auto import SITE_DIR, TOP
 from stepwatch.hooks.identity import is_disabled
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
@@ -58,5 +59,6 @@ def hooked(
     if job_class:
         environment[places.ENV_JOB_CLASS] = places.checked_name(job_class, "job class")
     paths = [str(SITE_DIR), environ.get("PYTHONPATH", "")]
+    environment[TOP] = f"{os.getpid()}:{time.time_ns()}"
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return environment
