@@ -20,6 +20,7 @@ T = TypeVar("T")
 _FAST_RANGE = 1e38
 """Floats within it are float32 numbers without a closer check."""
 _MAX_BYTES = 1 << 60
+_UNFINISHED = int(StepFlag.UNFINISHED)
 
 
 def _share(_index: int) -> str:
@@ -70,10 +71,18 @@ class StepContext:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.leave(0 if error is None else _UNFINISHED)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the step is under way."""
+        return self._inside
+
+    def leave(self, flags: int) -> None:
+        """End the step; `flags` are bits of `StepFlag`."""
         self._inside = False
         loss, self._loss = self._loss, UNKNOWN_FLOAT
         grad_norm, self._grad_norm = self._grad_norm, UNKNOWN_FLOAT
-        flags = 0 if error is None else int(StepFlag.UNFINISHED)
         self._steps.end(self.tokens, loss, grad_norm, flags)
 
     def phase(self, name: str) -> PhaseContext:
