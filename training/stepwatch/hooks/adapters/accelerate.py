@@ -18,7 +18,7 @@ def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch
     A step ends when the optimizer steps, which it does not while gradients accumulate. The loss of
     a step is that of its last batch. Call `close()` on the result after the last step.
     """
-    watch = Watch.from_env(job=job)
+    watch = Watch.from_env(job=job, rank=accelerator.process_index, world=accelerator.num_processes)
     observer = follow(watch)
     if observer is None:
         return watch
