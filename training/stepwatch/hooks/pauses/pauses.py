@@ -22,7 +22,7 @@ _MODELS = "torch.nn.modules.module"
 
 
 class Pauses:
-    """What one Watch recognises; `evaluation` is told of it by other hooks too."""
+    """What one Watch recognises; `evaluation` is called by other hooks too."""
 
     def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
         self.guard = recorder.guard
