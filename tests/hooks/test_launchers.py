@@ -1,4 +1,4 @@
-"""Rank and world come from whoever knows best, and a launch is told from another one."""
+"""Rank and world come from whoever knows best, and launches are kept apart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         get_world_size=lambda: 8,
     )
     fake = SimpleNamespace(distributed=distributed)
-    monkeypatch.setitem(sys.modules, "torch", fake)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", fake)
     return fake
 
 

@@ -28,7 +28,7 @@ Other = Callable[..., RingWriter]
 @pytest.fixture
 def other(rings: Path) -> Iterator[Other]:
     """Writes a ring of another launch, whose owner is this process, which lives."""
-    opened = []
+    opened: list[RingWriter] = []
 
     def write(rank: int = 0, job: str = "job", attempt: int = 0, **fields: Any) -> RingWriter:
         identity = Identity(

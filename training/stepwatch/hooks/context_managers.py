@@ -22,6 +22,7 @@ _RECORDED = ("loss", "grad_norm", "grad_norm_share")
 _FAST_RANGE = 1e38
 """Floats within it are float32 numbers without a closer check."""
 _MAX_BYTES = 1 << 60
+_UNFINISHED = int(StepFlag.UNFINISHED)
 
 
 def _share(_index: int) -> str:
@@ -31,12 +32,22 @@ def _share(_index: int) -> str:
 class StepContext:
     """One step; reused for every step, so keep no reference to it."""
 
-    __slots__ = ("_by_name", "_grad_norm", "_inside", "_loss", "_recorder", "_steps", "tokens")
+    __slots__ = (
+        "_by_name",
+        "_evaluation",
+        "_grad_norm",
+        "_inside",
+        "_loss",
+        "_recorder",
+        "_steps",
+        "tokens",
+    )
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
         self._recorder = steps.recorder
         self._by_name = steps.phases.by_name
+        self._evaluation = steps.instruments.pauses.evaluation
         self._inside = False
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
@@ -52,6 +63,8 @@ class StepContext:
             recorder.begin()
         if recorder.drain_completions is not None:
             recorder.drain_completions()
+        if self._evaluation.pending:
+            self._evaluation.ends()
         return self
 
     def __exit__(
@@ -60,10 +73,18 @@ class StepContext:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.leave(0 if error is None else _UNFINISHED)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the step is under way."""
+        return self._inside
+
+    def leave(self, flags: int) -> None:
+        """End the step; `flags` are bits of `StepFlag`."""
         self._inside = False
         loss, self._loss = self._loss, UNKNOWN_FLOAT
         grad_norm, self._grad_norm = self._grad_norm, UNKNOWN_FLOAT
-        flags = 0 if error is None else int(StepFlag.UNFINISHED)
         self._steps.end(self.tokens, loss, grad_norm, flags)
 
     def phase(self, name: str) -> PhaseContext:

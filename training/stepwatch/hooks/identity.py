@@ -46,7 +46,7 @@ def is_helper() -> bool:
 
 
 class Asked(NamedTuple):
-    """What the trainer told of itself; `given` is the rank that a framework knows."""
+    """What the trainer reported of itself; `given` is the rank that a framework knows."""
 
     job: str | None = None
     mesh_index: Mesh = MappingProxyType({})

@@ -37,7 +37,7 @@ _LOCK_SECONDS, _LOCK_POLL_SECONDS = 2.0, 0.01
 class Placement:
     """Gives the ring of this process its place, and another one when its rank turns out other.
 
-    `given` is what a framework told of the rank.
+    `given` is what a framework reported of the rank.
     """
 
     def __init__(

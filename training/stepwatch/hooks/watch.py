@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
 
-from .checkpoints import CheckpointHandle, CheckpointQueue
+from .checkpoints import CheckpointHandle
 from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
 from .identity import Asked
@@ -19,8 +19,11 @@ from .opening import Opener, is_wanted
 from .phases import PhaseContext
 from .placement import Placement
 from .recorder.recorder import Recorder
+from .step_calls import StepCalls, around_each_call
 from .steps import Steps
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 _active: weakref.ref[Watch] | None = None
@@ -31,16 +34,28 @@ class Watch:
 
     Build it with `from_env`. Every method is safe to call at any time: misuse is counted in
     `guard.errors`, logged once with the fix, and changes nothing in the trainer.
+
+    A step is marked in one of three ways: `with watch.step():` around the body of the loop; the
+    calls `begin_step` and `end_step` at its two ends; `@watch.step_function` on a function that is
+    called once a step.
+
+    Phases, for `phase` and for `phase` of a step:
+
+    - `data`: waiting for the next batch. `batches` counts it.
+    - `forward`, `backward`, `optimizer`: the three parts of a step. `attach` counts `optimizer`.
+    - `checkpoint`: saving, as far as the loop waits for it. `checkpoint` counts it and more.
+    - `eval`: evaluation and generation, inside or between steps.
+    - `other`: everything else; also what has no phase.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.guard = recorder.guard
         self.instruments = Instruments(recorder)
-        self._checkpoints = CheckpointQueue(recorder)
         self._lifecycle = Lifecycle(recorder)
-        self.steps = Steps(self.instruments, self._checkpoints)
+        self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
+        self._step_calls = StepCalls(self._step, self.guard)
 
     @classmethod
     def from_env(
@@ -114,10 +129,38 @@ class Watch:
         self._step.tokens = tokens
         return self._step
 
+    def begin_step(self, tokens: int = 0) -> None:
+        """Begin a step that `end_step` ends; `tokens` is what this rank trains on in it.
+
+        A step that is still under way, as after a `continue`, is recorded as unfinished.
+        """
+        self._step_calls.begin(tokens)
+
+    def end_step(
+        self, *, tokens: int | None = None, loss: Any = None, grad_norm: Any = None
+    ) -> None:
+        """End the step that `begin_step` began; the numbers are those of `record`.
+
+        `tokens` None keeps what `begin_step` was given. Without `begin_step` nothing is recorded.
+        """
+        self._step_calls.end(tokens, loss, grad_norm)
+
+    def step_function(self, function: Callable[P, R], tokens: int = 0) -> Callable[P, R]:
+        """Decorator of a function that is called once a step: each call of it is a step.
+
+        `tokens` is what this rank trains on in each call. An exception passes through; its step is
+        recorded as unfinished.
+        """
+        return around_each_call(self.step, function, tokens)
+
+    def record(self, *, loss: Any = None, grad_norm: Any = None) -> None:
+        """Note numbers of the step under way: floats or one-element tensors, never synchronised."""
+        self._step.record(loss=loss, grad_norm=grad_norm)
+
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase, inside or outside a step (an evaluation, say).
 
-        On a thread other than the training thread it counts nothing.
+        The class lists the phases. On a thread other than the training thread it counts nothing.
         """
         return self.steps.phases.named(name)
 
@@ -134,7 +177,7 @@ class Watch:
 
         Keep it to report later, from any thread, that the checkpoint was written and verified.
         """
-        return CheckpointHandle(self._checkpoints, step)
+        return CheckpointHandle(self.instruments.checkpoints, step)
 
     def start_at(self, step: int) -> None:
         """Number the next step `step`; call it after a resume, before the first step."""
@@ -165,6 +208,7 @@ class Watch:
         recorder = self.recorder
         if not self.enabled or recorder.closed or recorder.ring is None:
             return
+        self._step_calls.close()
         recorder.settle(alone=True)
         recorder.closed = True
         self.steps.close()
