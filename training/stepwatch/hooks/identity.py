@@ -15,7 +15,7 @@ from stepwatch.signals.blackbox.layout import MESH_AXES
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.processes import pid_namespace, start_ticks
 
-from .launchers import RankInWorld, known_rank, launch_key, number, rank_of_launcher
+from .opening.launchers import RankInWorld, known_rank, launch_key, number, rank_of_launcher
 
 JOB_CLASS_SIZE = 32
 ALONE = RankInWorld(0, 1)

@@ -13,11 +13,11 @@ from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
 from .identity import Asked
 from .instruments import Instruments
-from .launchers import RankInWorld
 from .lifecycle import Lifecycle, at_exit
-from .opening import Opener, is_wanted
+from .opening.launchers import RankInWorld
+from .opening.opener import Opener, is_wanted
+from .opening.placement import Placement
 from .phases import PhaseContext
-from .placement import Placement
 from .recorder.recorder import Recorder
 from .step_calls import StepCalls, around_each_call
 from .steps import Steps

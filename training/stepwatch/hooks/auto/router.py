@@ -10,7 +10,7 @@ from stepwatch.hooks.collectives.calls import calls
 from stepwatch.hooks.collectives.process_groups import has_distributed
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.identity import is_spawned
-from stepwatch.hooks.launchers import known_rank, rank_of_torch
+from stepwatch.hooks.opening.launchers import known_rank, rank_of_torch
 from stepwatch.hooks.watch import Watch
 
 from .observer import LoopObserver
