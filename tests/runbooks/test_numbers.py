@@ -21,7 +21,7 @@ from stepwatch.collector.detect import (
     throughput_regression,
 )
 from stepwatch.collector.incidents.transitions import RESOLVE_AFTER_SECONDS
-from stepwatch.collector.slo.objectives import COVERAGE_FLOOR
+from stepwatch.collector.slo.states import COVERAGE_FLOOR
 
 STATED = [
     ("TrainingCheckpointStall", "three times as long", 3.0, checkpoint_stall.LIMITS.least_ratio),
