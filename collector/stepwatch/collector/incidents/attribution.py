@@ -117,7 +117,8 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
         because = f", because it is ready to run and gets no CPU{_culprit(None, named)}"
         cause, shown = finding.cause, measured
     else:
-        because, cause, shown = _nothing(measured, view), finding.cause, measured
+        because, cause = _nothing(measured, view), finding.cause
+        shown = sorted(measured, key=lambda item: not item.abnormal)
     rows = [_evidence(item) for item in shown if not math.isnan(item.value)][:MAX_EVIDENCE]
     if cause is Cause.CPU_CONTENTION and named is not None:
         rows.append(_neighbour_evidence(named))
