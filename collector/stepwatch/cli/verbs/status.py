@@ -13,6 +13,8 @@ from stepwatch.cli.verbs.incidents import headline
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
 _STAGES_SHOWN = 16
+_LEAST_GAIN = 0.005
+"""Below it a gain is shown as 0 %."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -162,10 +164,17 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
         )
     if stages is not None:
         lines.append(("stages idle", _idle(job["microbatches"])))
-    for item in job["what_if"]:
-        faster = text.percent(item["faster_ratio"])
-        lines.append(("what if", f"{item['scenario']}: {faster} faster"))
-    return lines
+    return [*lines, *(("what if", words) for words in what_if_lines(job["what_if"]))]
+
+
+def what_if_lines(found: list[dict[str, Any]]) -> list[str]:
+    """What each scenario would gain; one line in place of those that gain nothing to speak of."""
+    lines = [
+        f"{item['scenario']}: {text.percent(item['faster_ratio'])} faster"
+        for item in found
+        if item["faster_ratio"] is None or item["faster_ratio"] >= _LEAST_GAIN
+    ]
+    return lines or (["no gain beyond the run's own jitter"] if found else [])
 
 
 def timing_words(timing: dict[str, Any]) -> str:
