@@ -41,7 +41,8 @@ def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFa
     longest = np.array([seconds if seen else 0.0 for _, seconds, seen, _ in steps])
     observed = np.array([seen for _, _, seen, _ in steps])
     lost = np.array([gone for *_, gone in steps])
-    return StepFacts(world, began, ends, longest * observed, longest, observed, lost)
+    on_device = np.zeros(len(steps), dtype=np.bool_)
+    return StepFacts(world, began, ends, longest * observed, longest, observed, lost, on_device)
 
 
 def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> list[Slice]:

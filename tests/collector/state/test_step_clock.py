@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.step_clock import ARRIVING_STEPS, LATE_SECONDS, step_timing
+from stepwatch.collector.state.step_clock import ARRIVING_STEPS, step_timing
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.settled_steps import LATE_SECONDS
 from stepwatch.collector.state.trackers.step_window import DEVICE_COLUMNS, IDLE
 from stepwatch.signals.records import DeviceFlag, Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows

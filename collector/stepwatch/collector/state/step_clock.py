@@ -18,6 +18,7 @@ from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.ranks import Ranks
+from stepwatch.collector.state.trackers.settled_steps import LATE_SECONDS
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Vector
@@ -29,9 +30,6 @@ ARRIVING_STEPS = 8
 """Of them, those whose rows may still be on their way from some rank."""
 LEAST_SHARE = 0.9
 """Of a rank's steps that its device must have timed."""
-LATE_SECONDS = 20.0
-"""Without a device row while steps go on: then the devices' times are taken for lost. A queue of a
-device holds a second or two."""
 
 
 class StepTiming(NamedTuple):

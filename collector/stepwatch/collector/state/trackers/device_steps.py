@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
@@ -54,6 +55,8 @@ class DeviceSteps(JoinedTracker):
         self.newest_s = 0.0
         self.received_s = 0.0
         self.in_part = 0
+        self.fresh = Fresh.nothing(Kind.DEVICE_STEP)
+        """Rows of the group under way that were new; `settled_steps` takes them."""
         self._released = False
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
@@ -75,13 +78,14 @@ class DeviceSteps(JoinedTracker):
         taken = whole[self.ring.add_all(chosen(rows, whole), origin[whole])]
         fresh = chosen(rows, taken)
         first = steps.history.first
-        self.lengths.add(fresh, first)
+        to_wall_ns = batches.to_wall_ns[origin[taken]]
+        self.fresh = Fresh(fresh, to_wall_ns, origin[taken])
         calls = DeviceCalls(attempt.tracker(CollectiveRecords), attempt.tracker(DeviceCollectives))
         self.baseline.add(fresh, first, world, calls)
         self.early_baseline.add(fresh)
         for name, sums in self.rank_seconds.items():
             np.add.at(sums, fresh["rank"], np.nan_to_num(seconds_of(fresh, name)))
-        ends = fresh["time_ns"].astype(np.int64) + batches.to_wall_ns[origin[taken]]
+        ends = self.fresh.ends_ns
         self.newest_s = max(self.newest_s, int(ends.max(initial=0)) / NANOSECONDS)
 
     def resize(self, world: int) -> None:
