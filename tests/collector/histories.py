@@ -51,7 +51,7 @@ class History:
         """How often what is rare happens: without it the groups are large."""
         self.timed = self.chance(0.7)
         """Whether ranks say that devices time their steps, and most rows of devices come."""
-        self.told: set[tuple[int, int]] = set()
+        self.announced: set[tuple[int, int]] = set()
         """(attempt, node) whose ranks said it."""
         self.attempt = 0
         self.sequence = itertools.count(1)
@@ -106,8 +106,8 @@ class History:
     def on_devices(self, tables: dict[Kind, Rows], node: int, ranks: range) -> None:
         """Say that devices time the steps, now and then that one does not; then send most rows."""
         parts = [tables[Kind.LIFECYCLE]] if Kind.LIFECYCLE in tables else []
-        if (self.attempt, node) not in self.told:
-            self.told.add((self.attempt, node))
+        if (self.attempt, node) not in self.announced:
+            self.announced.add((self.attempt, node))
             parts.append(timing_rows(ranks))
         if self.rarely(0.05):
             reason = b"lost" if self.chance(0.5) else b""

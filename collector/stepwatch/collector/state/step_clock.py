@@ -65,14 +65,26 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
     return StepTiming(DEVICE, "")
 
 
+def hosts_run_ahead(attempt: TrackedAttempt) -> bool:
+    """Whether devices time, or timed, the steps of some rank.
+
+    Then the hosts' first steps are no baseline: a host returns when it has enqueued a step, at once
+    until the queue of its device is full.
+    """
+    said = attempt.tracker(DeviceTiming).devices_known
+    return said or attempt.tracker(DeviceSteps).lengths.any
+
+
 def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
-    """Medians of the attempt's first steps by rank, on that clock."""
-    return _steps_on(attempt, clock).baseline
+    """Medians of the attempt's first steps by rank, on that clock; empty where they say nothing."""
+    silent = clock == HOST and hosts_run_ahead(attempt)
+    return Baseline() if silent else _steps_on(attempt, clock).baseline
 
 
 def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
-    """Sums over ranks of the attempt's first steps, on that clock."""
-    return _steps_on(attempt, clock).early_baseline
+    """Sums over ranks of the attempt's first steps, on that clock; none where they say nothing."""
+    silent = clock == HOST and hosts_run_ahead(attempt)
+    return EarlyBaseline() if silent else _steps_on(attempt, clock).early_baseline
 
 
 def rank_seconds_on(attempt: TrackedAttempt, clock: StepClock) -> dict[str, Vector]:

@@ -54,6 +54,11 @@ class DeviceTiming(Tracker):
         """Whether each rank that said anything is timed on its device; None where none did."""
         return self._all_timed
 
+    @property
+    def devices_known(self) -> bool:
+        """Whether some rank is timed on its device now."""
+        return any(each.on_device for each in self.of.values())
+
     def untimed(self, ranks: Iterable[int]) -> list[int]:
         """Those of `ranks` that said that no device times their steps."""
         return [rank for rank in ranks if rank in self.of and not self.of[rank].on_device]

@@ -119,11 +119,6 @@ class StepHistory:
         short = np.flatnonzero(self.rows["reported"] < world)
         return self.first + (int(short[0]) if len(short) else self._used) - 1
 
-    def first_steps_on_device(self) -> bool:
-        """Whether most of the attempt's first steps after its warm-up are counted on devices."""
-        clocks = self.rows["clock"][WARMUP_STEPS : WARMUP_STEPS + BASELINE_STEPS]
-        return bool((clocks == ON_DEVICE).sum() > (clocks == ON_HOST).sum())
-
     def baseline(self) -> float:
         """Median step time in seconds of the attempt's first steps after its warm-up, on the hosts.
 
