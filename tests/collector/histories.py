@@ -15,6 +15,7 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
     DTYPES,
     CheckpointEvent,
+    DeviceFlag,
     Kind,
     LifecycleEvent,
     Phase,
@@ -136,6 +137,7 @@ class History:
         far = 12 if self.timed else 4
         rows = device_step_rows(range(max(0, last - far), last), ranks)
         rows["duration_seconds"] *= 1 + self.random.random(len(rows))
+        rows["flags"][self.random.random(len(rows)) < 0.1 * self.disorder] = DeviceFlag.INCOMPLETE
         return rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
 
     def states(self, node: int, ranks: range) -> Rows:

@@ -46,7 +46,8 @@ class DeviceLengths:
             grown = np.zeros(length, dtype=LENGTH)
             grown[: len(self._rows)] = self._rows
             self._rows = grown
-        seconds = rows["duration_seconds"] - rows["checkpoint_seconds"] - rows["eval_seconds"]
+        pauses = np.nan_to_num(rows["checkpoint_seconds"]) + np.nan_to_num(rows["eval_seconds"])
+        seconds = rows["duration_seconds"] - pauses
         seconds = np.maximum(seconds, 0.0)
         np.add.at(self._rows["ranks"], index, 1)
         np.maximum.at(self._rows["longest"], index, seconds)
