@@ -6,7 +6,12 @@ import pytest
 
 from stepwatch.hooks.device import marks as module
 from stepwatch.hooks.device.boundaries import ClosedStep
-from stepwatch.hooks.device.marks import CLOSEST_NS, MERGED_NS, DeviceMarks
+from stepwatch.hooks.device.marks import (
+    CLOSEST_NS,
+    MERGED_AFTER_STEP_NS,
+    MERGED_NS,
+    DeviceMarks,
+)
 from stepwatch.hooks.device.pool import RESERVED, EventPool
 from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import DeviceFlag, Phase
@@ -56,6 +61,40 @@ def test_a_phase_that_is_left_at_once_keeps_its_boundaries(rank: Rank) -> None:
     rank.marks.mark(rank.device.now, DATA)
     rank.marks.back_to(rank.device.now, OTHER)
     assert rank.buckets() == [OTHER, DATA, OTHER]
+
+
+def test_a_collective_at_the_end_of_a_phase_ends_with_it_and_so_does_the_step(rank: Rank) -> None:
+    rank.marks.mark(rank.device.now, BACKWARD)
+    rank.device.host(10**6)
+    rank.marks.enter_collective(rank.device.now, (1, 1))
+    rank.device.host(10**6)
+    recorded = rank.device.recorded
+    rank.marks.leave_collective(rank.device.now, BACKWARD)
+    rank.device.host(MERGED_NS // 2)
+    rank.marks.back_to(rank.device.now, OTHER)
+    rank.device.host(MERGED_NS // 2 - 1)
+    closed = rank.end()
+    assert rank.device.recorded == recorded + 1
+    assert closed.boundaries.buckets == [OTHER, BACKWARD, COLLECTIVE, OTHER]
+    assert closed.boundaries.keys == [None, None, (1, 1), None]
+
+
+def test_a_phase_right_after_the_end_of_a_step_begins_there(rank: Rank) -> None:
+    rank.device.host(10**6)
+    closed = rank.end()
+    rank.device.host(MERGED_AFTER_STEP_NS - 1)
+    rank.marks.mark(rank.device.now, DATA)
+    assert (closed.boundaries.buckets, rank.buckets()) == ([OTHER, OTHER], [DATA])
+    rank.device.host(1)
+    assert len(rank.end().boundaries.events) == 2
+
+
+def test_a_step_that_ends_right_after_the_one_before_has_an_end_of_its_own(rank: Rank) -> None:
+    rank.device.host(10**6)
+    first, second = rank.end(), rank.end(step=1)
+    assert second.whole
+    assert first.boundaries.events[-1] is second.boundaries.events[0]
+    assert second.boundaries.events[-1] is not second.boundaries.events[0]
 
 
 def test_the_end_of_a_step_begins_the_next(rank: Rank) -> None:

@@ -81,7 +81,7 @@ def test_a_step_waits_for_its_device_and_for_nothing_else(rank: Rank) -> None:
     assert row["backward_idle_seconds"] == 0
     assert row["duration_seconds"] == seconds(75)
     assert row["host_lead_seconds"] == seconds(71)
-    assert row["boundaries"] == 5
+    assert row["boundaries"] == 4
 
 
 def test_a_host_that_is_late_shows_as_idle_time_of_its_phase(rank: Rank) -> None:
