@@ -7,7 +7,9 @@ import pytest
 from stepwatch.hooks.device import marks as module
 from stepwatch.hooks.device.boundaries import ClosedStep
 from stepwatch.hooks.device.marks import (
+    AHEAD_STEPS,
     CLOSEST_NS,
+    LOOK_EVERY,
     MERGED_AFTER_STEP_NS,
     MERGED_NS,
     DeviceMarks,
@@ -113,6 +115,19 @@ def test_marks_inside_a_phase_keep_their_distance(rank: Rank) -> None:
     rank.device.host(1)
     rank.marks.inside(rank.device.now, FORWARD)
     assert rank.buckets() == [OTHER, FORWARD, FORWARD]
+
+
+@pytest.mark.parametrize(("ahead", "marked"), [(AHEAD_STEPS - 1, 16), (AHEAD_STEPS, 2)])
+def test_a_device_that_never_waits_needs_few_marks_inside_a_phase(
+    rank: Rank, ahead: int, marked: int
+) -> None:
+    rank.marks.ahead = ahead
+    made = []
+    for step in range(2 * LOOK_EVERY):
+        rank.device.host(CLOSEST_NS)
+        rank.marks.inside(rank.device.now, OTHER)
+        made.append(len(rank.end(step).boundaries.events) - 2)
+    assert sum(made) == marked
 
 
 def test_the_model_tells_the_phase_only_where_the_trainer_names_none(rank: Rank) -> None:

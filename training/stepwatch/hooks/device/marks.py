@@ -23,6 +23,9 @@ MERGED_AFTER_STEP_NS = 20_000
 """The same after the end of a step, when the hooks still write its row."""
 CLOSEST_NS = 100_000
 """Marks inside a phase come no closer: a phase that the host leaves sooner needs none."""
+AHEAD_STEPS, LOOK_EVERY = 8, 8
+"""After so many steps in which the device never waited for its host, marks inside a phase are made
+in every eighth step only, until it waits again."""
 TIMED_COLLECTIVES, NS_PER_COLLECTIVE = 64, 2_000_000
 """Collectives of a step that are timed: as many as the first number, and one more for each
 `NS_PER_COLLECTIVE` of a step; of others every second or third is."""
@@ -57,6 +60,8 @@ class DeviceMarks:
         """Host moments at which events were found passed before their step was resolved."""
         self.inferred = _OTHER
         """The phase that the model's own hooks tell, where the trainer marks none."""
+        self.ahead = 0
+        """Newest resolved steps in a row in which the device never waited for its host."""
         self.active = True
         self.stream: Any = None
         """The compute stream: the training thread's current one when the step began."""
@@ -127,7 +132,12 @@ class DeviceMarks:
             self._merged_until = self.clock() + MERGED_NS
 
     def inside(self, now: int, bucket: int) -> None:
-        """A mark inside a phase, which tells how far ahead the host is there."""
+        """A mark inside a phase, which tells how far ahead the host is there, unless it always was.
+
+        `ahead` counts steps in a row in which the device never waited for the host.
+        """
+        if self.ahead >= AHEAD_STEPS and self._turn % LOOK_EVERY:
+            return
         moments = self.open.moments
         if bucket != COLLECTIVE and moments and now - moments[-1] >= CLOSEST_NS:
             self.mark(now, self.inferred if bucket == _OTHER else bucket)
@@ -182,8 +192,8 @@ class DeviceMarks:
         if counts:
             called = sum(counts.values())
             self._stride = -(-called // max(TIMED_COLLECTIVES, duration // NS_PER_COLLECTIVE))
-            self._turn += 1
             self._counts = {}
+        self._turn += 1
         if self.active:
             self._follow_stream(ended)
             self._merged_until = self.clock() + MERGED_AFTER_STEP_NS if ended else 0

@@ -87,6 +87,7 @@ class Resolver:
             ended_ns = self.anchor.offset + positions[-1]
             spans = spans_of(moments, positions, buckets, keys, self.anchor.offset)
             self.rows.append(self._step_row(step, positions, spans, ended_ns))
+            self._marks.ahead = 0 if any(spans.idle) else self._marks.ahead + 1
             if step.counts:
                 self.rows.extend(self._collective_rows(step, spans, ended_ns))
         events = step.boundaries.events
