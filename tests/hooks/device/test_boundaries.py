@@ -28,8 +28,9 @@ OTHER, DATA, FORWARD, BACKWARD = (
 class Rank:
     """Boundaries on a scripted device, and what failed."""
 
-    def __init__(self, most: int = 2048) -> None:
+    def __init__(self, most: int = 2048, record_ns: int = 0) -> None:
         self.device = ScriptedDevice()
+        self.device.record_ns = record_ns
         self.reasons: list[str] = []
         pool = EventPool(self.device.backend.new_event, most)
         self.marks = DeviceMarks(self.device.backend, pool, self.reasons.append, self.device.clock)
@@ -152,7 +153,7 @@ def test_of_many_collectives_in_a_short_step_others_are_timed_each_time(rank: Ra
     timed: list[set[int]] = []
     for step in range(4):
         chosen = set()
-        for number in range(3 * module.TIMED_COLLECTIVES):
+        for number in range(3 * module.LEAST_TIMED):
             before = len(rank.marks.open.events)
             rank.device.host(10**5)
             rank.marks.enter_collective(rank.device.now, (1, 1))
@@ -161,17 +162,17 @@ def test_of_many_collectives_in_a_short_step_others_are_timed_each_time(rank: Ra
                 chosen.add(number)
             rank.marks.leave_collective(rank.device.now, OTHER)
         closed = rank.end(step, duration=10**7)
-        assert closed.counts == {(1, 1): 3 * module.TIMED_COLLECTIVES}
+        assert closed.counts == {(1, 1): 3 * module.LEAST_TIMED}
         assert bool(closed.flags & DeviceFlag.INCOMPLETE) == (step > 0)
         timed.append(chosen)
-    assert len(timed[0]) == 3 * module.TIMED_COLLECTIVES
-    assert [len(chosen) for chosen in timed[1:]] == [module.TIMED_COLLECTIVES] * 3
+    assert len(timed[0]) == 3 * module.LEAST_TIMED
+    assert [len(chosen) for chosen in timed[1:]] == [module.LEAST_TIMED] * 3
     assert set.union(*timed[1:]) == timed[0]
 
 
 def test_in_a_long_step_every_collective_is_timed(rank: Rank) -> None:
     for step in range(2):
-        for _ in range(3 * module.TIMED_COLLECTIVES):
+        for _ in range(3 * module.LEAST_TIMED):
             rank.marks.enter_collective(rank.device.now, (1, 1))
             rank.device.host(10**5)
             rank.marks.leave_collective(rank.device.now, OTHER)
@@ -179,6 +180,22 @@ def test_in_a_long_step_every_collective_is_timed(rank: Rank) -> None:
         closed = rank.end(step, duration=10**9)
         assert not closed.flags
         assert closed.boundaries.buckets.count(COLLECTIVE) == 192
+
+
+@pytest.mark.parametrize(("record_ns", "timed"), [(500, 200), (9_500, 100), (10**6, 50)])
+def test_marks_of_collectives_cost_a_thousandth_of_a_step_however_slow_the_driver(
+    record_ns: int, timed: int
+) -> None:
+    rank = Rank(record_ns=record_ns)
+    for step in range(2):
+        for _ in range(200):
+            rank.marks.enter_collective(rank.device.now, (1, 1))
+            rank.device.host(10**5)
+            rank.marks.leave_collective(rank.device.now, OTHER)
+            rank.device.host(10**5)
+        closed = rank.end(step, duration=2 * 10**9)
+    assert closed.boundaries.buckets.count(COLLECTIVE) == timed
+    assert bool(closed.flags & DeviceFlag.INCOMPLETE) == (timed < 200)
 
 
 def test_a_dry_pool_skips_boundaries_and_keeps_ends() -> None:

@@ -26,9 +26,11 @@ CLOSEST_NS = 100_000
 AHEAD_STEPS, LOOK_EVERY = 8, 8
 """After so many steps in which the device never waited for its host, marks inside a phase are made
 in every eighth step only, until it waits again."""
-TIMED_COLLECTIVES, NS_PER_COLLECTIVE = 64, 2_000_000
-"""Collectives of a step that are timed: as many as the first number, and one more for each
-`NS_PER_COLLECTIVE` of a step; of others every second or third is."""
+LEAST_TIMED, SHARE_OF_STEP = 64, 1e-3
+"""Collectives of a step that are timed: as many as the first number, and more as long as the host
+spends no larger share of the step on their marks; of others every second or third is."""
+OWN_NS, TRIES = 500, 8
+"""What a mark costs beside the event's own record, which is measured at the first step."""
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
 """What a device that does not answer any more makes of a call."""
 _ASKED_AFTER_NS = 1_000_000
@@ -71,6 +73,7 @@ class DeviceMarks:
         self._flags = 0
         self._counts: dict[Key, int] = {}
         self._stride = 1
+        self._collective_ns = 2 * OWN_NS
         self._turn = 0
         self._whole = False
         self._in_collective = False
@@ -80,8 +83,25 @@ class DeviceMarks:
         self.stream = self._current_stream()
         self.open = Boundaries([], [], [], [])
         self._merged_until = 0
+        self._measure()
         self.mark(now, bucket)
         self._whole = bool(self.open.events)
+
+    def _measure(self) -> None:
+        """Find what the two marks of a collective cost here: the device's driver knows best."""
+        try:
+            event = None if self.is_capturing() else self.pool.make()
+            if event is None:
+                return
+            spent = []
+            for _ in range(TRIES):
+                began = self.clock()
+                event.record(self.stream)
+                spent.append(self.clock() - began)
+            self._collective_ns = 2 * (OWN_NS + min(spent))
+            self.pool.free.append(event)
+        except FAILURES as error:
+            self._fail(error)
 
     def mark(self, now: int, bucket: int, key: Key | None = None) -> bool:
         """From `now` on the stream's time counts to `bucket`; False where that is not recorded.
@@ -190,8 +210,8 @@ class DeviceMarks:
         self._whole = ended
         self._flags = 0
         if counts:
-            called = sum(counts.values())
-            self._stride = -(-called // max(TIMED_COLLECTIVES, duration // NS_PER_COLLECTIVE))
+            affordable = int(duration * SHARE_OF_STEP) // self._collective_ns
+            self._stride = -(-sum(counts.values()) // max(LEAST_TIMED, affordable))
             self._counts = {}
         self._turn += 1
         if self.active:
