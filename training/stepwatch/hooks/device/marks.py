@@ -52,6 +52,8 @@ class DeviceMarks:
         self.failed = failed
         self.open = Boundaries([], [], [], [])
         """The step under way."""
+        self.closing: ClosedStep | None = None
+        """The step that was closed last, so that another thread finds it before it is resolved."""
         self.seen: dict[Event, int] = {}
         """Host moments at which events were found passed before their step was resolved."""
         self.inferred = _OTHER
@@ -161,6 +163,7 @@ class DeviceMarks:
         self._follow_stream()
         whole = ended and self._whole and len(boundaries.events) > 1
         closed = ClosedStep(step, boundaries, self._flags, self._counts, whole, ended)
+        self.closing = closed
         last = slice(-1, None) if ended else slice(0, 0)
         self.open = Boundaries(*(column[last] for column in boundaries))  # type: ignore[arg-type]
         self._whole = ended
