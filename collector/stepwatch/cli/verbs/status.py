@@ -9,12 +9,12 @@ from typing import Any
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
-from stepwatch.collector.state.live import QUARANTINED
-from stepwatch.collector.state.trackers.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
 _STAGES_SHOWN = 16
+_LEAST_GAIN = 0.005
+"""Below it a gain is shown as 0 %."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_problem(job: dict[str, Any]) -> bool:
     """Whether somebody must act; the number of incidents of a job not evaluated is unknown."""
+    from stepwatch.collector.state.live import QUARANTINED
+
     return job["state"] == QUARANTINED or bool(job["open_incidents"])
 
 
@@ -173,14 +175,23 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
         )
     if stages is not None:
         lines.append(("stages idle", _idle(job["microbatches"])))
-    for item in job["what_if"]:
-        faster = text.percent(item["faster_ratio"])
-        lines.append(("what if", f"{item['scenario']}: {faster} faster"))
-    return lines
+    return [*lines, *(("what if", words) for words in what_if_lines(job["what_if"]))]
+
+
+def what_if_lines(found: list[dict[str, Any]]) -> list[str]:
+    """What each scenario would gain; one line in place of those that gain nothing to speak of."""
+    lines = [
+        f"{item['scenario']}: {text.percent(item['faster_ratio'])} faster"
+        for item in found
+        if item["faster_ratio"] is None or item["faster_ratio"] >= _LEAST_GAIN
+    ]
+    return lines or (["no gain beyond the run's own jitter"] if found else [])
 
 
 def timing_words(timing: dict[str, Any]) -> str:
     """Which clock timed the newest steps and why not the device's, or how busy the devices are."""
+    from stepwatch.collector.state.trackers.step_window import HOST
+
     if timing["clock"] == HOST:
         reason = f": {timing['reason']}" if timing["reason"] else ""
         return f"the host{reason}"
