@@ -144,6 +144,8 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
 
 def slo_line(slo: dict[str, Any]) -> str:
     """An SLO's state, ratio, target and budget; its clock where it is not the hosts'."""
+    from stepwatch.collector.state.trackers.step_window import HOST
+
     good, target = text.share(slo["ratio"]), text.share(slo["target"])
     clock = f" ({slo['clock']})" if slo["clock"] not in (None, HOST) else ""
     state = f"{slo['name']}{clock}: {slo['state']}, {good} good, target {target}"

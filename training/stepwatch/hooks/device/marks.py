@@ -60,6 +60,8 @@ class DeviceMarks:
         self.failed = failed
         self.open = Boundaries([], [], [], [])
         """The step under way."""
+        self.closing: ClosedStep | None = None
+        """The step that was closed last, so that another thread finds it before it is resolved."""
         self.seen: dict[Event, int] = {}
         """Host moments at which events were found passed before their step was resolved."""
         self.inferred = _OTHER
@@ -204,6 +206,7 @@ class DeviceMarks:
         ended = self._end(now, bucket)
         whole = ended and self._whole and len(boundaries.events) > 1
         closed = ClosedStep(step, boundaries, self._flags, counts, whole, ended)
+        self.closing = closed
         self.open = boundaries.after_end() if ended else Boundaries([], [], [], [])
         self._whole = ended
         self._flags = 0
