@@ -29,12 +29,22 @@ def _share(_index: int) -> str:
 class StepContext:
     """One step; reused for every step, so keep no reference to it."""
 
-    __slots__ = ("_by_name", "_grad_norm", "_inside", "_loss", "_recorder", "_steps", "tokens")
+    __slots__ = (
+        "_by_name",
+        "_evaluation",
+        "_grad_norm",
+        "_inside",
+        "_loss",
+        "_recorder",
+        "_steps",
+        "tokens",
+    )
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
         self._recorder = steps.recorder
         self._by_name = steps.phases.by_name
+        self._evaluation = steps.instruments.pauses.evaluation
         self._inside = False
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
@@ -50,6 +60,8 @@ class StepContext:
             recorder.begin()
         if recorder.drain_completions is not None:
             recorder.drain_completions()
+        if self._evaluation.pending:
+            self._evaluation.ends()
         return self
 
     def __exit__(

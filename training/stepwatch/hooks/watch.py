@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from .checkpoints import CheckpointHandle, CheckpointQueue
+from .checkpoints import CheckpointHandle
 from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
 from .instruments import Instruments
@@ -35,9 +35,8 @@ class Watch:
         self.recorder = recorder
         self.guard = recorder.guard
         self.instruments = Instruments(recorder)
-        self._checkpoints = CheckpointQueue(recorder)
         self._lifecycle = Lifecycle(recorder)
-        self.steps = Steps(self.instruments, self._checkpoints)
+        self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
 
     @classmethod
@@ -127,7 +126,7 @@ class Watch:
 
         Keep it to report later, from any thread, that the checkpoint was written and verified.
         """
-        return CheckpointHandle(self._checkpoints, step)
+        return CheckpointHandle(self.instruments.checkpoints, step)
 
     def start_at(self, step: int) -> None:
         """Number the next step `step`; call it after a resume, before the first step."""
