@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,10 @@ class Pauses:
         if self._imports is not None:
             self._imports.stop()
         self._replaced.undo()
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by what `make` returns for it, until the Watch closes."""
+        self._replaced.put(owner, name, make)
 
     @guarded()
     def follow(self, model: Any) -> None:
