@@ -200,3 +200,30 @@ def test_a_closed_watch_records_nothing(observer: LoopObserver, watch: Watch, ri
     assert not observer.backward_begins()
     step(observer, Optimizer())
     assert len(rows_in(rings, Kind.STEP)) == 0
+
+
+def test_the_tokens_of_a_batch_count_once_a_backward_follows(
+    watch: Watch, observer: LoopObserver, rings: Path
+) -> None:
+    evaluation = watch.instruments.pauses.evaluation
+    optimizer = Optimizer()
+    for _ in range(2):  # two batches are fetched, then both are trained on
+        fetch(observer)
+        observer.batch_holds(8)
+    backward(observer)
+    backward(observer)
+    step(observer, optimizer)
+    evaluation.begins()
+    fetch(observer)
+    observer.batch_holds(100)
+    fetch(observer, came=False)
+    evaluation.ends()
+    fetch(observer)
+    observer.batch_holds(8)
+    backward(observer)
+    step(observer, optimizer)
+    with evaluation.scope():
+        observer.batch_holds(100)
+    backward(observer)
+    step(observer, optimizer)
+    assert rows_in(rings, Kind.STEP)["tokens"].tolist() == [16, 8, 0]

@@ -41,7 +41,7 @@ def network() -> Any:
 
 @pytest.fixture
 def model(watch: Watch) -> Any:
-    """A model that the Watch is told of."""
+    """A model that the Watch knows."""
     made = network()
     watch.attach(model=made)
     return made

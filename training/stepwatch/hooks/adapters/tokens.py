@@ -26,10 +26,11 @@ def tokens_of(batch: Any) -> int:
     """
     if isinstance(batch, Mapping):
         return _size(batch.get("input_ids"))
-    pair = isinstance(batch, tuple | list) and len(batch) == 2
-    if not pair or _size(batch[0]) != _size(batch[1]):
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
         return 0
-    return _size(batch[0]) if batch[0].shape == batch[1].shape else 0
+    tokens = _size(batch[0])
+    same = tokens and _size(batch[1]) and batch[0].shape == batch[1].shape
+    return tokens if same else 0
 
 
 def _size(ids: Any) -> int:

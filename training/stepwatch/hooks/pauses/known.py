@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Interrupts(Enum):
-    """What training stands still for."""
+    """What training waits for."""
 
     SAVE = auto()
     SAVE_BESIDE = auto()
