@@ -28,6 +28,7 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
     """
     recorder = instruments.recorder
     recorder.adopt_thread()
+    recorder.settle()
     recorder.server.start()
     instruments.pauses.start()
     hooked = has_group_hooks()

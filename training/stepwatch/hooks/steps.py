@@ -91,6 +91,7 @@ class Steps:
         if self._checkpoints.facts:
             self._checkpoints.write()
         if flags & _FIRST:
+            recorder.settle()
             recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
             self.instruments.device.consider()
             self.instruments.pauses.start()

@@ -24,7 +24,7 @@ def watch_accelerator(
     it, or a number; without one, batches with `input_ids` and pairs of such are counted. Call
     `close()` on the result after the last step.
     """
-    watch = Watch.from_env(job=job)
+    watch = Watch.from_env(job=job, rank=accelerator.process_index, world=accelerator.num_processes)
     observer = follow(watch)
     if observer is None:
         return watch

@@ -23,7 +23,7 @@ _MODELS = "torch.nn.modules.module"
 
 
 class Pauses:
-    """What one Watch recognises; other hooks call `evaluation` too."""
+    """What one Watch recognises; other hooks call `evaluation`."""
 
     def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
         self.guard = recorder.guard
