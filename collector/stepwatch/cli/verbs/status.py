@@ -144,7 +144,6 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
 
 def slo_line(slo: dict[str, Any]) -> str:
     """An SLO's state, ratio, target and budget; its clock where it is not the hosts'."""
-    from stepwatch.collector.state.trackers.step_window import HOST
 
     good, target = text.share(slo["ratio"]), text.share(slo["target"])
     clock = f" ({slo['clock']})" if slo["clock"] not in (None, HOST) else ""
@@ -193,7 +192,6 @@ def what_if_lines(found: list[dict[str, Any]]) -> list[str]:
 
 def timing_words(timing: dict[str, Any]) -> str:
     """Which clock timed the newest steps and why not the device's, or how busy the devices are."""
-    from stepwatch.collector.state.trackers.step_window import HOST
 
     if timing["clock"] == HOST:
         reason = f": {timing['reason']}" if timing["reason"] else ""

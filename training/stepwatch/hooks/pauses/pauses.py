@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
@@ -22,14 +23,14 @@ _MODELS = "torch.nn.modules.module"
 
 
 class Pauses:
-    """What one Watch recognises; `evaluation` is called by other hooks too."""
+    """What one Watch recognises; other hooks call `evaluation`."""
 
     def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
         self.guard = recorder.guard
         self.evaluation = Evaluation(recorder)
         self._trained = Trained()
         self._recorder = recorder
-        self._saves = Saves(recorder, queue)
+        self.saves = Saves(recorder, queue)
         self._replaced = Replacements()
         self._imports: Imports | None = None
         self._switching = False
@@ -48,6 +49,10 @@ class Pauses:
         if self._imports is not None:
             self._imports.stop()
         self._replaced.undo()
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by what `make` returns for it, until the Watch closes."""
+        self._replaced.put(owner, name, make)
 
     @guarded()
     def follow(self, model: Any) -> None:
@@ -90,8 +95,8 @@ class Pauses:
         if interrupts is Interrupts.EVALUATION:
             return self.evaluation.scope()
         if interrupts is Interrupts.LOAD:
-            return self._saves.load()
-        return self._saves.save(arguments)
+            return self.saves.load()
+        return self.saves.save(arguments)
 
     def _switched(self, inner: Function) -> Function:
         # Not `eval`: models override it without calling it. Each submodule comes through here.
