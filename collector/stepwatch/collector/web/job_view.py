@@ -54,14 +54,19 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "reason": None,
         "since": None,
         "world_size": attempt.world,
-        "step": max(attempt.step_history.complete_until(attempt.world), 0)
-        if attempt.world
-        else None,
+        "step": _newest_step(attempt),
         "newest_record_at": attempt.received_s,
         "open_incidents": len(verdicts.open_incidents()),
         "worst": _worst(verdicts),
         "slos": [_slo(status, clock_of(job.totals.steps_on)) for status in verdicts.slo_statuses],
     }
+
+
+def _newest_step(attempt: Attempt) -> int | None:
+    """The newest step that every rank reported; None before the first."""
+    history = attempt.step_history
+    newest = history.complete_until(attempt.world) if attempt.world and len(history) else -1
+    return newest if newest >= history.first and len(history) else None
 
 
 def _worst(verdicts: Verdicts) -> dict[str, str] | None:
@@ -153,7 +158,7 @@ def rank_summary(
 
     `seconds` maps a column of a step to seconds so far (world,); `host_lead` is NaN where unknown.
     """
-    view = attempt.states.get(rank)
+    view, stage = attempt.states.get(rank), attempt.ranks.stage[rank]
     sums = {name: float(sums[rank]) for name, sums in seconds.items()}
     total = sums.get("duration", 0.0)
 
@@ -163,7 +168,7 @@ def rank_summary(
     return {
         "rank": rank,
         "node": view.node if view else None,
-        "stage": int(attempt.ranks.stage[rank]) if view else None,
+        "stage": int(stage) if view and stage >= 0 else None,
         "process_state": int(view.row["process_state"]) if view else None,
         "ended": attempt.ended[rank].name.lower() if rank in attempt.ended else None,
         "phase": _phase_name(int(view.row["phase"])) if view else None,
@@ -180,13 +185,13 @@ def _phase_name(number: int) -> str | None:
 
 
 def _tokens_per_second(attempt: Attempt) -> float | None:
-    """Tokens after the first step over the time after the first step."""
+    """Tokens after the first step over the time after it; None where no rank reports tokens."""
     rows = attempt.step_history.rows
     if len(rows) < 2:
         return None
     first, last = int(rows["end_wall_ns"][0]), int(rows["end_wall_ns"].max())
-    seconds = (last - first) / NANOSECONDS
-    return float(rows["tokens"][1:].sum()) / seconds if first and seconds > 0 else None
+    seconds, tokens = (last - first) / NANOSECONDS, float(rows["tokens"][1:].sum())
+    return tokens / seconds if first and seconds > 0 and tokens else None
 
 
 def _slo(status: SloStatus, clock: str | None) -> dict[str, Any]:
