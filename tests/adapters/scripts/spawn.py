@@ -7,7 +7,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 3
@@ -31,7 +31,7 @@ def train(rank: int, world: int, port: str) -> None:
 
 if __name__ == "__main__":
     words = {"args": (2, sys.argv[1]), "nprocs": 2, "start_method": sys.argv[2]}
-    ranks = mp.start_processes(train, join=False, **words)
+    ranks = start_processes(train, join=False, **words)  # type: ignore[no-untyped-call]
     for process in ranks.processes:
         process.join()  # `ranks.join` ends the others once one has failed
     ranks.join()
