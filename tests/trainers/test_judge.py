@@ -37,7 +37,13 @@ def truth(**changed: Any) -> Truth:
 def step_rows(rank: int, **columns: Any) -> Rows:
     """Rows of all steps; `columns` replace what a good record has."""
     rows = np.zeros(STEPS, DTYPES[Kind.STEP])
-    good = {"rank": rank, "step": range(STEPS), "duration_ns": SECOND, "loss": 2.5, "tokens": 10}
+    good: dict[str, Any] = {
+        "rank": rank,
+        "step": range(STEPS),
+        "duration_ns": SECOND,
+        "loss": 2.5,
+        "tokens": 10,
+    }
     seconds = {"forward": 0.2, "data": 0.1, "backward": 0.4, "optimizer": 0.1, "other": 0.2}
     good |= {f"{name}_ns": int(part * SECOND) for name, part in seconds.items()}
     for name, value in {**good, **columns}.items():
@@ -52,7 +58,7 @@ def seen(job: dict[str, Any] | None = None, nbytes: int = 100, **columns: Any) -
         calls = np.zeros(STEPS, DTYPES[Kind.COLLECTIVE])
         calls["step"], calls["op"], calls["bytes"] = range(STEPS), Op.ALL_REDUCE, nbytes
         rows[rank] = {Kind.STEP: step_rows(rank, **columns), Kind.COLLECTIVE: calls}
-    summary = {"state": "finished", "tokens_per_second": None, "checkpoints": []}
+    summary: dict[str, Any] = {"state": "finished", "tokens_per_second": None, "checkpoints": []}
     return Recorded(rows, {**summary, **(job or {})}, [])
 
 
@@ -74,7 +80,7 @@ def test_a_missing_a_doubled_and_an_invented_step_are_wrong() -> None:
 
 
 def test_time_that_lies_in_other_is_unknown_and_elsewhere_wrong() -> None:
-    unseen = {"forward_ns": 0, "backward_ns": SECOND // 10}
+    unseen: dict[str, Any] = {"forward_ns": 0, "backward_ns": SECOND // 10}
     assert judge.phases(truth(), seen(**unseen, other_ns=SECOND)).word == UNKNOWN
     assert judge.phases(truth(), seen(**unseen, other_ns=0)).word == WRONG
     assert judge.phases(truth(), seen(optimizer_ns=[9, 0, 9, 0])).word == WRONG
@@ -90,7 +96,8 @@ def test_an_evaluation_that_never_was_is_as_wrong_as_one_booked_as_forward() -> 
 
 
 def test_saves_are_right_where_each_is_listed() -> None:
-    saved, spent = truth(save=[2.0, 2.0]), {"checkpoint_ns": SECOND}
+    saved = truth(save=[2.0, 2.0])
+    spent: dict[str, Any] = {"checkpoint_ns": SECOND}
     assert judge.checkpoints(saved, seen({"checkpoints": [{}, {}]}, **spent)).word == RIGHT
     assert judge.checkpoints(saved, seen({"checkpoints": [{}]}, **spent)).word == WRONG
     assert judge.checkpoints(saved, seen(**spent)).word == UNKNOWN
