@@ -174,11 +174,14 @@ def _in_each_step(what: str, rows: Any, name: str) -> Mark:
 
 
 def _pauses(
-    truth: Truth, seen: Recorded, phase: str, lengths: Callable[[RankTruth], list[float]]
+    truth: Truth,
+    seen: Recorded,
+    phase: str,
+    pauses: Callable[[RankTruth], list[tuple[float, float]]],
 ) -> Mark:
     marks = []
     for rank, known in truth.items():
-        true, recorded = sum(lengths(known)), seen.seconds(rank, phase)
+        true, recorded = known.seconds_between_steps(pauses(known)), seen.seconds(rank, phase)
         marks.append(_booked(f"rank {rank} {phase}", true, recorded, seen.seconds(rank, "other")))
         if recorded > true * (1 + _NEAR) + 1.0:
             marks.append(Mark(WRONG, f"rank {rank} {phase}: {recorded:.1f} s of {true:.1f} s"))

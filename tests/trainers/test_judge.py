@@ -89,14 +89,19 @@ def test_time_that_lies_in_other_is_unknown_and_elsewhere_wrong() -> None:
 
 def test_an_evaluation_that_never_was_is_as_wrong_as_one_booked_as_forward() -> None:
     assert judge.evaluation(truth(), seen(eval_ns=SECOND)).word == WRONG
-    held = truth(eval=[4.0])
+    held = truth(eval=[(0.5, 4.0)])
     assert judge.evaluation(held, seen(eval_ns=SECOND)).word == RIGHT
     assert judge.evaluation(held, seen(other_ns=SECOND)).word == UNKNOWN
     assert judge.evaluation(held, seen(other_ns=0, forward_ns=SECOND)).word == WRONG
 
 
+def test_what_follows_the_last_step_is_in_no_record() -> None:
+    held = truth(eval=[(0.5, 4.0), (STEPS, 9.0)])
+    assert judge.evaluation(held, seen(eval_ns=SECOND)).word == RIGHT
+
+
 def test_saves_are_right_where_each_is_listed() -> None:
-    saved = truth(save=[2.0, 2.0])
+    saved = truth(save=[(0.5, 2.0), (1.5, 2.0)])
     spent: dict[str, Any] = {"checkpoint_ns": SECOND}
     assert judge.checkpoints(saved, seen({"checkpoints": [{}, {}]}, **spent)).word == RIGHT
     assert judge.checkpoints(saved, seen({"checkpoints": [{}]}, **spent)).word == WRONG

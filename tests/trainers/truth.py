@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 class RankTruth(NamedTuple):
     """One rank's diary. `losses` holds each step's microbatches, as hexadecimal floats; `ended`
-    when each step ended, in seconds of one clock; `eval` and `save` the length of each; `ops` the
+    when each step ended, in seconds of one clock; `eval` and `save` when each began and its length; `ops` the
     collectives that each step calls, `step_bytes` the least that it reduces in them (0: any)."""
 
     rank: int
     losses: list[list[str]]
     tokens: list[int]
     ended: list[float]
-    eval: list[float]
-    save: list[float]
+    eval: list[tuple[float, float]]
+    save: list[tuple[float, float]]
     forward_seconds: float
     data_seconds: float
     digest: str
@@ -30,6 +30,10 @@ class RankTruth(NamedTuple):
     def steps(self) -> int:
         """How many steps it trained."""
         return len(self.ended)
+
+    def seconds_between_steps(self, pauses: list[tuple[float, float]]) -> float:
+        """Seconds of `pauses` that a later step's record can hold: not those after the last."""
+        return sum(seconds for began, seconds in pauses if began < self.ended[-1])
 
     def step_seconds(self, leave_out: int = 5) -> list[float]:
         """Lengths of steps after the first ones."""

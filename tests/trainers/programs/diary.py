@@ -24,7 +24,7 @@ class Diary:
         self._step_losses: list[list[str]] = []
         self._tokens: list[int] = []
         self._ended: list[float] = []
-        self._pauses: dict[str, list[float]] = {"eval": [], "save": []}
+        self._pauses: dict[str, list[tuple[float, float]]] = {"eval": [], "save": []}
 
     @property
     def steps(self) -> int:
@@ -47,7 +47,7 @@ class Diary:
         """Around an evaluation (`eval`) or a save (`save`)."""
         began = time.monotonic()
         yield
-        self._pauses[kind].append(time.monotonic() - began)
+        self._pauses[kind].append((began, time.monotonic() - began))
 
     def write(self, parameters: Iterable[torch.Tensor], **known: Any) -> None:
         """Write it; `known` holds what the program knows besides, the operations it calls say."""
