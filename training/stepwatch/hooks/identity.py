@@ -15,7 +15,7 @@ from stepwatch.signals.blackbox.layout import MESH_AXES
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.processes import pid_namespace, start_ticks
 
-from .launchers import RankInWorld, known_rank, launch_key, number
+from .opening.launchers import RankInWorld, known_rank, launch_key, number, rank_of_launcher
 
 JOB_CLASS_SIZE = 32
 ALONE = RankInWorld(0, 1)
@@ -25,6 +25,11 @@ Mesh = Mapping[str, int]
 def is_disabled(environ: Mapping[str, str]) -> bool:
     """Whether the user switched stepwatch off."""
     return environ.get(places.ENV_DISABLE, "0") not in ("", "0")
+
+
+def is_quiet(environ: Mapping[str, str]) -> bool:
+    """Whether the user wants no line at the start and the end of a run."""
+    return environ.get(places.ENV_QUIET, "0") not in ("", "0")
 
 
 def is_helper() -> bool:
@@ -48,6 +53,11 @@ class Asked(NamedTuple):
     mesh_size: Mesh = MappingProxyType({})
     device: int = -1
     given: RankInWorld | None = None
+
+
+def under_launcher(environ: Mapping[str, str]) -> bool:
+    """Whether a launcher numbered this process before Python began."""
+    return rank_of_launcher(environ) is not None
 
 
 def is_spawned() -> bool:

@@ -13,11 +13,11 @@ from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
 from .identity import Asked
 from .instruments import Instruments
-from .launchers import RankInWorld
 from .lifecycle import Lifecycle, at_exit
-from .opening import Opener, is_wanted
+from .opening.launchers import RankInWorld
+from .opening.opener import Opener, is_wanted
+from .opening.placement import Placement
 from .phases import PhaseContext
-from .placement import Placement
 from .recorder.recorder import Recorder
 from .step_calls import StepCalls, around_each_call
 from .steps import Steps
@@ -124,17 +124,22 @@ class Watch:
         """Iterate over `loader`, counting the time inside its `next` as data wait."""
         return Batches(self.steps, iter(loader))
 
-    def step(self, tokens: int = 0) -> StepContext:
-        """Context manager around one step; `tokens` is what this rank trains on in it."""
+    def step(self, tokens: int = 0, *, number: int | None = None) -> StepContext:
+        """Context manager around one step; `tokens` is what this rank trains on in it.
+
+        `number` is the trainer's own number of the step; None counts on from the last.
+        """
+        if number is not None:
+            self.recorder.number(number)
         self._step.tokens = tokens
         return self._step
 
-    def begin_step(self, tokens: int = 0) -> None:
-        """Begin a step that `end_step` ends; `tokens` is what this rank trains on in it.
+    def begin_step(self, tokens: int = 0, *, number: int | None = None) -> None:
+        """Begin a step that `end_step` ends; `tokens` and `number` are those of `step`.
 
         A step that is still under way, as after a `continue`, is recorded as unfinished.
         """
-        self._step_calls.begin(tokens)
+        self._step_calls.begin(tokens, number)
 
     def end_step(
         self, *, tokens: int | None = None, loss: Any = None, grad_norm: Any = None
@@ -153,9 +158,14 @@ class Watch:
         """
         return around_each_call(self.step, function, tokens)
 
-    def record(self, *, loss: Any = None, grad_norm: Any = None) -> None:
-        """Note numbers of the step under way: floats or one-element tensors, never synchronised."""
-        self._step.record(loss=loss, grad_norm=grad_norm)
+    def record(
+        self, *unnamed: Any, loss: Any = None, grad_norm: Any = None, **unknown: Any
+    ) -> None:
+        """Note numbers of the step under way: floats or one-element tensors, never synchronised.
+
+        What has no name, or an unknown one, is counted, logged once and left out.
+        """
+        self._step.record(*unnamed, loss=loss, grad_norm=grad_norm, **unknown)
 
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase, inside or outside a step (an evaluation, say).

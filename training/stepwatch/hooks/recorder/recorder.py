@@ -107,6 +107,11 @@ class Recorder:
         if self.timeline is not None:
             self.timeline.step = step
 
+    def number(self, step: int) -> None:
+        """Number the step that begins now as the trainer does."""
+        if step != self.step_number:
+            self.start_at(step)
+
     def write_lifecycle(self, event: LifecycleEvent, value: int, text: str) -> None:
         """Write one LIFECYCLE record; a forked child writes none into its parent's ring."""
         if self.ring is not None and not self.is_child():

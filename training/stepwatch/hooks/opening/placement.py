@@ -16,15 +16,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from stepwatch.hooks.guard import Guard, guarded, logger
+from stepwatch.hooks.identity import ALONE, base_attempt, is_spawned
+from stepwatch.hooks.recorder.worker_server import socket_beside
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings, owner_lives
 from stepwatch.signals.blackbox.layout import WORKER_SOCKET_SIZE
 from stepwatch.signals.errors import ConfigurationError, RingError
 
-from .guard import Guard, guarded, logger
-from .identity import ALONE, base_attempt, is_spawned
 from .launchers import RankInWorld, known_rank, launch_key
-from .recorder.worker_server import socket_beside
 
 ALONE_AFTER_SECONDS = 30.0
 """A process that nobody has numbered for so long is recorded as rank 0 of 1, before it steps."""
