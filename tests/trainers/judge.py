@@ -15,7 +15,7 @@ import numpy as np
 from stepwatch.signals.records import Kind, Op
 from tests.trainers.programs.plan import SLOW_RANK
 from tests.trainers.recorded import Recorded
-from tests.trainers.truth import RankTruth, Truth
+from tests.trainers.truth import Pauses, RankTruth, Truth
 
 RIGHT, UNKNOWN, WRONG = "yes", "unknown", "NO"
 _ORDER = (RIGHT, UNKNOWN, WRONG)
@@ -177,7 +177,7 @@ def _pauses(
     truth: Truth,
     seen: Recorded,
     phase: str,
-    pauses: Callable[[RankTruth], list[tuple[float, float]]],
+    pauses: Callable[[RankTruth], Pauses],
 ) -> Mark:
     marks = []
     for rank, known in truth.items():

@@ -8,18 +8,21 @@ import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
+Pauses = list[tuple[float, float]]
+"""Evaluations or saves: when each began, on the clock of the steps, and its seconds."""
+
 
 class RankTruth(NamedTuple):
     """One rank's diary. `losses` holds each step's microbatches, as hexadecimal floats; `ended`
-    when each step ended, in seconds of one clock; `eval` and `save` when each began and its length; `ops` the
-    collectives that each step calls, `step_bytes` the least that it reduces in them (0: any)."""
+    when each step ended, in seconds of one clock; `ops` the collectives that each step calls,
+    `step_bytes` the least that it reduces in them (0: any)."""
 
     rank: int
     losses: list[list[str]]
     tokens: list[int]
     ended: list[float]
-    eval: list[tuple[float, float]]
-    save: list[tuple[float, float]]
+    eval: Pauses
+    save: Pauses
     forward_seconds: float
     data_seconds: float
     digest: str
@@ -31,7 +34,7 @@ class RankTruth(NamedTuple):
         """How many steps it trained."""
         return len(self.ended)
 
-    def seconds_between_steps(self, pauses: list[tuple[float, float]]) -> float:
+    def seconds_between_steps(self, pauses: Pauses) -> float:
         """Seconds of `pauses` that a later step's record can hold: not those after the last."""
         return sum(seconds for began, seconds in pauses if began < self.ended[-1])
 

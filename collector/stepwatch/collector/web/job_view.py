@@ -163,7 +163,7 @@ def rank_summary(
     return {
         "rank": rank,
         "node": view.node if view else None,
-        "stage": int(attempt.ranks.stage[rank]) if view else None,
+        "stage": int(attempt.stages[rank]) if view else None,
         "process_state": int(view.row["process_state"]) if view else None,
         "ended": attempt.ended[rank].name.lower() if rank in attempt.ended else None,
         "phase": _phase_name(int(view.row["phase"])) if view else None,

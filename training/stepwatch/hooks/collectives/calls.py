@@ -1,7 +1,8 @@
 """Collectives that a trainer calls by name, and waits for those it started.
 
 Only the names in `torch.distributed` are replaced, once per process: inside its own module torch
-compares functions by identity. Sends and receives are `pipeline.point_to_point`'s. NCCL returns before the work is done: on CUDA the time spent here is that of the host.
+compares functions by identity. Sends and receives are `pipeline.point_to_point`'s.
+NCCL returns before the work is done: on CUDA the time spent here is that of the host.
 """
 
 from __future__ import annotations
