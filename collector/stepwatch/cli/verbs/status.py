@@ -9,6 +9,7 @@ from typing import Any
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
+from stepwatch.collector.state.trackers.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
