@@ -158,7 +158,7 @@ def rank_summary(
 
     `seconds` maps a column of a step to seconds so far (world,); `host_lead` is NaN where unknown.
     """
-    view, stage = attempt.states.get(rank), attempt.ranks.stage[rank]
+    view, stage = attempt.states.get(rank), attempt.stages[rank]
     sums = {name: float(sums[rank]) for name, sums in seconds.items()}
     total = sums.get("duration", 0.0)
 
