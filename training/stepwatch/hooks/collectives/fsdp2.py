@@ -6,12 +6,17 @@ the others mix with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
 
-from .stream_waits import StreamWaits
+from .stream_waits import Awaited, StreamWaits
+
+_ALL_GATHER, _REDUCE_SCATTER, _ALL_REDUCE = (
+    int(op) for op in (Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE)
+)
 
 
 class TimedCommunication:
@@ -77,6 +82,7 @@ def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
     if not hasattr(module, "set_custom_all_gather"):
         return
     instruments.numerics.at_source = True
+    _time_end_of_backward(instruments.waits, module._get_fsdp_state())
     for group in _parameter_groups(module):
         if isinstance(group._reduce_scatter_comm, TimedCommunication):
             continue
@@ -102,30 +108,61 @@ def _time_waits(waits: StreamWaits, group: Any) -> None:
     is allocated.
     """
 
-    def shards() -> Any:
-        return getattr(group.mesh_info, "shard_process_group", None)
+    def gathered() -> Awaited:
+        waits = group._all_gather_result is not None
+        return (_ALL_GATHER, _shards(group)) if waits else None
 
-    def gathered() -> Any:
-        return shards() if group._all_gather_result is not None else None
-
-    def reduced() -> Any:
+    def reduced() -> Awaited:
         """None where gradients are only accumulated: nothing is reduced there."""
-        return shards() if getattr(group, "reduce_grads", True) else None
+        return _reduction(group) if getattr(group, "reduce_grads", True) else None
 
-    for name, op, group_of in (
-        ("wait_for_unshard", Op.ALL_GATHER, gathered),
-        ("post_backward", Op.REDUCE_SCATTER, reduced),
-        ("finalize_backward", Op.REDUCE_SCATTER, reduced),
-    ):
-        method = getattr(group, name, None)
-        if method is not None and not hasattr(method, "stepwatch_wrapped"):
-            setattr(group, name, waits.around(method, int(op), group_of))
+    _time(waits, group, "wait_for_unshard", gathered)
+    _time(waits, group, "post_backward", reduced)
+    _time(waits, group, "finalize_backward", reduced)
+
+
+def _time_end_of_backward(waits: StreamWaits, state: Any) -> None:
+    """Time the wait for the last reductions, which is the root's for all groups from 2.15 on.
+
+    Which module is the root turns out in the first forward; it may have no parameters of its own.
+    """
+
+    def reduced() -> Awaited:
+        pending = getattr(state._comm_ctx, "_last_post_reduce_events", None)
+        groups = (group for one in state._state_ctx.all_states for group in _groups_of(one))
+        return next(filter(None, map(_reduction, groups)), None) if pending else None
+
+    _time(waits, state, "_end_backward_iteration", reduced)
+
+
+def _time(waits: StreamWaits, owner: Any, name: str, waits_for: Callable[[], Awaited]) -> None:
+    method = getattr(owner, name, None)
+    if method is not None and not hasattr(method, "stepwatch_wrapped"):
+        setattr(owner, name, waits.around(method, waits_for))
+
+
+def _shards(group: Any) -> Any:
+    """The process group over which `group` is sharded; None where it is replicated alone."""
+    return getattr(group.mesh_info, "shard_process_group", None)
+
+
+def _reduction(group: Any) -> Awaited:
+    """What reduces the gradients of `group`: an all-reduce where nothing is sharded."""
+    mesh = getattr(group, "mesh_info", None)
+    for op, name in ((_REDUCE_SCATTER, "shard"), (_ALL_REDUCE, "replicate")):
+        members = getattr(mesh, f"{name}_process_group", None)
+        if members is not None:
+            return op, members
+    return None
 
 
 def _parameter_groups(module: Any) -> list[Any]:
     # The public setters refuse a module whose parameters lie on several meshes, and cannot wrap
     # what is set already; both matter to a guest in somebody else's trainer.
-    state = module._get_fsdp_state()
+    return _groups_of(module._get_fsdp_state())
+
+
+def _groups_of(state: Any) -> list[Any]:
     groups = getattr(state, "_fsdp_param_groups", None)
     if groups is None:
         single = getattr(state, "_fsdp_param_group", None)

@@ -2,7 +2,8 @@
 
 FSDP2 starts its collectives on streams of its own: those cost the compute stream nothing. It waits
 for an all-gather when a module is about to use what it gathered, and for reduce-scatters before it
-starts another one and at the end of backward.
+starts another one and at the end of backward. What a trainer starts itself runs on another stream
+too, and the compute stream waits for it where the trainer does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from stepwatch.hooks.recorder.recorder import Recorder
 
 from .groups import GroupNumbers
 
+Awaited = tuple[int, Any] | None
+"""An operation and its process group, for which a stream waits; None where it does not wait."""
+
 
 class StreamWaits:
     """Marks on the device's timeline where its stream waits for a collective, and where it goes on.
@@ -29,6 +33,8 @@ class StreamWaits:
         self._recorder = recorder
         self._device = device
         self._groups = groups
+        self._inside = False
+        """Inside one wait that `around` times, others are part of it."""
 
     @guarded()
     def begin(self, op: int, group: Any) -> None:
@@ -46,25 +52,31 @@ class StreamWaits:
             marks.leave_collective(self._recorder.clock(), timeline.bucket)
 
     def around(
-        self, method: Callable[..., Any], op: int, group_of: Callable[[], Any]
+        self, method: Callable[..., Any], waits_for: Callable[[], Awaited]
     ) -> Callable[..., Any]:
-        """`method`, which makes the stream wait for `op`; `group_of` is None where it does not."""
+        """`method`, which makes the stream wait for what `waits_for` tells, unless that is None."""
         import torch
 
         compiling = torch.compiler.is_compiling
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._device.marks is None:
+            if compiling() or self._inside or self._device.marks is None:
                 return method(*args, **kwargs)
-            group = group_of()
-            if group is None:
+            known = self._ask(waits_for)
+            if known is None:
                 return method(*args, **kwargs)
-            self.begin(op, group)
+            self._inside = True
+            self.begin(*known)
             try:
                 return method(*args, **kwargs)
             finally:
+                self._inside = False
                 self.end()
 
         call.stepwatch_wrapped = True  # type: ignore[attr-defined]
         return call
+
+    @guarded()
+    def _ask(self, waits_for: Callable[[], Awaited]) -> Awaited:
+        return waits_for()
