@@ -20,7 +20,6 @@ from typing import Any
 
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.instruments import Instruments
-from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import NumericsSource, Op
 
 from .process_groups import has_group_hooks
@@ -125,7 +124,7 @@ class ReducerWait:
         timeline = self._recorder.timeline
         if self._arrived >= 0 and timeline is not None:
             timeline.step_outside(timeline.entered)
-            timeline.leave()
+            timeline.leave_wait()
             self._pending.clear()
         self._arrived = -1
 
@@ -149,12 +148,11 @@ class ReducerWait:
         for module in self._pending:
             if not module.gradient_as_bucket_view:
                 self._check(self._known[module])
+        number = self._instruments.groups.number(self._pending[0].process_group)
         if self._hooked:
-            timeline.enter(COLLECTIVE)
-            self._instruments.waits.begin(_ALL_REDUCE, self._pending[0].process_group)
+            timeline.enter_wait(number, _ALL_REDUCE)
             self._arrived = 0
         else:
-            number = self._instruments.groups.number(self._pending[0].process_group)
             self._arrived = timeline.enter_collective(
                 number, _ALL_REDUCE, self._nbytes(self._pending)
             )
@@ -168,8 +166,7 @@ class ReducerWait:
         if timeline is None or arrived < 0:
             return
         if not arrived:
-            self._instruments.waits.end()
-            timeline.leave()
+            timeline.leave_wait()
             return
         number = self._instruments.groups.number(pending[0].process_group)
         timeline.leave_collective(number, _ALL_REDUCE, self._nbytes(pending), arrived)

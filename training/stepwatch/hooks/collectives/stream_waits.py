@@ -15,6 +15,8 @@ from typing import Any
 from stepwatch.hooks.device.timing import DeviceTiming
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.hooks.recorder.timeline import PIPELINE_WAIT
+from stepwatch.signals.records import Op
 
 from .groups import GroupNumbers
 
@@ -34,7 +36,7 @@ class StreamWaits:
         self._device = device
         self._groups = groups
         self._inside = False
-        """Inside one wait that `around` times, others are part of it."""
+        """Inside a wait that is timed here: others are part of it."""
 
     @guarded()
     def begin(self, op: int, group: Any) -> None:
@@ -76,6 +78,22 @@ class StreamWaits:
 
         call.stepwatch_wrapped = True  # type: ignore[attr-defined]
         return call
+
+    def during(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What `method` returns, which makes the stream wait for something that no one remembers.
+
+        A stage of a pipeline waits for its neighbours: that time is a wait already.
+        """
+        marks, timeline = self._device.marks, self._recorder.timeline
+        if marks is None or timeline is None or self._inside or timeline.bucket == PIPELINE_WAIT:
+            return method(*args, **kwargs)
+        self._inside = True
+        self.begin(int(Op.OTHER), None)
+        try:
+            return method(*args, **kwargs)
+        finally:
+            self._inside = False
+            self.end()
 
     @guarded()
     def _ask(self, waits_for: Callable[[], Awaited]) -> Awaited:
