@@ -10,6 +10,8 @@ from .errors import ConfigurationError
 
 ENV_DISABLE = "STEPWATCH_DISABLE"
 """Any value but empty or `0` turns every hook into a no-op."""
+ENV_QUIET = "STEPWATCH_QUIET"
+"""Any value but empty or `0` keeps the lines away that a run prints at its start and its end."""
 ENV_JOB = "STEPWATCH_JOB"
 ENV_JOB_CLASS = "STEPWATCH_JOB_CLASS"
 ENV_ATTEMPT_BASE = "STEPWATCH_ATTEMPT_BASE"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 
-from stepwatch.hooks.auto import SITE_DIR
+from stepwatch.cli.job_names import job_name
+from stepwatch.hooks.auto import SITE_DIR, TOP
 from stepwatch.hooks.identity import is_disabled
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
@@ -59,12 +59,6 @@ def hooked(
     if job_class:
         environment[places.ENV_JOB_CLASS] = places.checked_name(job_class, "job class")
     paths = [str(SITE_DIR), environ.get("PYTHONPATH", "")]
+    environment[TOP] = f"{os.getpid()}:{time.time_ns()}"
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return environment
-
-
-def job_name(command: Sequence[str]) -> str:
-    """Name of the first script in `command`, else of the command, fit to be a job name."""
-    script = next((word for word in command if word.endswith(".py")), command[0])
-    stem = re.sub(r"[^A-Za-z0-9._-]", "-", PurePath(script).stem)
-    return stem.lstrip("._-")[: places.NAME_LIMIT] or "default"

@@ -22,6 +22,7 @@ from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
 from stepwatch.collector.state.trackers.ranks import Ranks, RankView
+from stepwatch.collector.state.trackers.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import DEVICE, StepRing, Window
 from stepwatch.collector.state.trackers.steps import Steps
@@ -88,8 +89,8 @@ class Attempt(TrackedAttempt):
         return fresh
 
     def give_up(self) -> None:
-        """Count the steps that some rank has not reported as they stand."""
-        self.tracker(Steps).give_up(self)
+        """Count the steps of which something is still missing as they stand."""
+        self.tracker(SettledSteps).give_up(self)
 
     def release(self) -> None:
         """Give cells back; steps that still arrive are refused, the step history stays."""
@@ -150,8 +151,19 @@ class Attempt(TrackedAttempt):
 
     @property
     def failed(self) -> bool:
-        """Whether a rank reported that it failed, or vanished without a report."""
-        return LifecycleEvent.FAILURE in self.ended.values() or bool(self.gone)
+        """Whether a rank reported that it failed, or vanished without a report.
+
+        Ranks that vanish in an interrupted attempt were ended with it.
+        """
+        if LifecycleEvent.FAILURE in self.ended.values():
+            return True
+        return bool(self.gone) and not self.interrupted
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped it with Ctrl-C, and no rank failed."""
+        ends = self.ended.values()
+        return LifecycleEvent.INTERRUPT in ends and LifecycleEvent.FAILURE not in ends
 
     @property
     def gone(self) -> set[int]:

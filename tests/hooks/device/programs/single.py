@@ -155,8 +155,10 @@ def collectives(watch: Watch) -> None:
 
     They run on a stream of their own: the compute stream stands where it waits for them.
     """
-    dist.init_process_group("cpu:gloo,sim:simccl", store=dist.HashStore(), rank=0, world_size=1)
+    store: Any = torch._C._distributed_c10d.HashStore()
+    dist.init_process_group("cpu:gloo,sim:simccl", store=store, rank=0, world_size=1)
     watch.attach()
+    functional: Any = functional_collectives
     tensor = torch.ones(4, device="sim")
     dist.all_reduce(tensor)  # the first call connects
     wait_passed()
@@ -167,11 +169,10 @@ def collectives(watch: Watch) -> None:
         device.kernel(LINK / 4)  # overlaps
         work.wait()
 
-    def functional() -> None:
-        reduced = functional_collectives.all_reduce(tensor, "sum", dist.group.WORLD)
-        functional_collectives.wait_tensor(reduced)
+    def traceable() -> None:
+        functional.wait_tensor(functional.all_reduce(tensor, "sum", dist.group.WORLD))
 
-    for call in (lambda: dist.all_reduce(tensor), started, functional):
+    for call in (lambda: dist.all_reduce(tensor), started, traceable):
         with watch.step() as step, step.phase("forward"):
             device.kernel(COSTS["forward"])
             call()

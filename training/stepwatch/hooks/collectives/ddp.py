@@ -37,7 +37,8 @@ def watch_ddp(instruments: Instruments, module: Any) -> None:
         return
     waits = ReducerWait.of(instruments)
     if waits.adopt(module):
-        module.register_forward_hook(_Called(waits))
+        handle = module.register_forward_hook(_Called(waits))
+        instruments.recorder.attachments.keep(handle)
 
 
 class _Called:
@@ -97,7 +98,8 @@ class ReducerWait:
             for name, parameter in named:
                 if parameter.device.type == "cpu":
                     check = functools.partial(self._check_one, name)
-                    parameter.register_post_accumulate_grad_hook(check)
+                    handle = parameter.register_post_accumulate_grad_hook(check)
+                    self._recorder.attachments.keep(handle)
         return True
 
     @guarded()
@@ -107,6 +109,8 @@ class ReducerWait:
         from torch.nn.parallel.distributed import _find_tensors
 
         if not module.require_backward_grad_sync or not torch.is_grad_enabled():
+            return
+        if self._recorder.timeline is None:
             return
         if not self._recorder.thread.is_current():
             return

@@ -6,7 +6,6 @@ the others mix with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks.instruments import Instruments
@@ -32,7 +31,7 @@ class TimedCommunication:
         instruments: Instruments,
         inner: Any,
         op: Op,
-        group: Any = None,
+        parameters: Any,
         *,
         timed: bool = True,
     ) -> None:
@@ -41,7 +40,7 @@ class TimedCommunication:
         self._inner = inner
         self._op = int(op)
         self._reduces = op is Op.REDUCE_SCATTER
-        self._parameters = group
+        self._parameters = parameters
         self._timed = timed
 
     def allocate(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,6 +55,8 @@ class TimedCommunication:
         """Run the collective; time blocked in it is taken off the phase around it."""
         recorder = self._recorder
         timeline = recorder.timeline if recorder.thread.is_current() else None
+        if timeline is not None and self._is_inside_another():
+            timeline = None
         if timeline is not None and self._reduces:
             source = NumericsSource.COLLECTIVE_INPUT
             self._instruments.numerics.check((input_tensor,), self._name_of, source)
@@ -68,6 +69,11 @@ class TimedCommunication:
         finally:
             if recorder.timeline is not None:  # else a signal handler closed it
                 timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
+
+    def _is_inside_another(self) -> bool:
+        """Whether the trainer put an object of its own around this one, and that is watched now."""
+        held = getattr(self._parameters, _attribute(self._op), self)
+        return held is not self and self._recorder.attachments.has(held)
 
     def _name_of(self, _index: int) -> str:
         return str(getattr(self._parameters, "_module_fqn", None) or "root module")
@@ -84,20 +90,26 @@ def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
     instruments.numerics.at_source = True
     _time_end_of_backward(instruments.waits, module._get_fsdp_state())
     for group in _parameter_groups(module):
-        if isinstance(group._reduce_scatter_comm, TimedCommunication):
-            continue
         if group.device.type != "cpu":
             _time_waits(instruments.waits, group)
         if not hooked:
-            gather = TimedCommunication(instruments, group._all_gather_comm, Op.ALL_GATHER)
-            group._all_gather_comm = gather
-        group._reduce_scatter_comm = TimedCommunication(
-            instruments,
-            group._reduce_scatter_comm,
-            Op.REDUCE_SCATTER,
-            group,
-            timed=not hooked or group.device.type == "cpu",
-        )
+            _time_calls(instruments, group, Op.ALL_GATHER)
+        timed = not hooked or group.device.type == "cpu"
+        _time_calls(instruments, group, Op.REDUCE_SCATTER, timed=timed)
+
+
+def _attribute(op: int) -> str:
+    """Where a parameter group keeps the object with which it does `op`."""
+    return f"_{Op(op).name.lower()}_comm"
+
+
+def _time_calls(instruments: Instruments, group: Any, op: Op, *, timed: bool = True) -> None:
+    """Put a `TimedCommunication` around the object with which `group` does `op`."""
+    attachments, name = instruments.recorder.attachments, _attribute(op)
+    inner = getattr(group, name)
+    if not attachments.has(inner):
+        around = TimedCommunication(instruments, inner, op, group, timed=timed)
+        attachments.replace(group, name, around)
 
 
 def _time_waits(waits: StreamWaits, group: Any) -> None:
@@ -116,9 +128,9 @@ def _time_waits(waits: StreamWaits, group: Any) -> None:
         """None where gradients are only accumulated: nothing is reduced there."""
         return _reduction(group) if getattr(group, "reduce_grads", True) else None
 
-    _time(waits, group, "wait_for_unshard", gathered)
-    _time(waits, group, "post_backward", reduced)
-    _time(waits, group, "finalize_backward", reduced)
+    waits.replace(group, "wait_for_unshard", gathered)
+    waits.replace(group, "post_backward", reduced)
+    waits.replace(group, "finalize_backward", reduced)
 
 
 def _time_end_of_backward(waits: StreamWaits, state: Any) -> None:
@@ -132,13 +144,7 @@ def _time_end_of_backward(waits: StreamWaits, state: Any) -> None:
         groups = (group for one in state._state_ctx.all_states for group in _groups_of(one))
         return next(filter(None, map(_reduction, groups)), None) if pending else None
 
-    _time(waits, state, "_end_backward_iteration", reduced)
-
-
-def _time(waits: StreamWaits, owner: Any, name: str, waits_for: Callable[[], Awaited]) -> None:
-    method = getattr(owner, name, None)
-    if method is not None and not hasattr(method, "stepwatch_wrapped"):
-        setattr(owner, name, waits.around(method, waits_for))
+    waits.replace(state, "_end_backward_iteration", reduced)
 
 
 def _shards(group: Any) -> Any:

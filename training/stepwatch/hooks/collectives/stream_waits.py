@@ -53,6 +53,13 @@ class StreamWaits:
         if marks is not None and timeline is not None:
             marks.leave_collective(self._recorder.clock(), timeline.bucket)
 
+    def replace(self, owner: Any, name: str, waits_for: Callable[[], Awaited]) -> None:
+        """Time method `name` of `owner`, if it has one that is not timed yet."""
+        method = getattr(owner, name, None)
+        attachments = self._recorder.attachments
+        if method is not None and not attachments.has(method):
+            attachments.replace(owner, name, self.around(method, waits_for))
+
     def around(
         self, method: Callable[..., Any], waits_for: Callable[[], Awaited]
     ) -> Callable[..., Any]:
@@ -63,7 +70,8 @@ class StreamWaits:
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._inside or self._device.marks is None:
+            marks = None if compiling() or self._inside else self._device.marks
+            if marks is None or self._recorder.timeline is None:
                 return method(*args, **kwargs)
             known = self._ask(waits_for)
             if known is None:
@@ -76,7 +84,6 @@ class StreamWaits:
                 self._inside = False
                 self.end()
 
-        call.stepwatch_wrapped = True  # type: ignore[attr-defined]
         return call
 
     def during(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -21,8 +21,10 @@ MERGED_NS = 5_000
 CLOSEST_NS = 100_000
 """Marks inside a phase come no closer: a phase that the host leaves sooner needs none."""
 TIMED_COLLECTIVES, NS_PER_COLLECTIVE = 64, 2_000_000
-"""Collectives of a step that are timed: as many as the first number, and one more for each
-`NS_PER_COLLECTIVE` of a step; of others every second or third is."""
+"""Collectives timed in the mean step: as many as the first number, and one more for each
+`NS_PER_COLLECTIVE` of a step. Where there are more, those of every second or fourth step are all
+timed, and of the others none: a phase then holds no collective's time in the steps that are timed.
+"""
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
 """What a device that does not answer any more makes of a call."""
 _ASKED_AFTER_NS = 1_000_000
@@ -133,15 +135,12 @@ class DeviceMarks:
                 self.inside(now, bucket)
 
     def enter_collective(self, now: int, key: Key) -> None:
-        """A collective begins; it is timed if the compute stream waits for it, and it is its turn.
-
-        With a stride of 3, every third call is timed, in each step other ones.
-        """
+        """A collective begins, timed where the compute stream waits for it and its step has its
+        turn."""
         if not self.active or self.stream is None or not self._is_on_stream():
             return
-        number = self._counts.get(key, 0)
-        self._counts[key] = number + 1
-        if (number + self._turn) % self._stride:
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._turn % self._stride:
             self._flags |= _INCOMPLETE
             return
         self._in_collective = True
@@ -166,8 +165,9 @@ class DeviceMarks:
         self.open = Boundaries(*(column[last] for column in boundaries))  # type: ignore[arg-type]
         self._whole = ended
         called = sum(self._counts.values())
-        self._stride = -(-called // max(TIMED_COLLECTIVES, duration // NS_PER_COLLECTIVE)) or 1
-        self._turn += 1
+        most = max(TIMED_COLLECTIVES, duration // NS_PER_COLLECTIVE)
+        self._stride = 1 << (max(called - 1, 0) // most).bit_length()
+        self._turn = step + 1  # powers of two of step numbers: ranks take the same steps
         self._flags, self._counts = 0, {}
         return closed
 
