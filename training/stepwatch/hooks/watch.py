@@ -225,6 +225,7 @@ class Watch:
         self._lifecycle.end()
         recorder.server.close()
         recorder.disable()
+        recorder.attachments.remove_all()
         recorder.ring.close()
 
     def _activate(self, placement: Placement) -> None:

@@ -11,6 +11,7 @@ from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.signals.blackbox import RingWriter
 from stepwatch.signals.records import Kind, LifecycleEvent, text_bytes
 
+from .attachments import Attachments
 from .heartbeat import Heartbeat
 from .timeline import Timeline
 from .training_thread import TrainingThread
@@ -46,6 +47,7 @@ class Recorder:
         """Called when the first step begins and when it has ended."""
         self.place: Callable[..., bool] | None = None
         """Follows what is known of the rank (`Placement.settle`); whether that moved the ring."""
+        self.attachments = Attachments(guard)
         self.heartbeat = Heartbeat(ring, guard) if ring is not None else None
         self.closed = False
         """Whether it recorded once and does so no more."""
