@@ -21,6 +21,11 @@ def is_disabled(environ: Mapping[str, str]) -> bool:
     return environ.get(places.ENV_DISABLE, "0") not in ("", "0")
 
 
+def is_quiet(environ: Mapping[str, str]) -> bool:
+    """Whether the user wants no lines from a run that goes well."""
+    return environ.get(places.ENV_QUIET, "0") not in ("", "0")
+
+
 def is_helper() -> bool:
     """Whether this process serves a rank and is none, even with an inherited RANK.
 

@@ -9,9 +9,11 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+from .announcement import Announcement
 from .checkpoints import CheckpointHandle, CheckpointQueue
 from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
+from .identity import under_launcher
 from .instruments import Instruments
 from .lifecycle import Lifecycle
 from .opening import Opener, is_wanted
@@ -52,6 +54,7 @@ class Watch:
         self.instruments = Instruments(recorder)
         self._checkpoints = CheckpointQueue(recorder)
         self._lifecycle = Lifecycle(recorder)
+        self._announcement = Announcement(recorder)
         self.steps = Steps(self.instruments, self._checkpoints)
         self._step = StepContext(self.steps)
         self._step_calls = StepCalls(self._step, self.guard)
@@ -198,6 +201,7 @@ class Watch:
         self._step_calls.close()
         recorder.closed = True
         self.steps.close()
+        self._announcement.end()
         self._lifecycle.end()
         recorder.server.close()
         recorder.disable()
@@ -209,6 +213,9 @@ class Watch:
         _active = weakref.ref(self)
         self.recorder.start()
         self.recorder.server.start()
+        self.recorder.first_step = self._announcement.begin
+        if under_launcher(os.environ):  # else another may number this process before it trains
+            self._announcement.start()
         atexit.register(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 

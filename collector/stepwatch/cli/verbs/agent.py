@@ -46,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace-every", type=int, default=DEFAULT_EVERY, help="one in so many ordinary steps"
     )
+    parser.add_argument(
+        "--page-url",
+        default="",
+        metavar="URL",
+        help="where browsers reach the collector; runs print it [--collector]",
+    )
     parser.add_argument("--token-file", help="file with the collector's bearer token")
 
 
@@ -65,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         flush_seconds=_flush_seconds(arguments.flush_seconds),
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),
+        page_url=arguments.page_url,
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -44,6 +44,8 @@ class Recorder:
         """Books collectives that have ended; called on the training thread around each step."""
         self.step_boundary: Callable[[], None] | None = None
         """Called when the first step begins and when it has ended."""
+        self.first_step: Callable[[], None] | None = None
+        """Called when the first step begins."""
         self.heartbeat = Heartbeat(ring, guard) if ring is not None else None
         self.closed = False
         """Whether it recorded once and does so no more."""
@@ -74,6 +76,8 @@ class Recorder:
             self.timeline.begin()
             if self.step_boundary is not None:
                 self.step_boundary()
+            if self.first_step is not None:
+                self.first_step()
         return self.timeline
 
     def adopt_thread(self) -> None:
