@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from stepwatch import signals
 from stepwatch.signals.arguments import Parser
 from stepwatch.signals.errors import StepwatchError, UsageError
 from stepwatch.signals.phrases import closest_hint
@@ -82,7 +83,7 @@ def overview() -> str:
             *lines,
             "",
             "example: stepwatch demo --fault slow-compute:rank=2,step=20",
-            "`stepwatch VERB --help` shows a verb's options and an example.",
+            "`stepwatch VERB --help` shows a verb's options and an example; --version the version.",
         ]
     )
 
@@ -93,6 +94,9 @@ def dispatch(words: Sequence[str]) -> int:
     Raises:
         UsageError: there is no such verb or option.
     """
+    if words and words[0] in ("-V", "--version"):
+        print(f"stepwatch {signals.__version__}")
+        return OK
     if not words or words[0] in ("-h", "--help"):
         print(overview())
         return OK if words else USAGE

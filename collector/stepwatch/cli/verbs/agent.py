@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwatch.agent.traces import DEFAULT_EVERY
+from stepwatch.cli.source import COLLECTOR_HELP
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
@@ -25,7 +26,7 @@ DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--collector", default=places.DEFAULT_COLLECTOR, help="its base URL")
+    parser.add_argument("--collector", default=places.collector_url(), help=COLLECTOR_HELP)
     parser.add_argument("--ring-dir", type=Path, default=places.ring_dir(), help="where rings lie")
     parser.add_argument("--spool", type=Path, default=DEFAULT_SPOOL, help="where segments wait")
     parser.add_argument("--spool-limit-mib", type=int, default=256, help="disk it may use")
