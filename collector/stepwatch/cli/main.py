@@ -18,6 +18,7 @@ from stepwatch.signals.phrases import closest_hint
 
 VERBS: dict[str, str] = {
     "demo": "one machine, everything, one injected fault, a verdict",
+    "up": "agent, collector and page on this machine, until Ctrl-C",
     "train": "the reference trainer",
     "run": "any training command, with hooks but no change of code",
     "agent": "read this node's rings and send their records to the collector",
@@ -33,6 +34,7 @@ VERBS: dict[str, str] = {
 
 EXTRAS: dict[str, str] = {
     "demo": "trainer,agent,collector",
+    "up": "agent,collector",
     "train": "trainer",
     "agent": "agent",
     "collector": "collector",
