@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import weakref
@@ -10,14 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from .announcement import Announcement
-from .checkpoints import CheckpointHandle, CheckpointQueue
+from .checkpoints import CheckpointHandle
 from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
-from .identity import under_launcher
+from .identity import Asked
 from .instruments import Instruments
-from .lifecycle import Lifecycle
+from .launchers import RankInWorld, known_rank
+from .lifecycle import Lifecycle, at_exit
 from .opening import Opener, is_wanted
 from .phases import PhaseContext
+from .placement import Placement
 from .recorder.recorder import Recorder
 from .step_calls import StepCalls, around_each_call
 from .steps import Steps
@@ -52,10 +53,9 @@ class Watch:
         self.recorder = recorder
         self.guard = recorder.guard
         self.instruments = Instruments(recorder)
-        self._checkpoints = CheckpointQueue(recorder)
         self._lifecycle = Lifecycle(recorder)
         self._announcement = Announcement(recorder)
-        self.steps = Steps(self.instruments, self._checkpoints)
+        self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
         self._step_calls = StepCalls(self._step, self.guard)
 
@@ -67,13 +67,16 @@ class Watch:
         mesh_index: Mapping[str, int] | None = None,
         mesh_size: Mapping[str, int] | None = None,
         device: int = -1,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> Watch:
-        """Watch this process as the rank that torchrun's environment says it is.
+        """Watch this process as the rank that torch, a framework or its launcher says it is.
 
         `job` names the job unless STEPWATCH_JOB does. `mesh_index` and `mesh_size` map the axes
         pp, dp_replicate, dp_shard and tp to this rank's coordinate and to the axis size. `device`
-        is the index of the rank's device. Whatever is wrong, the result is a `Watch` that does
-        nothing, with one log line that gives the reason.
+        is the index of the rank's device. `rank` and `world` are for frameworks that know them
+        before torch.distributed does; where nobody knows, the first step decides. Whatever is
+        wrong, the result is a `Watch` that does nothing, with one log line that gives the reason.
         """
         guard = Guard()
         if not is_wanted():
@@ -82,10 +85,12 @@ class Watch:
         if previous is not None and not previous.closed:
             guard.misuse("this process has a Watch already: use that one, or close() it first")
             return cls(Recorder(None, guard))
-        ring = Opener(guard).ring(job, mesh_index or {}, mesh_size or {}, device)
-        watch = cls(Recorder(ring, guard))
-        if ring is not None:
-            watch._activate()
+        given = None if rank is None or world is None else RankInWorld(rank, world)
+        asked = Asked(job, mesh_index or {}, mesh_size or {}, device, given)
+        placement = Opener(guard).placement(asked)
+        watch = cls(Recorder(None if placement is None else placement.ring, guard))
+        if placement is not None:
+            watch._activate(placement)
         return watch
 
     @property
@@ -174,7 +179,7 @@ class Watch:
 
         Keep it to report later, from any thread, that the checkpoint was written and verified.
         """
-        return CheckpointHandle(self._checkpoints, step)
+        return CheckpointHandle(self.instruments.checkpoints, step)
 
     def start_at(self, step: int) -> None:
         """Number the next step `step`; call it after a resume, before the first step."""
@@ -192,6 +197,13 @@ class Watch:
         """The job reached its end; without this call `close` assumes so after a clean exit."""
         self._lifecycle.finished()
 
+    def failed(self, failure: BaseException) -> None:
+        """The rank ends with `failure`; needed where somebody catches it before Python ends.
+
+        A KeyboardInterrupt is no failure: the rank was interrupted.
+        """
+        self._lifecycle.failed(failure)
+
     @guarded()
     def close(self) -> None:
         """Write what is held back and end the record of this rank."""
@@ -199,6 +211,7 @@ class Watch:
         if not self.enabled or recorder.closed or recorder.ring is None:
             return
         self._step_calls.close()
+        recorder.settle(alone=True)
         recorder.closed = True
         self.steps.close()
         self._announcement.end()
@@ -207,16 +220,19 @@ class Watch:
         recorder.disable()
         recorder.ring.close()
 
-    def _activate(self) -> None:
+    def _activate(self, placement: Placement) -> None:
         """Start recording; from now on this is the Watch of the process until it is closed."""
         global _active
         _active = weakref.ref(self)
+        self.recorder.place = placement.settle
+        if self.recorder.heartbeat is not None:
+            self.recorder.heartbeat.wait = placement.wait
         self.recorder.start()
         self.recorder.server.start()
         self.recorder.first_step = self._announcement.begin
-        if under_launcher(os.environ):  # else another may number this process before it trains
+        if known_rank(os.environ) is not None:  # else it is known when the first step begins
             self._announcement.start()
-        atexit.register(_finish_at_exit, _active)
+        at_exit(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _leave_to_parent(self) -> None:
@@ -228,7 +244,8 @@ def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
     watch = reference()
     if watch is None:
         return
-    failure = getattr(sys, "last_value", None)
+    # multiprocessing ends its children while the error is still on its way, others after that.
+    failure = sys.exc_info()[1] or getattr(sys, "last_value", None)
     if failure is not None:
-        watch._lifecycle.failed(failure)
+        watch.failed(failure)
     watch.close()
