@@ -16,6 +16,7 @@ from stepwatch.agent.relay.answers import read_body
 from stepwatch.agent.relay.relay import Relay
 from stepwatch.signals import presence
 from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.errors import RingError
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class Announcement:
         )
         try:
             presence.write(self._options.ring_dir, own)
-        except OSError as error:
+        except (OSError, RingError) as error:
             if not self._failed:
                 logger.warning("ranks cannot learn that this agent runs: %s", error)
             self._failed = True

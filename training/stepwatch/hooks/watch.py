@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from .announcement import Announcement
 from .checkpoints import CheckpointHandle
 from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
@@ -16,6 +15,9 @@ from .identity import Asked
 from .instruments import Instruments
 from .launchers import RankInWorld, known_rank
 from .lifecycle import Lifecycle, at_exit
+from .links import logs
+from .links.announcement import Announcement
+from .links.linking import Linking
 from .opening import Opener, is_wanted
 from .phases import PhaseContext
 from .placement import Placement
@@ -230,6 +232,8 @@ class Watch:
         self.recorder.start()
         self.recorder.server.start()
         self.recorder.first_step = self._announcement.begin
+        self.recorder.first_step_ended = Linking(self.recorder).link
+        logs.follow(self.recorder)
         if known_rank(os.environ) is not None:  # else it is known when the first step begins
             self._announcement.start()
         at_exit(_finish_at_exit, _active)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .blackbox.directories import own_directory
 from .clock import NANOSECONDS
 
 FILE = ".agent.json"
@@ -60,10 +61,9 @@ def write(folder: Path, presence: Presence) -> None:
 
     Raises:
         OSError: the folder cannot be written.
+        RingError: it cannot be made.
     """
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        folder.chmod(0o1777)  # ranks of every user write their rings here
+    own_directory(folder)
     beside = folder / f"{FILE}.{os.getpid()}"
     beside.unlink(missing_ok=True)
     # Whatever another user puts in its place is not written through.

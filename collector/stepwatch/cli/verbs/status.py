@@ -70,6 +70,7 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
         "",
     ]
     lines += [_entry(name, value, width) for name, value in pace_lines(job)]
+    lines += [_entry(link["tracker"], link["url"] or link["run"], width) for link in job["links"]]
     lines += ["", rank_table(job["ranks"])]
     lines += ["", *(_entry(name, value, width) for name, value in breakdown_lines(job))]
     shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]

@@ -46,6 +46,8 @@ class Recorder:
         """Called when the first step begins and when it has ended."""
         self.first_step: Callable[[], None] | None = None
         """Called when the first step begins."""
+        self.first_step_ended: Callable[[], None] | None = None
+        """Called when the first step has ended and is written."""
         self.place: Callable[..., bool] | None = None
         """Follows what is known of the rank (`Placement.settle`); whether that moved the ring."""
         self.heartbeat = Heartbeat(ring, guard) if ring is not None else None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.announcement import end_line, start_line
+from stepwatch.hooks.links.announcement import end_line, start_line
 from stepwatch.signals import presence
 from stepwatch.signals.blackbox import Identity
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING, Presence

@@ -7,14 +7,13 @@ import sys
 import time
 from pathlib import Path
 
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.identity import is_quiet
+from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals import places, presence
 from stepwatch.signals.blackbox import Identity
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.presence import AWAY, CONNECTED, Presence
-
-from .guard import guarded
-from .identity import is_quiet
-from .recorder.recorder import Recorder
 
 
 class Announcement:
@@ -37,7 +36,7 @@ class Announcement:
         if who is not None and not self._started:
             self._started = True
             now = time.monotonic_ns()
-            _print(start_line(who, _agent(), now, Path(_rings())))
+            _print(start_line(who, known_agent(), now, Path(_rings())))
 
     def begin(self) -> None:
         """The first step begins: from here on the pace is counted."""
@@ -53,7 +52,7 @@ class Announcement:
             self._began = None
             seconds = (self._recorder.clock() - since) / NANOSECONDS
             steps = self._recorder.step_number - first
-            _print(end_line(who, steps, seconds, _agent()))
+            _print(end_line(who, steps, seconds, known_agent()))
 
     def _who(self) -> Identity | None:
         """This rank where it is the one that speaks."""
@@ -124,7 +123,7 @@ def _rings() -> str:
     return str(places.ring_dir())
 
 
-def _agent() -> Presence | None:
+def known_agent() -> Presence | None:
     """The agent of this node: its file lies at the top of the ring directory, or one above."""
     rings = places.ring_dir()
     return presence.read(rings) or presence.read(rings.parent)
