@@ -18,6 +18,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
 from stepwatch.collector.state.step_facts import clock_of, step_lengths
+from stepwatch.collector.state.trackers.links import Links
 from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
@@ -97,6 +98,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         **job_line(job, verdicts, now),
         **pace(job),
         **breakdown(attempt),
+        "links": [link._asdict() for link in attempt.tracker(Links).known()],
         "ranks": rank_summaries(attempt),
         "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
         "incidents": [incident.document() for incident in incidents],
