@@ -1,4 +1,4 @@
-"""The script of each trainer's guide runs as shown, and its ranks' black boxes hold what it says."""
+"""The script of each guide runs as shown, and its ranks' black boxes hold what it says."""
 
 from __future__ import annotations
 
@@ -27,16 +27,20 @@ FRAMEWORKS = {
 """For each guide the package that it needs, and the steps of its script."""
 
 
-def judge(seen: Tables, steps: int) -> None:
+GIVES_TOKENS = {"nanogpt", "fsdp2", "huggingface"}
+
+
+def judge(seen: Tables, steps: int, *, tokens: bool) -> None:
     """Every step once on every rank, with its loss and its phases, and an end that was meant."""
     assert sorted(seen) == list(range(WORLD))
     for tables in seen.values():
         rows = tables[Kind.STEP]
         assert rows["step"].tolist() == list(range(steps))
-        assert np.isfinite(rows["loss"]).all() and (rows["tokens"][1:] > 0).all()
+        assert np.isfinite(rows["loss"]).all()
+        assert (rows["tokens"][1:] > 0).all() == tokens
         assert (rows["forward_ns"] > 0).any() and (rows["optimizer_ns"] > 0).all()
         assert len(tables[Kind.COLLECTIVE])
-        assert LifecycleEvent.FINISHED in tables[Kind.LIFECYCLE]["event"]
+        assert LifecycleEvent.FINISH in tables[Kind.LIFECYCLE]["event"]
 
 
 @pytest.mark.parametrize("guide", PLAIN)
@@ -49,7 +53,7 @@ def test_the_script_runs_and_every_step_is_recorded(
     environ = {**outer, "OMP_NUM_THREADS": "1", "CHECKPOINT": str(tmp_path / "saved")}
     ended = forked_ranks.run([str(program)], WORLD, tmp_path / "out", environ)
     assert ended.codes == [0] * WORLD, ended.printed[-3000:]
-    judge(tables_in(rings), PLAIN[guide])
+    judge(tables_in(rings), PLAIN[guide], tokens=guide in GIVES_TOKENS)
 
 
 @pytest.mark.parametrize("guide", FRAMEWORKS)
@@ -63,7 +67,7 @@ def test_the_script_runs_with_its_framework(
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={WORLD}"]
     ended = launch(sys.executable, *torchrun, str(program), CHECKPOINT=str(tmp_path / "saved"))
     assert ended.returncode == 0, ended.stderr[-3000:]
-    judge(tables_in(rings), steps)
+    judge(tables_in(rings), steps, tokens=guide in GIVES_TOKENS)
 
 
 @pytest.mark.parametrize("guide", [*PLAIN, *FRAMEWORKS])
