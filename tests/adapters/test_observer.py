@@ -77,9 +77,11 @@ def test_the_usual_loop(observer: LoopObserver, rings: Path) -> None:
     assert only_ring(rings).hook_errors == 0
 
 
-def test_an_evaluation_is_not_the_next_steps_forward(observer: LoopObserver, rings: Path) -> None:
+def test_an_evaluation_is_not_the_next_steps_forward(
+    watch: Watch, observer: LoopObserver, rings: Path
+) -> None:
     optimizer = Optimizer()
-    observer.evaluation_begins()
+    watch.instruments.pauses.evaluation.begins()
     for _ in range(2):
         fetch(observer)
         work()
@@ -180,7 +182,7 @@ def test_another_thread_is_not_the_training_thread(observer: LoopObserver, rings
     answers: list[bool] = []
 
     def elsewhere() -> None:
-        answers.extend((observer.data_begins(), observer.backward_begins(), observer.save_begins()))
+        answers.extend((observer.data_begins(), observer.backward_begins()))
         observer.optimizer_begins(self_made, closure=False)
         observer.optimizer_ends(self_made)
 
@@ -188,7 +190,7 @@ def test_another_thread_is_not_the_training_thread(observer: LoopObserver, rings
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert answers == [False] * 3
+    assert answers == [False] * 2
     assert len(rows_in(rings, Kind.STEP)) == 0
 
 

@@ -138,6 +138,14 @@ def state_rows(
     return rows
 
 
+def read_before(rows: Rows, seconds: int = 5) -> Rows:
+    """RANK_STATE `rows`, read once a second for so long before, too: no CPU time in between."""
+    earlier = [rows.copy() for _ in range(seconds)]
+    for ago, copy in zip(range(seconds, 0, -1), earlier, strict=True):
+        copy["time_ns"] -= ago * NANOSECONDS
+    return np.concatenate([*earlier, rows])
+
+
 def microbatch_rows(step: int, ranks: Iterable[int], count: int = 4, began: float = 0.0) -> Rows:
     """MICROBATCH rows of one call of GPipe, two ranks to a stage: all forwards, all backwards.
 

@@ -28,7 +28,9 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
     """
     recorder = instruments.recorder
     recorder.adopt_thread()
+    recorder.settle()
     recorder.server.start()
+    instruments.pauses.start()
     hooked = has_group_hooks()
     if hooked:
         watch_process_groups(instruments)
@@ -37,9 +39,11 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
         for module in root.modules():
             watch_fsdp2(instruments, module, hooked=hooked)
             watch_ddp(instruments, module)
+        instruments.pauses.follow(root)
         instruments.digests.follow(root)
     for one in _listed(optimizer):
-        watch_optimizer(recorder, one)
+        watch_optimizer(recorder, instruments.pauses.evaluation, one)
+        instruments.pauses.follow_optimizer(one)
     if schedule is not None:
         watch_schedule(instruments, schedule)
     if has_distributed() and not hooked:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import time
 
 from stepwatch.signals import places
-from stepwatch.signals.blackbox import Identity, RingWriter
-from stepwatch.signals.blackbox.layout import WORKER_SOCKET_SIZE
+from stepwatch.signals.blackbox import RingWriter, cannot_create, own_directory
 from stepwatch.signals.errors import StepwatchError
 
-from .guard import Guard, guarded, logger
-from .identity import Mesh, is_disabled, is_helper, read_identity, under_launcher
-from .recorder.worker_server import enable_flight_recorder, socket_beside
+from .guard import Guard, guarded
+from .identity import Asked, is_disabled, is_helper, read_identity
+from .placement import Placement, hidden_path, remove_left_over
+from .recorder.worker_server import enable_flight_recorder
 
 
 def is_wanted() -> bool:
@@ -27,23 +27,33 @@ class Opener:
         self.guard = guard
 
     @guarded()
-    def ring(self, job: str | None, index: Mesh, size: Mesh, device: int) -> RingWriter | None:
-        """The ring of this process; None where it cannot be made."""
-        if not under_launcher(os.environ):
-            logger.info("stepwatch: not under torchrun: watching as rank 0 of 1")
+    def placement(self, asked: Asked) -> Placement | None:
+        """The ring of this process, in its place or on the way to it; None where there is none."""
         try:
-            identity = read_identity(job, index, size, device, os.environ)
-            folder = places.ring_dir() / identity.job / str(identity.attempt)
-            path = folder / str(identity.rank)
+            identity = read_identity(asked, os.environ)
             enable_flight_recorder(os.environ)
-            return RingWriter(path, _with_socket(identity, path))
+            root = own_directory(places.ring_dir())
+            ring = RingWriter(hidden_path(root, identity), identity)
+            ring.set_heartbeat(time.monotonic_ns())
+            remove_left_over(root)
+            return _placed(Placement(ring, root, asked.given, self.guard), ring)
         except StepwatchError as error:
             self.guard.misuse(f"not watching: {error}")
             return None
 
 
-def _with_socket(identity: Identity, ring: Path) -> Identity:
-    """`identity` with the socket of its worker server, unless the path is longer than its field."""
-    path = str(socket_beside(ring.absolute()))
-    fits = len(os.fsencode(path)) <= WORKER_SOCKET_SIZE
-    return identity._replace(worker_socket=path if fits else "")
+def _placed(placement: Placement, ring: RingWriter) -> Placement:
+    """`placement`, once it has given the ring its place, if the rank is known by now.
+
+    Raises:
+        StepwatchError: it cannot; the ring is gone.
+    """
+    try:
+        placement.place_known()
+    except (OSError, StepwatchError) as error:
+        ring.close()
+        ring.path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise cannot_create(ring.path, error) from error
+        raise
+    return placement

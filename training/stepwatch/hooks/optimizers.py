@@ -8,13 +8,16 @@ from typing import Any
 
 from stepwatch.signals.records import Phase
 
+from .pauses.evaluation import Evaluation
 from .recorder.recorder import Recorder
 
 _OPTIMIZER = int(Phase.OPTIMIZER)
 
 
-def watch_optimizer(recorder: Recorder, optimizer: Any) -> None:
+def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) -> None:
     """Wrap `optimizer.step`, once; a call inside the phase `optimizer` counts with that phase.
+
+    A step is a sign of training: it ends an `evaluation`.
 
     Raises:
         AttributeError: the object has no `step`.
@@ -31,6 +34,8 @@ def watch_optimizer(recorder: Recorder, optimizer: Any) -> None:
     @functools.wraps(getattr(inner, "__func__", inner))
     def step(_self: Any, *args: Any, **kwargs: Any) -> Any:
         timeline = None if compiling() else recorder.timeline
+        if timeline is not None and evaluation.pending:
+            evaluation.ends()
         if timeline is None or timeline.bucket == _OPTIMIZER or not recorder.thread.is_current():
             return inner(*args, **kwargs)
         timeline.enter(_OPTIMIZER)

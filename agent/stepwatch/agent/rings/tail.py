@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.agent.keys import AttemptKey, Cursors, Tables
-from stepwatch.signals.blackbox import Identity, RingReader, find_rings
+from stepwatch.signals.blackbox import Identity, RingReader, closed_directories, find_rings
 from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
@@ -107,9 +107,32 @@ class Tail:
             if known is not None:
                 self._drop(path)
             reader = self._open(path)
-            if reader is not None:
+            if reader is not None and not self._has_moved(reader):
                 start = self.cursors.get(reader.identity.ring_id, 1)
                 self._tails[path] = RingTail(reader, start)
+        self._name_closed_directories()
+
+    def _has_moved(self, reader: RingReader) -> bool:
+        """Whether `reader` reads a ring that is followed under its former name; if so, it goes on.
+
+        A rank may learn its number after its ring was made, and renames the ring then.
+        """
+        for former, tail in self._tails.items():
+            if tail.reader.inode == reader.inode and tail.ring_id == reader.identity.ring_id:
+                reader.close()
+                if not former.exists():
+                    tail.reader.path = reader.path
+                    self._tails[reader.path] = self._tails.pop(former)
+                return True
+        return False
+
+    def _name_closed_directories(self) -> None:
+        """Log once which users' rings this agent may not read, and what to do."""
+        for folder in closed_directories(self.root):
+            self._log_once(
+                f"cannot read the rings in {folder}: run an agent as their user, or this one as "
+                "root or with CAP_DAC_READ_SEARCH"
+            )
 
     def identities(self) -> list[Identity]:
         """Who writes the rings that are open."""
@@ -183,12 +206,15 @@ class Tail:
 
     def _open(self, path: Path) -> RingReader | None:
         try:
-            return RingReader(path)
+            return RingReader(path, below=self.root)
         except RingError as error:
-            if str(error) not in self._logged and len(self._logged) < 1000:
-                self._logged.add(str(error))
-                logger.warning("%s", error)
+            self._log_once(str(error))
             return None
+
+    def _log_once(self, message: str) -> None:
+        if message not in self._logged and len(self._logged) < 1000:
+            self._logged.add(message)
+            logger.warning("%s", message)
 
 
 def watched(tails: list[RingTail], exits: ProcessExits) -> list[WatchedRank]:

@@ -15,14 +15,15 @@ from stepwatch.signals.blackbox import DeviceLine, RingReader, find_rings
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import RingError, UsageError
 from stepwatch.signals.records import (
+    ENDS,
     OP_NAMES,
     PHASE_NAMES,
     DeviceState,
     Kind,
-    LifecycleEvent,
     phase_name,
 )
 
+_ENDED = {"finish": "finished", "failure": "failed", "interrupt": "interrupted"}
 EXAMPLE = "stepwatch blackbox /dev/shm/stepwatch/llama-7b"
 
 
@@ -66,6 +67,7 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
     steps = rows.rows.get(Kind.STEP)
     last = steps[-1] if steps is not None and len(steps) else None
     state = process_facts(identity.pid, identity.process_start).state
+    ended = _end(rows.rows.get(Kind.LIFECYCLE))
     facts = {
         "path": str(path),
         "job": identity.job,
@@ -74,8 +76,8 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
         "node": identity.node,
         "stage": identity.stage,
         "pid": identity.pid,
-        "process": "finished" if reader.closed else state.name.lower(),
-        "end": _end(rows.rows.get(Kind.LIFECYCLE)),
+        "process": _how_it_ended(ended) if reader.closed else state.name.lower(),
+        "end": ended,
         "step": live.step,
         "phase": phase_name(live.phase),
         "microbatch": live.microbatch,
@@ -161,14 +163,17 @@ def _age(since_ns: int) -> float | None:
 
 
 def _end(rows: Any) -> str | None:
-    ends = {
-        int(event): event.name.lower() for event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE)
-    }
+    ends = {int(event): event.name.lower() for event in ENDS}
     for row in rows if rows is not None else ():
         if int(row["event"]) in ends:
             reason = bytes(row["text"]).decode("utf-8", "replace")
             return f"{ends[int(row['event'])]} {reason}".strip()
     return None
+
+
+def _how_it_ended(end: str | None) -> str:
+    """Word for a rank that closed its ring; one whose last record is overwritten just ended."""
+    return _ENDED.get((end or "").partition(" ")[0], "ended")
 
 
 def _step(row: Any) -> dict[str, Any]:

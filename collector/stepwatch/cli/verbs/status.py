@@ -9,8 +9,6 @@ from typing import Any
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
-from stepwatch.collector.state.live import QUARANTINED
-from stepwatch.collector.state.trackers.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
@@ -44,6 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_problem(job: dict[str, Any]) -> bool:
     """Whether somebody must act; the number of incidents of a job not evaluated is unknown."""
+    from stepwatch.collector.state.live import QUARANTINED
+
     return job["state"] == QUARANTINED or bool(job["open_incidents"])
 
 
@@ -170,6 +170,8 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
 
 def timing_words(timing: dict[str, Any]) -> str:
     """Which clock timed the newest steps and why not the device's, or how busy the devices are."""
+    from stepwatch.collector.state.trackers.step_window import HOST
+
     if timing["clock"] == HOST:
         reason = f": {timing['reason']}" if timing["reason"] else ""
         return f"the host{reason}"

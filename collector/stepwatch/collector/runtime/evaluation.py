@@ -230,7 +230,8 @@ def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
 
 def has_ended(attempt: Attempt, now: float) -> bool:
     """Whether nothing more is expected of the attempt."""
-    if attempt.finished or (attempt.failed and _all_gone(attempt)):
+    stopped = attempt.failed or attempt.interrupted
+    if attempt.finished or (stopped and _all_gone(attempt)):
         return True
     return is_abandoned(attempt, now)
 

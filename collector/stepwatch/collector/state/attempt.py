@@ -150,8 +150,19 @@ class Attempt(TrackedAttempt):
 
     @property
     def failed(self) -> bool:
-        """Whether a rank reported that it failed, or vanished without a report."""
-        return LifecycleEvent.FAILURE in self.ended.values() or bool(self.gone)
+        """Whether a rank reported that it failed, or vanished without a report.
+
+        Ranks that vanish in an interrupted attempt were ended with it.
+        """
+        if LifecycleEvent.FAILURE in self.ended.values():
+            return True
+        return bool(self.gone) and not self.interrupted
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped it with Ctrl-C, and no rank failed."""
+        ends = self.ended.values()
+        return LifecycleEvent.INTERRUPT in ends and LifecycleEvent.FAILURE not in ends
 
     @property
     def gone(self) -> set[int]:

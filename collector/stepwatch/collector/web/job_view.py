@@ -30,11 +30,12 @@ MAX_RANKS = 1024
 
 
 def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
-    """running, finished, failed, or unknown while its telemetry is lost."""
+    """running, finished, interrupted, failed, or unknown while its telemetry is lost."""
     if attempt.finished:
         return "finished"
     if has_ended(attempt, now):
-        return "failed" if attempt.failed else "unknown"
+        ended = "interrupted" if attempt.interrupted else "unknown"
+        return "failed" if attempt.failed else ended
     stale = now - attempt.received_s > telemetry.LIMITS.least_seconds
     if stale or not attempt.world:
         return "unknown"

@@ -17,7 +17,7 @@ from prometheus_client.core import (
 from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
-from stepwatch.collector.slo.objectives import SloState
+from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld

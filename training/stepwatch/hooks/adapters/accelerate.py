@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .wrappers import after, before, in_phase
+from .wrappers import after, before
 
 
 def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch:
@@ -18,7 +18,7 @@ def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch
     A step ends when the optimizer steps, which it does not while gradients accumulate. The loss of
     a step is that of its last batch. Call `close()` on the result after the last step.
     """
-    watch = Watch.from_env(job=job)
+    watch = Watch.from_env(job=job, rank=accelerator.process_index, world=accelerator.num_processes)
     observer = follow(watch)
     if observer is None:
         return watch
@@ -31,5 +31,4 @@ def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch
 
     accelerator.backward = before(observer, accelerator.backward, note_loss)
     accelerator.clip_grad_norm_ = after(observer, accelerator.clip_grad_norm_, note_norm)
-    accelerator.save_state = in_phase(observer, "checkpoint", accelerator.save_state)
     return watch

@@ -25,7 +25,9 @@ class StepwatchCallback(Callback):
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin, at the step that the Trainer resumed from."""
-        self.watch = Watch.from_env(job=self.job)
+        self.watch = Watch.from_env(
+            job=self.job, rank=trainer.global_rank, world=trainer.world_size
+        )
         self._step = trainer.global_step
         self.watch.start_at(self._step)
         self._observer = follow(self.watch, boundaries=False)
@@ -45,4 +47,10 @@ class StepwatchCallback(Callback):
         """Report that training reached its end."""
         if self.watch is not None:
             self.watch.finish()
+            self.watch.close()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Report the error that ends training: the Trainer may exit where nobody else sees it."""
+        if self.watch is not None:
+            self.watch.failed(exception)
             self.watch.close()

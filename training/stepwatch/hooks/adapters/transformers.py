@@ -25,7 +25,7 @@ class StepwatchCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin, at the step that the Trainer resumed from."""
-        self.watch = Watch.from_env(job=self.job)
+        self.watch = Watch.from_env(job=self.job, rank=args.process_index, world=args.world_size)
         self.watch.start_at(state.global_step)
         self._observer = follow(self.watch, boundaries=False)
         self._tokens = state.num_input_tokens_seen

@@ -2,8 +2,8 @@
 
 The order of events gives what no single call does. From the moment a batch came, or a
 DistributedDataParallel model was called, until backward begins, a rank is in forward. A batch that
-no backward followed was evaluated, if `eval()` was called, and is other work if not. The first
-optimizer seen ends the step.
+no backward followed is other work, unless its model was called without gradients: then it was
+evaluated, and so is what comes. The first optimizer seen ends the step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepwatch.signals.records import UNKNOWN_FLOAT, Phase
 
 _OTHER, _DATA, _FORWARD = int(Phase.OTHER), int(Phase.DATA), int(Phase.FORWARD)
 _BACKWARD, _OPTIMIZER = int(Phase.BACKWARD), int(Phase.OPTIMIZER)
-_CHECKPOINT, _EVAL = int(Phase.CHECKPOINT), int(Phase.EVAL)
+_EVAL = int(Phase.EVAL)
 
 
 class LoopObserver:
@@ -38,7 +38,12 @@ class LoopObserver:
         self._steps = steps
         self._recorder = steps.recorder
         self._boundaries = boundaries
-        self._evaluating = False
+        self._pauses = steps.instruments.pauses
+        self._evaluation = self._pauses.evaluation
+        self._evaluation.on_begin, self._evaluation.on_end = self._pause, self._resume
+        self._batch_came: tuple[int, int] | None = None
+        self._inferred = False
+        self._by_fetch = self._trains_without_gradients = False
         self._in_data = False
         self._forward_from = -1  # forward time of the step when it was opened; -1 while closed
         self._depth = 0
@@ -67,10 +72,9 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is None or self._in_data or self._depth:
             return False
-        self._leave_optimizer(timeline)
-        self._drop_forward(timeline)
+        self._compare_with_training(timeline)
         self._in_data = True
-        timeline.enter(_EVAL if self._evaluating else _DATA)
+        timeline.enter(_EVAL if self._evaluation.active else _DATA)
         return True
 
     @guarded()
@@ -80,14 +84,18 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is not None:
             timeline.leave()
-            if came:
-                self._open_forward(timeline)
+            if not self._evaluation.active:
+                if came:
+                    self._open_forward(timeline)
+            elif self._evaluation.lasting:
+                self._batch_came = (timeline.step, timeline.totals[_EVAL]) if came else None
 
     @guarded()
     def forward_begins(self) -> None:
-        """A framework calls its model; backward or the next batch ends it."""
+        """A framework calls its model to train it; backward or the next batch ends it."""
         timeline = self.timeline()
         if timeline is not None and not self._in_optimizer:
+            self._evaluation.ends()
             self._open_forward(timeline)
 
     @guarded()
@@ -96,14 +104,19 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is not None:
             self._steps.instruments.digests.follow(module)
-            if not self._in_optimizer:
+            self._evaluation.called(gradients=True, training=module.training)
+            self._inferred = False
+            if not (self._in_optimizer or self._evaluation.active):
                 self._open_forward(timeline)
 
     @guarded()
-    def evaluation_begins(self) -> None:
-        """A model was put into evaluation mode; the next backward ends it."""
+    def model_inferred(self) -> None:
+        """A DistributedDataParallel model is called without gradients."""
         if self.timeline() is not None:
-            self._evaluating = True
+            if self._forward_from >= 0:
+                self._inferred = True
+            else:
+                self._evaluation.called(gradients=False, training=False)
 
     @guarded(fallback=False)
     def backward_begins(self) -> bool:
@@ -111,9 +124,9 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is None:
             return False
-        if not self._depth:
+        if not self._depth and not self._evaluation.inside:
             self._close_forward(timeline)
-            self._evaluating = False
+            self._end_evaluation(timeline)
             timeline.microbatches += 1
         self._depth += 1
         timeline.enter(_BACKWARD)
@@ -141,6 +154,8 @@ class LoopObserver:
             return  # an optimizer that wraps others, as Accelerate's does
         self._leave_optimizer(timeline)
         self._stepping = weakref.ref(optimizer)
+        self._pauses.follow_optimizer(optimizer)
+        self._evaluation.ends()
         if closure:
             self._open_forward(timeline)
         else:
@@ -157,22 +172,6 @@ class LoopObserver:
         self._leave_optimizer(timeline)
         if self._boundaries and self._leads(optimizer):
             self.end_step()
-
-    @guarded(fallback=False)
-    def save_begins(self) -> bool:
-        """Something is saved; False where `save_ends` must not be called."""
-        timeline = self.timeline()
-        if timeline is None or timeline.bucket == _CHECKPOINT:
-            return False
-        timeline.enter(_CHECKPOINT)
-        return True
-
-    @guarded()
-    def save_ends(self) -> None:
-        """It is saved."""
-        timeline = self.timeline()
-        if timeline is not None:
-            timeline.leave()
 
     @guarded()
     def record(self, *, loss: Any = None, grad_norm: Any = None, tokens: int = 0) -> None:
@@ -200,16 +199,61 @@ class LoopObserver:
     def _close_forward(self, timeline: Timeline) -> None:
         if self._forward_from >= 0:
             self._forward_from = -1
+            self._inferred = False
             timeline.leave()
 
     def _drop_forward(self, timeline: Timeline) -> None:
         """Close a forward that had no backward and book its time to what it was."""
-        before = self._forward_from
+        before, inferred = self._forward_from, self._inferred
         self._close_forward(timeline)
         spent = timeline.totals[_FORWARD] - before
         if before >= 0 and spent > 0:
-            timeline.totals[_FORWARD] -= spent
-            timeline.totals[_EVAL if self._evaluating else _OTHER] += spent
+            _move(timeline, spent, _FORWARD, _EVAL if inferred else _OTHER)
+
+    def _compare_with_training(self, timeline: Timeline) -> None:
+        """A batch is asked for: find out whether it is one to train on."""
+        import torch
+
+        evaluation, gradients = self._evaluation, torch.is_grad_enabled()
+        if self._by_fetch and gradients:
+            evaluation.ends()
+        evaluation.ends_if_training()
+        if evaluation.active:
+            return
+        inferred = self._inferred
+        self._pause()
+        by_fetch = not (gradients or self._trains_without_gradients)
+        if inferred or by_fetch:
+            evaluation.begins()
+            self._by_fetch = by_fetch
+
+    def _end_evaluation(self, timeline: Timeline) -> None:
+        """Backward begins: what was taken for an evaluation since the last batch was forward."""
+        came, was = self._batch_came, self._evaluation.lasting
+        self._evaluation.on_end = None
+        self._evaluation.ends()
+        self._evaluation.on_end = self._resume
+        self._batch_came = None
+        if was and came is not None:
+            self._trains_without_gradients |= self._by_fetch
+            step, before = came
+            spent = timeline.totals[_EVAL] - (before if step == timeline.step else 0)
+            _move(timeline, spent, _EVAL, _FORWARD)
+
+    def _pause(self) -> None:
+        """What was under way has ended: no backward follows the forward."""
+        timeline = self.timeline()
+        if timeline is not None:
+            self._leave_optimizer(timeline)
+            self._drop_forward(timeline)
+            self._batch_came, self._by_fetch = None, False
+
+    def _resume(self) -> None:
+        """An evaluation has ended; a batch that came in it is trained on."""
+        timeline = self.timeline()
+        if timeline is not None and self._batch_came is not None:
+            self._open_forward(timeline)
+        self._batch_came = None
 
     def _leave_optimizer(self, timeline: Timeline) -> None:
         self._stepping = None
@@ -230,3 +274,8 @@ class LoopObserver:
             self._leader = weakref.ref(optimizer)
         self._others.clear()
         return True
+
+
+def _move(timeline: Timeline, spent_ns: int, source: int, target: int) -> None:
+    timeline.totals[source] -= spent_ns
+    timeline.totals[target] += spent_ns

@@ -42,6 +42,7 @@ class GroupNumbers:
         ring = self._recorder.ring
         if ring is None:
             return 0
+        self._recorder.settle()
         ranks = _ranks(group, ring.identity.world)
         number = group_number(ranks)
         key = id(group)

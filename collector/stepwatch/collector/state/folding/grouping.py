@@ -19,11 +19,10 @@ from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask
-from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.records import ENDS, Kind, LifecycleEvent, ProcessState
 
 _NO_STEP = 1 << 40
 """Beyond any step, which has 32 bits."""
-_ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE)
 
 
 class Grouping:
@@ -47,7 +46,7 @@ class Grouping:
             _reduced(np.maximum, states, possible, 0), _reduced(np.maximum, events, claims, 0)
         )
         self._starts = _any(events, started)
-        self._ends = _any(events, np.isin(events.rows["event"], _ENDS))
+        self._ends = _any(events, np.isin(events.rows["event"], ENDS))
         self._ends |= _any(states, states.rows["process_state"] == ProcessState.GONE)
         self._events = events.counts > 0
         self._saves = batches.table(Kind.CHECKPOINT).counts > 0
