@@ -9,6 +9,7 @@ from typing import Any
 
 from stepwatch.hooks.checkpoints import CheckpointQueue
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.models.wrapped import is_wrapped
 from stepwatch.hooks.recorder.recorder import Recorder
 
 from .evaluation import Evaluation
@@ -53,7 +54,7 @@ class Pauses:
     def follow(self, model: Any) -> None:
         """`model` trains; where torch has hooks on it already, each call of it is seen."""
         self._trained.add_model(model)
-        if hasattr(model, "require_backward_grad_sync") or hasattr(model, "set_custom_all_gather"):
+        if is_wrapped(model):
             model.register_forward_pre_hook(_Called(self.evaluation))
 
     @guarded()

@@ -14,6 +14,11 @@ class Replacements:
     def __init__(self) -> None:
         self._made: list[tuple[Any, str, Function, Function]] = []
 
+    @property
+    def made(self) -> bool:
+        """Whether anything is replaced."""
+        return bool(self._made)
+
     def put(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
         """Replace `owner.name` by what `make` returns for it; nothing where there is no such."""
         inner = vars(owner).get(name)
