@@ -104,6 +104,7 @@ class Steps:
         self._write_held(everything=True)
         self.instruments.device.close()
         self.instruments.pauses.close()
+        self.instruments.phases.close()
         self.instruments.numerics.end_step(self.recorder.step_number, self.recorder.clock())
 
     def _sample(self, step: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from stepwatch.hooks.checkpoints import CheckpointQueue
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.models.wrapped import is_wrapped
 from stepwatch.hooks.recorder.recorder import Recorder
 
 from .evaluation import Evaluation
@@ -58,8 +59,7 @@ class Pauses:
     def follow(self, model: Any) -> None:
         """`model` trains; where torch has hooks on it already, each call of it is seen."""
         self._trained.add_model(model)
-        wrapped = "require_backward_grad_sync", "set_custom_all_gather"
-        if any(hasattr(model, name) for name in wrapped) and not self._is_called_by(model):
+        if is_wrapped(model) and not self._is_called_by(model):
             handle = model.register_forward_pre_hook(_Called(self.evaluation))
             self._recorder.attachments.keep(handle)
 
