@@ -202,6 +202,26 @@ def test_a_closed_watch_records_nothing(observer: LoopObserver, watch: Watch, ri
     assert len(rows_in(rings, Kind.STEP)) == 0
 
 
+class Loaded(Optimizer):
+    """One whose state was loaded from a checkpoint."""
+
+    state = {"weight": {"step": 120.0}}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(("given", "numbers"), [(None, [120, 121]), (60, [60, 61])])
+def test_a_resumed_run_counts_on_unless_the_trainer_numbers_it(
+    watch: Watch, observer: LoopObserver, rings: Path, given: int | None, numbers: list[int]
+) -> None:
+    if given is not None:
+        watch.start_at(given)
+    optimizer = Loaded()
+    for _ in numbers:
+        backward(observer)
+        step(observer, optimizer)
+    assert rows_in(rings, Kind.STEP)["step"].tolist() == numbers
+    assert watch.guard.errors == 0
+
+
 def test_the_tokens_of_a_batch_count_once_a_backward_follows(
     watch: Watch, observer: LoopObserver, rings: Path
 ) -> None:

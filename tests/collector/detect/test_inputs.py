@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
 from stepwatch.collector.detect import hang, non_finite, rank_failed, telemetry
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
+from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
@@ -15,7 +18,16 @@ from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
 from stepwatch.collector.state.trackers.numerics import MAX_SCALED_OF_STEP, Numerics
-from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, LifecycleEvent, NumericsSource
+from stepwatch.collector.web.job_view import job_state
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import (
+    DTYPES,
+    LOSS_SCALED,
+    Kind,
+    LifecycleEvent,
+    NumericsSource,
+    ProcessState,
+)
 from stepwatch.signals.wire import Rows
 from tests.collector.made import (
     JOB,
@@ -199,3 +211,21 @@ def test_groups_that_a_collective_line_cannot_tell_apart_are_not_named() -> None
         {number: Group(2, ranks) for number, ranks in groups.items()}
     )
     assert hang.asked(attempt).groups == {other: "0,2"}
+
+
+def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:
+    job = LiveJob(JOB)
+    states = state_rows(range(3), 3, 1000.0)
+    states["process_state"], states["exit_code"] = ProcessState.GONE, -1
+    states["gone_ns"] = round(1001.0 * NANOSECONDS)
+    states["exit_code"][2] = 128 + signal.SIGTERM  # the launcher ended it before it could report
+    reported = {
+        Kind.RANK_STATE: states,
+        Kind.STEP: step_rows(range(20), range(3)),
+        Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.INTERRUPT, range(2), at=1000.0),
+    }
+    job.apply(segment(1, reported), Received(0.0, 0.0))
+    attempt = job.current
+    assert (attempt.interrupted, attempt.failed, attempt.finished) == (True, False, False)
+    assert has_ended(attempt, 0.0) and job_state(attempt, Verdicts(), 0.0) == "interrupted"
+    assert rank_failed.find(DetectionContext(job, 100.0, wall_s=0.0)) == []

@@ -87,6 +87,10 @@ class StepContext:
         grad_norm, self._grad_norm = self._grad_norm, UNKNOWN_FLOAT
         self._steps.end(self.tokens, loss, grad_norm, flags)
 
+    def number(self, step: int) -> None:
+        """Number the step that begins now as the trainer does."""
+        self._recorder.number(step)
+
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase of this step."""
         try:

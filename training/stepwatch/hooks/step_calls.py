@@ -30,7 +30,7 @@ class StepCalls:
         self._called = False
 
     @guarded()
-    def begin(self, tokens: int) -> None:
+    def begin(self, tokens: int, number: int | None = None) -> None:
         """Begin a step; one that `begin` has begun and nobody has ended is unfinished."""
         if self._called and self._context.inside:
             self.guard.misuse(
@@ -38,6 +38,8 @@ class StepCalls:
                 "call end_step() on every way through the loop"
             )
             self._context.leave(_UNFINISHED)
+        if number is not None:
+            self._context.number(number)
         self._context.tokens = tokens
         self._called = True
         self._context.__enter__()

@@ -94,6 +94,8 @@ class Steps:
             recorder.settle()
             recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
             self.instruments.device.consider()
+            if recorder.first_step_ended is not None:
+                recorder.first_step_ended()
             self.instruments.pauses.start()
 
     def close(self) -> None:

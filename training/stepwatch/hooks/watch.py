@@ -13,11 +13,15 @@ from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
 from .identity import Asked
 from .instruments import Instruments
-from .launchers import RankInWorld
+from .launchers import known_rank
 from .lifecycle import Lifecycle, at_exit
-from .opening import Opener, is_wanted
+from .links import logs
+from .links.announcement import Announcement
+from .links.linking import Linking
+from .opening.launchers import RankInWorld
+from .opening.opener import Opener, is_wanted
+from .opening.placement import Placement
 from .phases import PhaseContext
-from .placement import Placement
 from .recorder.recorder import Recorder
 from .step_calls import StepCalls, around_each_call
 from .steps import Steps
@@ -53,6 +57,7 @@ class Watch:
         self.guard = recorder.guard
         self.instruments = Instruments(recorder)
         self._lifecycle = Lifecycle(recorder)
+        self._announcement = Announcement(recorder)
         self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
         self._step_calls = StepCalls(self._step, self.guard)
@@ -124,17 +129,22 @@ class Watch:
         """Iterate over `loader`, counting the time inside its `next` as data wait."""
         return Batches(self.steps, iter(loader))
 
-    def step(self, tokens: int = 0) -> StepContext:
-        """Context manager around one step; `tokens` is what this rank trains on in it."""
+    def step(self, tokens: int = 0, *, number: int | None = None) -> StepContext:
+        """Context manager around one step; `tokens` is what this rank trains on in it.
+
+        `number` is the trainer's own number of the step; None counts on from the last.
+        """
+        if number is not None:
+            self.recorder.number(number)
         self._step.tokens = tokens
         return self._step
 
-    def begin_step(self, tokens: int = 0) -> None:
-        """Begin a step that `end_step` ends; `tokens` is what this rank trains on in it.
+    def begin_step(self, tokens: int = 0, *, number: int | None = None) -> None:
+        """Begin a step that `end_step` ends; `tokens` and `number` are those of `step`.
 
         A step that is still under way, as after a `continue`, is recorded as unfinished.
         """
-        self._step_calls.begin(tokens)
+        self._step_calls.begin(tokens, number)
 
     def end_step(
         self, *, tokens: int | None = None, loss: Any = None, grad_norm: Any = None
@@ -153,9 +163,14 @@ class Watch:
         """
         return around_each_call(self.step, function, tokens)
 
-    def record(self, *, loss: Any = None, grad_norm: Any = None) -> None:
-        """Note numbers of the step under way: floats or one-element tensors, never synchronised."""
-        self._step.record(loss=loss, grad_norm=grad_norm)
+    def record(
+        self, *unnamed: Any, loss: Any = None, grad_norm: Any = None, **unknown: Any
+    ) -> None:
+        """Note numbers of the step under way: floats or one-element tensors, never synchronised.
+
+        What has no name, or an unknown one, is counted, logged once and left out.
+        """
+        self._step.record(*unnamed, loss=loss, grad_norm=grad_norm, **unknown)
 
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase, inside or outside a step (an evaluation, say).
@@ -212,9 +227,11 @@ class Watch:
         recorder.settle(alone=True)
         recorder.closed = True
         self.steps.close()
+        self._announcement.end()
         self._lifecycle.end()
         recorder.server.close()
         recorder.disable()
+        recorder.attachments.remove_all()
         recorder.ring.close()
 
     def _activate(self, placement: Placement) -> None:
@@ -226,6 +243,11 @@ class Watch:
             self.recorder.heartbeat.wait = placement.wait
         self.recorder.start()
         self.recorder.server.start()
+        self.recorder.first_step = self._announcement.begin
+        self.recorder.first_step_ended = Linking(self.recorder).link
+        logs.follow(self.recorder)
+        if known_rank(os.environ) is not None:  # else it is known when the first step begins
+            self._announcement.start()
         at_exit(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 

@@ -16,6 +16,7 @@ from typing import Any
 from stepwatch.hooks.collectives.ddp import ReducerWait
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.numerics.deferred_scalars import Scalar
+from stepwatch.hooks.optimizers import steps_done
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.hooks.steps import Steps
 from stepwatch.signals.records import UNKNOWN_FLOAT, Phase
@@ -156,6 +157,8 @@ class LoopObserver:
         if self._stepping is not None and self._stepping() not in (None, optimizer):
             return  # an optimizer that wraps others, as Accelerate's does
         self._leave_optimizer(timeline)
+        if self._boundaries and self._leader is None:
+            self._count_on(optimizer)
         self._stepping = weakref.ref(optimizer)
         self._pauses.follow_optimizer(optimizer)
         self._evaluation.ends()
@@ -200,6 +203,12 @@ class LoopObserver:
         self._loss = self._grad_norm = UNKNOWN_FLOAT
         self._tokens = 0
         self._steps.end(tokens, loss, grad_norm, 0)
+
+    def _count_on(self, optimizer: Any) -> None:
+        """Number the first step as an optimizer that was loaded has it, unless the trainer did."""
+        done = steps_done(optimizer)
+        if done and not self._recorder.step_number:
+            self._recorder.start_at(done)
 
     def _open_forward(self, timeline: Timeline) -> None:
         if self._forward_from < 0:

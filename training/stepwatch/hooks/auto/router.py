@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from stepwatch.hooks.collectives.calls import calls
 from stepwatch.hooks.collectives.process_groups import has_distributed
 from stepwatch.hooks.guard import Guard, guarded
-from stepwatch.hooks.launchers import known_rank
+from stepwatch.hooks.identity import is_spawned
+from stepwatch.hooks.opening.launchers import known_rank, rank_of_torch
 from stepwatch.hooks.watch import Watch
 
 from .observer import LoopObserver
 
 logger = logging.getLogger("stepwatch")
+
+
+RECORDS = "+"
+"""Follows the number of a process that records, in the variable that names it."""
 
 
 class Router:
@@ -65,7 +70,7 @@ class Router:
         owner, self._owner = self._owner, ""
         if not may_record(os.environ, owner):
             return
-        os.environ[owner] = str(os.getpid())
+        os.environ[owner] = f"{os.getpid()}{RECORDS}"
         watch = Watch.from_env()
         if watch.enabled:
             self.lead_to(watch)
@@ -77,7 +82,9 @@ def may_record(environ: Mapping[str, str], owner: str = "") -> bool:
     `owner` is the variable in which a process that records tells its children so. A launcher of its
     own kind may give a number on this node alone (LOCAL_RANK): all but 0 train only as ranks.
     """
-    if environ.get(owner, "") not in ("", str(os.getpid())):
-        return False
+    first = environ.get(owner, "")
+    if first not in ("", str(os.getpid())):
+        # The launcher numbered a process that starts its ranks itself and trains in none.
+        return is_spawned() and not first.endswith(RECORDS) and rank_of_torch() is not None
     known = known_rank(environ) is not None
     return known or environ.get("LOCAL_RANK", "0") in ("", "0")

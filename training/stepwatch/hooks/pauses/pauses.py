@@ -58,8 +58,14 @@ class Pauses:
     def follow(self, model: Any) -> None:
         """`model` trains; where torch has hooks on it already, each call of it is seen."""
         self._trained.add_model(model)
-        if hasattr(model, "require_backward_grad_sync") or hasattr(model, "set_custom_all_gather"):
-            model.register_forward_pre_hook(_Called(self.evaluation))
+        wrapped = "require_backward_grad_sync", "set_custom_all_gather"
+        if any(hasattr(model, name) for name in wrapped) and not self._is_called_by(model):
+            handle = model.register_forward_pre_hook(_Called(self.evaluation))
+            self._recorder.attachments.keep(handle)
+
+    def _is_called_by(self, model: Any) -> bool:
+        hooks = model._forward_pre_hooks.values()
+        return any(isinstance(hook, _Called) and hook.tells(self.evaluation) for hook in hooks)
 
     @guarded()
     def follow_optimizer(self, optimizer: Any) -> None:
@@ -129,6 +135,10 @@ class _Called:
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
+
+    def tells(self, evaluation: Evaluation) -> bool:
+        """Whether it tells `evaluation` of calls."""
+        return self._evaluation is evaluation
 
     def __call__(self, model: Any, _inputs: Any) -> None:
         import torch

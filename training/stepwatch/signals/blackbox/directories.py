@@ -80,6 +80,8 @@ def _share(root: Path) -> None:
     """Make `root` for all users, at once with its mode; one that is ours is opened to others."""
     with contextlib.suppress(FileNotFoundError):
         status = root.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            raise RingError(f"{root} is a link: remove it, or {_CURE}")
         ours = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
         if ours and status.st_mode & SHARED_MODE != SHARED_MODE:
             root.chmod(SHARED_MODE)

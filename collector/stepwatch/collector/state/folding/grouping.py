@@ -13,6 +13,7 @@ import numpy as np
 from stepwatch.collector.state.folding.batches import Batches, Table
 from stepwatch.collector.state.tracker import MAX_WORLD, TrackedAttempt
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.collector.state.trackers.microbatches import STEPS_AHEAD
 from stepwatch.collector.state.trackers.ranks import Ranks
@@ -46,6 +47,7 @@ class Grouping:
             _reduced(np.maximum, states, possible, 0), _reduced(np.maximum, events, claims, 0)
         )
         self._starts = _any(events, started)
+        self._timing = _any(events, events.rows["event"] == LifecycleEvent.DEVICE_TIMING)
         self._ends = _any(events, np.isin(events.rows["event"], ENDS))
         self._ends |= _any(states, states.rows["process_state"] == ProcessState.GONE)
         self._events = events.counts > 0
@@ -69,13 +71,17 @@ class Grouping:
         found |= self._world[start:] > attempt.world
         if attempt.tracker(LifecycleEvents).ended or attempt.tracker(Ranks).gone:
             found |= self._starts[start:]
+        devices = attempt.tracker(DeviceSteps).ring
+        if attempt.tracker(DeviceTiming).all_timed is None and not devices.world:
+            found |= self._device_rows[start:] > 0  # the first ones say that there are devices
         return found
 
     def _begins(self, start: int, attempt: TrackedAttempt) -> Mask:
-        """Batches that cannot follow those since `start`: steps that share slots, or a start of
-        ranks after a checkpoint, which is believed by when they started."""
+        """Batches that cannot follow those since `start`: steps that share slots, a rank that says
+        whether its device times steps, or a start of ranks after a checkpoint, which is believed
+        by when they started."""
         saved = np.logical_or.accumulate(self._saves[start:])
-        found: Mask = self._events[start:] & saved
+        found: Mask = (self._events[start:] & saved) | self._timing[start:]
         for first, last, ring in (
             (self._first, self._last, StepRing),
             (self._device_first, self._device_last, DeviceRing),

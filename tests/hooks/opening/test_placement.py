@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from stepwatch.hooks import Watch, launchers, placement
-from stepwatch.hooks.launchers import RankInWorld, launch_key
+from stepwatch.hooks import Watch
+from stepwatch.hooks.opening import launchers, placement
+from stepwatch.hooks.opening.launchers import RankInWorld, launch_key
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings
 from stepwatch.signals.blackbox.layout import CLOSED_AT
 from stepwatch.signals.processes import pid_namespace, start_ticks
 from stepwatch.signals.records import Kind, LifecycleEvent
-
-from .conftest import only_ring, rows_in
+from tests.hooks.conftest import only_ring, rows_in
 
 Other = Callable[..., RingWriter]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.identity import Asked, is_disabled, is_helper, read_identity
+from stepwatch.hooks.recorder.worker_server import enable_flight_recorder
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingWriter, cannot_create, own_directory
 from stepwatch.signals.errors import StepwatchError
 
-from .guard import Guard, guarded
-from .identity import Asked, is_disabled, is_helper, read_identity
 from .placement import Placement, hidden_path, remove_left_over
-from .recorder.worker_server import enable_flight_recorder
 
 
 def is_wanted() -> bool:

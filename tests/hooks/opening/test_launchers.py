@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stepwatch.hooks.launchers import RankInWorld, known_rank, launch_key
+from stepwatch.hooks.opening.launchers import RankInWorld, known_rank, launch_key
 from stepwatch.signals.errors import ConfigurationError
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4"}
