@@ -209,7 +209,7 @@ def plain(folder: Path, *, adapted: bool) -> None:
             model.eval()
             with torch.no_grad():
                 model.module(**batch)
-            model.train()
+            model.train()  # type: ignore[no-untyped-call]
             weights = dict(model.module.named_parameters())
             torch.save({"model": weights, "look": Looking()}, folder / "out.pt")
     time.sleep(0.3)  # see hf.py
