@@ -60,7 +60,8 @@ test-adapters: .venv-adapters/.ready  ## the adapters on the real frameworks, in
 .venv-adapters/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-adapters
 	.venv-adapters/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 --editable '.[all]' \
-		transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 setuptools wheel ninja hypothesis pytest
+		transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 \
+		mlflow-skinny==3.17.2 tensorboard==2.21.0 wandb==0.31.0 setuptools wheel ninja hypothesis pytest
 	DS_BUILD_OPS=0 DS_ACCELERATOR=cpu .venv-adapters/bin/pip install --quiet --disable-pip-version-check \
 		--no-build-isolation deepspeed==0.19.8
 	@touch $@

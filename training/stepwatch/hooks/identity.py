@@ -29,7 +29,7 @@ def is_disabled(environ: Mapping[str, str]) -> bool:
 
 
 def is_quiet(environ: Mapping[str, str]) -> bool:
-    """Whether the user wants no line at the start and the end of a run."""
+    """Whether the user wants no lines from a run that goes well."""
     return environ.get(places.ENV_QUIET, "0") not in ("", "0")
 
 

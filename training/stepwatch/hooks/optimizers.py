@@ -26,7 +26,7 @@ def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) 
 
     compiling = torch.compiler.is_compiling
     inner = optimizer.step
-    if hasattr(inner, "stepwatch_wrapped"):
+    if recorder.attachments.has(inner):
         return
 
     # A method, with the attributes of what it wraps: LR schedulers replace `step` as well, and
@@ -45,8 +45,7 @@ def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) 
             if recorder.timeline is timeline:
                 timeline.leave()
 
-    step.stepwatch_wrapped = True  # type: ignore[attr-defined]
-    optimizer.step = types.MethodType(step, optimizer)
+    recorder.attachments.replace(optimizer, "step", types.MethodType(step, optimizer))
 
 
 def steps_done(optimizer: Any) -> int | None:

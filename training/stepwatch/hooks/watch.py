@@ -13,7 +13,11 @@ from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
 from .identity import Asked
 from .instruments import Instruments
+from .launchers import known_rank
 from .lifecycle import Lifecycle, at_exit
+from .links import logs
+from .links.announcement import Announcement
+from .links.linking import Linking
 from .opening.launchers import RankInWorld
 from .opening.opener import Opener, is_wanted
 from .opening.placement import Placement
@@ -53,6 +57,7 @@ class Watch:
         self.guard = recorder.guard
         self.instruments = Instruments(recorder)
         self._lifecycle = Lifecycle(recorder)
+        self._announcement = Announcement(recorder)
         self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
         self._step_calls = StepCalls(self._step, self.guard)
@@ -222,9 +227,11 @@ class Watch:
         recorder.settle(alone=True)
         recorder.closed = True
         self.steps.close()
+        self._announcement.end()
         self._lifecycle.end()
         recorder.server.close()
         recorder.disable()
+        recorder.attachments.remove_all()
         recorder.ring.close()
 
     def _activate(self, placement: Placement) -> None:
@@ -236,6 +243,11 @@ class Watch:
             self.recorder.heartbeat.wait = placement.wait
         self.recorder.start()
         self.recorder.server.start()
+        self.recorder.first_step = self._announcement.begin
+        self.recorder.first_step_ended = Linking(self.recorder).link
+        logs.follow(self.recorder)
+        if known_rank(os.environ) is not None:  # else it is known when the first step begins
+            self._announcement.start()
         at_exit(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 

@@ -114,11 +114,11 @@ class Attempt(TrackedAttempt):
 
     @property
     def stages(self) -> SmallIntegers:
-        """Pipeline stage of each rank (world,), -1 while unknown: as the ranks were told, or where
-        nobody told them, as their exchanges show it."""
+        """Pipeline stage of each rank (world,), -1 while unknown: as the ranks report it, or where
+        none does, as their exchanges show it."""
         found = self.tracker(Exchanges).stage
-        told = bool((self.ranks.stage > 0).any())
-        return self.ranks.stage if told or found is None else found
+        reported = bool((self.ranks.stage > 0).any())
+        return self.ranks.stage if reported or found is None else found
 
     def window(self, count: int) -> Window:
         """The newest `count` steps, on the clock of `step_clock`."""

@@ -138,10 +138,10 @@ class Calls:
                 return self._transfers.wait(timeline, transfer, function, work, *args, **kwargs)
             started = self._recall(instruments, work)
             if started is None:
-                return function(work, *args, **kwargs)
+                return instruments.waits.during(function, work, *args, **kwargs)
             arrived = 0
             if self._hooked:  # the hooks count it
-                timeline.enter(COLLECTIVE)
+                timeline.enter_wait(started.group, started.op)
             else:
                 arrived = timeline.enter_collective(*started)
             try:
@@ -149,7 +149,7 @@ class Calls:
             finally:
                 if instruments.recorder.timeline is timeline:
                     if self._hooked:
-                        timeline.leave()
+                        timeline.leave_wait()
                     else:
                         timeline.leave_collective(*started, arrived)
 
@@ -182,7 +182,8 @@ class Calls:
         parts = value if isinstance(value, list | tuple) else (value,)
         tensors = [part for part in parts if hasattr(part, "nbytes")]
         group = next((one for one in (*args, kwargs.get("group")) if _is_group(one)), None)
-        if op in REDUCTIONS and not self._hooked:  # the hooks check as well
+        # The hooks check what is started, and leave out what is timed around them.
+        if op in REDUCTIONS and not (self._hooked and kwargs.get("async_op") is True):
             instruments.numerics.check_reduction(tensors, name)
         nbytes = sum(tensor.nbytes for tensor in tensors)
         return Started(instruments.groups.number(group), op, nbytes)
@@ -196,7 +197,7 @@ class Calls:
     def _recall(self, instruments: Instruments, work: Any) -> Started | None:
         known = self._started.pop(work, None) if self._started else None
         if known is None and self._every_wait:
-            return Started(0 if self._hooked else instruments.groups.number(None), int(Op.OTHER), 0)
+            return Started(instruments.groups.number(None), int(Op.OTHER), 0)
         return known
 
 
