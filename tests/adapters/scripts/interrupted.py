@@ -1,4 +1,4 @@
-"""Loops of three frameworks that evaluate and save, and look at their own ring while they do."""
+"""Loops that evaluate and save, and look at their own ring while they do."""
 
 from __future__ import annotations
 
@@ -185,10 +185,46 @@ def accelerate(folder: Path, *, adapted: bool) -> None:
         watch.close()
 
 
+class Looking:
+    """Looks at the ring when it is pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        look("save")
+        return dict, ()
+
+
+def plain(folder: Path, *, adapted: bool) -> None:
+    """A loop in nanoGPT's style: no loader, and rank 0 alone evaluates and saves."""
+    torch.distributed.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(Network())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows = [Rows(ROWS)[index] for index in range(ROWS)]
+    batch = {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+    for number in range(4):
+        for _ in range(ACCUMULATED):
+            model(**batch)["loss"].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if number % 2 and RANK == 0:
+            model.eval()
+            with torch.no_grad():
+                model.module(**batch)
+            model.train()  # type: ignore[no-untyped-call]
+            weights = dict(model.module.named_parameters())
+            torch.save({"model": weights, "look": Looking()}, folder / "out.pt")
+    time.sleep(0.3)  # see hf.py
+    torch.distributed.destroy_process_group()
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     out = Path(sys.argv[2])
-    known = {"transformers": transformers, "lightning": lightning, "accelerate": accelerate}
+    known = {
+        "plain": plain,
+        "transformers": transformers,
+        "lightning": lightning,
+        "accelerate": accelerate,
+    }
     known[sys.argv[1]](out, adapted=sys.argv[3:] == ["adapter"])
     found = {name: sorted(phases) for name, phases in seen.items()}
     (out / f"{RANK}.json").write_text(json.dumps({"seen": found, "losses": losses}))

@@ -10,7 +10,6 @@ import pytest
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver
-from stepwatch.hooks.pauses import evaluation as module
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import Kind, StepFlag
 from tests.hooks.conftest import rows_in
@@ -156,17 +155,19 @@ def test_a_switch_that_fails_reaches_the_trainer_and_changes_nothing(
 def test_calls_without_gradients_in_a_row_are_an_evaluation(
     watch: Watch, clock: Clock, live: Live
 ) -> None:
+    from stepwatch.hooks.pauses.evaluation import LEAST_CALLS, LEAST_NS
+
     evaluation = watch.instruments.pauses.evaluation
     evaluation.called(gradients=False, training=True)
     evaluation.called(gradients=False, training=True)
     assert live() == "other", "a reference's calls, which are over at once"
-    clock.now += module.LEAST_NS
+    clock.now += LEAST_NS
     evaluation.called(gradients=False, training=True)
     assert live() == "eval"
     evaluation.called(gradients=True, training=True)
     assert live() == "other"
-    for _ in range(module.LEAST_CALLS):
-        clock.now += module.LEAST_NS
+    for _ in range(LEAST_CALLS):
+        clock.now += LEAST_NS
         evaluation.called(gradients=False, training=True)
         assert live() == "other", "backward has yet to come"
 

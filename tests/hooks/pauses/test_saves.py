@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.pauses.saves import RecognisedSave
 from stepwatch.signals.records import CheckpointEvent, Kind
 from tests.hooks.conftest import rows_in
 
@@ -100,6 +99,8 @@ def test_a_distributed_save_and_what_fails_behind_an_async_one(
     watch: Watch, rings: Path, live: Live, tmp_path: Path
 ) -> None:
     watch.attach()
+    from stepwatch.hooks.pauses.saves import RecognisedSave
+
     dcp = pytest.importorskip("torch.distributed.checkpoint", reason="needs torch.distributed")
     dcp.save({"one": torch.ones(2)}, checkpoint_id=tmp_path / "sync")
     assert events(rings) == [(0, BEGIN, False), (0, BEGIN, True)]

@@ -13,12 +13,11 @@ from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
 from .identity import Asked
 from .instruments import Instruments
-from .launchers import known_rank
 from .lifecycle import Lifecycle, at_exit
 from .links import logs
 from .links.announcement import Announcement
 from .links.linking import Linking
-from .opening.launchers import RankInWorld
+from .opening.launchers import RankInWorld, known_rank
 from .opening.opener import Opener, is_wanted
 from .opening.placement import Placement
 from .phases import PhaseContext
