@@ -114,7 +114,7 @@ def in_named_mesh(identity: Identity, environ: Mapping[str, str]) -> Identity:
     if not named:
         return identity
     place = place_in(named, identity.rank, identity.world)
-    return identity._replace(mesh_index=_axes(place.index, 0), mesh_size=_axes(place.size, 1))
+    return identity._replace(mesh_index=_axes(place.at, 0), mesh_size=_axes(place.sizes, 1))
 
 
 def base_attempt(environ: Mapping[str, str]) -> int:

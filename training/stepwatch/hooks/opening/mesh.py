@@ -24,8 +24,8 @@ RECORDED = {
 class Place(NamedTuple):
     """A rank's coordinate on each axis of a record, and the size of each axis."""
 
-    index: Mapping[str, int]
-    size: Mapping[str, int]
+    at: Mapping[str, int]
+    sizes: Mapping[str, int]
 
 
 def read_mesh(text: str) -> dict[str, int]:
