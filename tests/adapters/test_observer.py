@@ -220,3 +220,30 @@ def test_a_resumed_run_counts_on_unless_the_trainer_numbers_it(
         step(observer, optimizer)
     assert rows_in(rings, Kind.STEP)["step"].tolist() == numbers
     assert watch.guard.errors == 0
+
+
+def test_the_tokens_of_a_batch_count_once_a_backward_follows(
+    watch: Watch, observer: LoopObserver, rings: Path
+) -> None:
+    evaluation = watch.instruments.pauses.evaluation
+    optimizer = Optimizer()
+    for _ in range(2):  # two batches are fetched, then both are trained on
+        fetch(observer)
+        observer.batch_holds(8)
+    backward(observer)
+    backward(observer)
+    step(observer, optimizer)
+    evaluation.begins()
+    fetch(observer)
+    observer.batch_holds(100)
+    fetch(observer, came=False)
+    evaluation.ends()
+    fetch(observer)
+    observer.batch_holds(8)
+    backward(observer)
+    step(observer, optimizer)
+    with evaluation.scope():
+        observer.batch_holds(100)
+    backward(observer)
+    step(observer, optimizer)
+    assert rows_in(rings, Kind.STEP)["tokens"].tolist() == [16, 8, 0]

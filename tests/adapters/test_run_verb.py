@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.cli.main import main
-from stepwatch.cli.verbs.run import hooked
+from stepwatch.cli.verbs.run import Options, hooked
 from stepwatch.hooks.auto import SITE_DIR
 from stepwatch.hooks.auto.router import may_record
 from stepwatch.signals.blackbox import RingReader, find_rings
@@ -69,7 +69,7 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_environment_is_the_users_plus_ours() -> None:
     before = {"PYTHONPATH": "/mine", "A": "b"}
-    after = hooked(before, ["x.py"], None, "research")
+    after = hooked(before, ["x.py"], Options(job_class="research"))
     assert after["PYTHONPATH"] == f"{SITE_DIR}:/mine"
     assert (after["STEPWATCH_JOB"], after["STEPWATCH_JOB_CLASS"], after["A"]) == (
         "x",
@@ -77,10 +77,16 @@ def test_the_environment_is_the_users_plus_ours() -> None:
         "b",
     )
     assert before == {"PYTHONPATH": "/mine", "A": "b"}
-    assert hooked({"STEPWATCH_JOB": "set"}, ["x.py"], None, None)["STEPWATCH_JOB"] == "set"
-    assert hooked({"STEPWATCH_DISABLE": "1"}, ["x.py"], "j", None) == {"STEPWATCH_DISABLE": "1"}
+    assert hooked({"STEPWATCH_JOB": "set"}, ["x.py"], Options())["STEPWATCH_JOB"] == "set"
+    assert hooked({"STEPWATCH_DISABLE": "1"}, ["x.py"], Options("j")) == {"STEPWATCH_DISABLE": "1"}
     with pytest.raises(ConfigurationError, match="job name"):
-        hooked({}, ["x.py"], "../up", None)
+        hooked({}, ["x.py"], Options("../up"))
+
+
+def test_a_mesh_is_handed_on_and_checked_before_anything_starts() -> None:
+    assert hooked({}, ["x.py"], Options(mesh="pp=2,dp=4"))["STEPWATCH_MESH"] == "pp=2,dp=4"
+    with pytest.raises(ConfigurationError, match="for example pp=2,dp=4"):
+        hooked({"STEPWATCH_MESH": "2x4"}, ["x.py"], Options())
 
 
 def test_without_torch_nothing_of_stepwatch_is_imported(launch: Launch, tmp_path: Path) -> None:

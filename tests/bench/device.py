@@ -11,22 +11,27 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.collectives.fsdp2 import TimedCommunication
-from stepwatch.signals import places
+from stepwatch.hooks.guard import Guard
+from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import Op
 
 from .result import Result, microseconds
 
 PHASES = ("data", "forward", "backward", "optimizer", "other", "eval")
 COLLECTIVES = {"forward": 4, "backward": 4}
-STEPS, ROUNDS = 10, 250
-AHEAD_SECONDS = 0.01
+STEPS, TURNS, ROUNDS = 10, 5, 60
+"""Steps that are timed together, how often one after the other, and how often in all."""
+AHEAD_SECONDS = 0.02
 """The device is busy for that long while the host runs ahead: else each enqueued operation would
 wake a sleeping thread, which is what a simulated device costs and no hook."""
 Mark = Callable[[str], AbstractContextManager[Any]]
+Turns = Callable[[int], None]
 
 
 class _Tensor:
@@ -42,17 +47,22 @@ def measure() -> Iterator[Result]:
     words = [sys.executable, "-m", "tests.bench.device"]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
-    with_events, host = found["device"] - found["bare"], found["host"] - found["bare"]
+    host, records = found["host"] - found["bare"], found["records"] - found["bare"]
+    with_events, marks = found["device"] - found["bare"], found["marks"]
     what = "6 phases and 8 collectives"
     yield Result(
         f"hooks with device events, per step with {what}",
         f"{with_events:.1f} µs",
         "40 µs",
-        f"of them events {with_events - host:.1f} µs, {found['boundaries']:.0f} boundaries; "
-        f"on the side thread {found['beside']:.1f} µs; "
-        f"{with_events / 1e5:.4%} of a 100 ms step",
+        f"{with_events / 1e5:.4%} of a 100 ms step; on the side thread {found['beside']:.1f} µs",
     )
-    yield Result(f"the same, timed on the host alone, {what}", f"{host:.1f} µs", "", "")
+    yield Result(
+        f"of that, {marks:.0f} times torch.Event.record() alone",
+        f"{records:.1f} µs",
+        "",
+        f"the hooks' own part on top {with_events - host - records:.1f} µs",
+    )
+    yield Result(f"of that, timed on the host alone, {what}", f"{host:.1f} µs", "", "")
     for name, words_of in (
         ("profiler", "torch.profiler, default schedule, same step"),
         ("synchronised", "synchronising at every phase, same step"),
@@ -62,7 +72,7 @@ def measure() -> Iterator[Result]:
         yield Result(words_of, f"{other:.1f} µs", "", ratio)
 
 
-def _loop(mark: Mark, collective: Callable[..., None], kernel: Callable[[float], None]) -> Any:
+def _loop(mark: Mark, collective: Callable[..., None], kernel: Callable[[float], None]) -> Turns:
     """A loop over steps; what it enqueues takes the device no time."""
     tensor = _Tensor()
 
@@ -79,61 +89,74 @@ def _loop(mark: Mark, collective: Callable[..., None], kernel: Callable[[float],
     return turns
 
 
-def _steps_ahead(
-    device: Any, loop: Callable[[int], None], beside: Callable[[], object] | None = None
-) -> tuple[float, float]:
-    """Times per step in µs: best of a host that runs ahead, median of what a side thread does then.
-
-    The device catches up between rounds.
-    """
+def _recording(device: Any, loop: Turns, count: int) -> Turns:
+    """The steps of `loop`, in each of which `count` events are recorded and nothing else."""
     import torch
 
-    times, others = [], []
-    for _ in range(ROUNDS):
-        torch.accelerator.synchronize()
-        device.kernel(AHEAD_SECONDS)
+    events = [torch.Event("sim", enable_timing=True) for _ in range(count)]
+    stream = torch.accelerator.current_stream()
+
+    def turns(steps: int) -> None:
+        for _ in range(steps):
+            loop(1)
+            for event in events:
+                event.record(stream)
+
+    return turns
+
+
+def _timed_ahead(device: Any, loop: Turns) -> float:
+    """Best time of a step in µs for a host that runs ahead; the device catches up first."""
+    import torch
+
+    torch.accelerator.synchronize()
+    device.kernel(AHEAD_SECONDS)
+    times = []
+    for _ in range(TURNS):
         began = time.perf_counter()
         loop(STEPS)
-        times.append((time.perf_counter() - began) / STEPS * 1e6)
-        if beside is not None:
-            torch.accelerator.synchronize()
-            began = time.perf_counter()
-            beside()
-            others.append((time.perf_counter() - began) / STEPS * 1e6)
-    return min(times), statistics.median(others or [0.0])
+        times.append(time.perf_counter() - began)
+    return min(times) / STEPS * 1e6
 
 
-def _watched(device: Any, *, timed: bool) -> tuple[float, float, float]:
-    """Times of a step under a Watch, and the boundaries that a step has on the device."""
-    watch = Watch.from_env(job="timed" if timed else "host")
-    timing = watch.instruments.device
-    if not timed:
-        timing.consider = lambda: None  # type: ignore[method-assign]
-        watch.recorder.step_boundary = None
-    collective = TimedCommunication(watch.instruments, _nothing, Op.ALL_GATHER)
-    phases = {name: watch.phase(name) for name in PHASES}
-    with watch.step():
-        pass
-    phases = {name: watch.phase(name) for name in PHASES}
-    step = watch.step()
+class _Watched:
+    """Steps under a Watch; `timed` says whether it times the device."""
 
-    def mark(name: str) -> AbstractContextManager[Any]:
-        return step if name == "step" else phases[name]
+    def __init__(self, device: Any, folder: Path, *, timed: bool) -> None:
+        name = "timed" if timed else "host"
+        ring = RingWriter(folder / name, Identity(name, 0, 0, 1, "node", os.getpid(), 1))
+        self.watch = Watch(Recorder(ring, Guard()))
+        self._timing = self.watch.instruments.device
+        if not timed:
+            self.watch.recorder.step_boundary = None
+            self._timing._decided = True
+        with self.watch.step():
+            pass
+        self._timing._look()  # as the side thread does: from then on it resolves
+        phases = {name: self.watch.phase(name) for name in PHASES}
+        step = self.watch.step()
 
-    marks, resolver = timing.marks, timing._resolver
-    beside = None if resolver is None else lambda: resolver.resolve(time.monotonic_ns(), STEPS)
-    spent, later = _steps_ahead(device, _loop(mark, collective, device.kernel), beside)
-    found = 0.0
-    if marks is not None:
-        with watch.step():
-            for name in PHASES:
-                with phases[name]:
-                    for _ in range(COLLECTIVES.get(name, 0)):
-                        collective(_Tensor(), _Tensor(), None)
-                        device.kernel(0.0)
-            found = float(len(marks.open.events)) + 1
-    watch.close()
-    return spent, later, found
+        def mark(name: str) -> AbstractContextManager[Any]:
+            return step if name == "step" else phases[name]
+
+        collective = TimedCommunication(self.watch.instruments, _nothing, Op.ALL_GATHER)
+        self.turns = _loop(mark, collective, device.kernel)
+
+    def resolve(self) -> float:
+        """What the side thread does for the steps of a round; time of each in µs."""
+        import torch
+
+        torch.accelerator.synchronize()
+        assert self._timing._resolver is not None
+        began = time.perf_counter()
+        self._timing._resolver.resolve(time.monotonic_ns(), STEPS * TURNS)
+        return (time.perf_counter() - began) / (STEPS * TURNS) * 1e6
+
+    @property
+    def marks(self) -> int:
+        """Events recorded in the newest step."""
+        assert self._timing._resolver is not None
+        return len(self._timing._resolver.closed[-1].boundaries.events) - 1
 
 
 def _profiled(device: Any) -> float:
@@ -151,7 +174,7 @@ def _profiled(device: Any) -> float:
                 loop(1)
                 profiler.step()
 
-        return _steps_ahead(device, turns)[0]
+        return min(_timed_ahead(device, turns) for _ in range(ROUNDS))
 
 
 class _Synchronised:
@@ -165,6 +188,32 @@ class _Synchronised:
         self._wait()
 
 
+def _in_turns(device: Any, folder: Path) -> dict[str, float]:
+    """Best time of each in µs: they take turns, so that a slow moment of the machine hits all."""
+    nothing = nullcontext()
+    bare = _loop(lambda _: nothing, _nothing, device.kernel)
+    host = _Watched(device, folder, timed=False)
+    timed = _Watched(device, folder, timed=True)
+    timed.turns(1)
+    marks = timed.marks
+    loops = {
+        "bare": bare,
+        "records": _recording(device, bare, marks),
+        "host": host.turns,
+        "device": timed.turns,
+    }
+    times: dict[str, list[float]] = {name: [] for name in loops}
+    beside = []
+    for _ in range(ROUNDS):
+        for name, loop in loops.items():
+            times[name].append(_timed_ahead(device, loop))
+        beside.append(timed.resolve())
+    best = {name: min(found) for name, found in times.items()}
+    host.watch.close()
+    timed.watch.close()
+    return {**best, "marks": marks, "beside": statistics.median(beside)}
+
+
 def main() -> None:
     """Measure in this process, which has the device for good, and print one line of JSON."""
     import torch
@@ -174,20 +223,11 @@ def main() -> None:
     device.load()
     device.set_depth(0)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        os.environ[places.ENV_RING_DIR] = folder
-        nothing, waits = nullcontext(), _Synchronised(torch.accelerator.synchronize)
-        bare, _ = _steps_ahead(device, _loop(lambda _: nothing, _nothing, device.kernel))
-        host, _, _ = _watched(device, timed=False)
-        timed, later, boundaries = _watched(device, timed=True)
-        found = {
-            "bare": bare,
-            "host": host,
-            "device": timed,
-            "beside": later,
-            "boundaries": boundaries,
-            "profiler": _profiled(device),
-            "synchronised": microseconds(_loop(lambda _: waits, _nothing, device.kernel), STEPS),
-        }
+        found = _in_turns(device, Path(folder))
+        found["profiler"] = _profiled(device)
+        waits = _Synchronised(torch.accelerator.synchronize)
+        synchronised = _loop(lambda _: waits, _nothing, device.kernel)
+        found["synchronised"] = microseconds(synchronised, STEPS)
     print(json.dumps(found))
 
 

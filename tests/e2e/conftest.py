@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from stepwatch.cli.demo.processes import MARK, marked_processes
+from stepwatch.cli.processes import MARK, marked_processes
 from stepwatch.collector.store import Store
 from stepwatch.signals import places, wire
 from stepwatch.signals.records import Kind

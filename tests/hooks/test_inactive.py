@@ -71,7 +71,7 @@ print(watch.guard.errors, threads, sorted(tops - {"stepwatch", *sys.stdlib_modul
 
 @pytest.mark.parametrize("value", ["1", "yes", "0", ""])
 def test_the_variable_switches_every_hook_off(run: Run, rings: Path, value: str) -> None:
-    ended = run(USED, STEPWATCH_DISABLE=value)
+    ended = run(USED, STEPWATCH_DISABLE=value, STEPWATCH_QUIET="1")
     off = value not in ("", "0")
     assert ended.stdout.split(" ", 2)[:2] == ["0", "1" if off else "2"], ended.stderr
     assert rings.exists() is not off

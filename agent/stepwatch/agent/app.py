@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, start_http_server
 
+from stepwatch.agent.announcement import Announcement
 from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.options import AgentOptions, make_client, make_tracer
@@ -77,6 +78,8 @@ class Agent:
         self.stalls = StallInspector(self.clock, find_py_spy())
         self.relay = Relay(self.spool, make_client(options))
         self.sender = Sender(self.relay, self.clock)
+        self.announcement = Announcement(options, self.relay, self.clock)
+        self.sender.beside = self.announcement.incidents.ask
         self.tracer = make_tracer(options)
         self._ranks: list[WatchedRank] = []
         self.registry = CollectorRegistry()
@@ -91,6 +94,7 @@ class Agent:
         while not self._stopping.wait(self.options.poll_seconds):
             for thread in (self.sender.thread, self.exits.thread):
                 thread.check()
+            self.announcement.update()
             self.poll()
             polls += 1
             if polls % self.options.polls_per_flush == 0:
@@ -99,6 +103,7 @@ class Agent:
             self.poll()
             self.flush()
         finally:
+            self.announcement.withdraw()
             ended = self.sender.finish(3.0)
         self._close_tracer()
         if ended:
@@ -128,6 +133,11 @@ class Agent:
     def flush(self) -> None:
         """Read rings and probes, and write what is new into one segment per attempt."""
         attempts = self.tail.attempts()
+        self.announcement.follow(
+            key
+            for key, tails in attempts.items()
+            if any(tail.reader.identity.rank == 0 for tail in tails)
+        )
         batches = [self._read_rings(key, tails) for key, tails in attempts.items()]
         # After the rings: a rank's last state must not be older than its last record.
         self._ranks = [rank for batch in batches for rank in watched(batch.tails, self.exits)]

@@ -17,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """How an agent runs; `port` 0 takes a free one, None exports nothing."""
+    """How an agent runs; `port` 0 takes a free one, None exports nothing.
+
+    `page_url` is where people's browsers reach the collector, if not at `collector`.
+    """
 
     ring_dir: Path
     spool_dir: Path
@@ -29,6 +32,7 @@ class AgentOptions:
     flush_seconds: float = 1.0
     spool_limit_bytes: int = DEFAULT_LIMIT_BYTES
     traces: TraceOptions | None = None
+    page_url: str = ""
 
     @property
     def polls_per_flush(self) -> int:

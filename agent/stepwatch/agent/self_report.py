@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
-
 import numpy as np
 
 from stepwatch.agent.options import AgentOptions
 from stepwatch.agent.spool import Spool
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, text_bytes
+from stepwatch.signals.version import version
 from stepwatch.signals.wire import Rows
 
 _MOST = 0xFFFFFFFF
@@ -27,14 +25,5 @@ def self_report(options: AgentOptions, spool: Spool, now: ClockPair) -> Rows:
     row["spool_bytes"] = spool.waiting_bytes + spool.held_bytes
     row["dropped_segments"] = min(spool.dropped, _MOST)
     row["held_segments"] = min(spool.held, _MOST)
-    row["version"] = text_bytes(_version(), row.dtype["version"].itemsize)
+    row["version"] = text_bytes(version(), row.dtype["version"].itemsize)
     return rows
-
-
-@functools.cache
-def _version() -> str:
-    """Version of the installed stepwatch; empty, which is unknown, where it is not installed."""
-    try:
-        return importlib.metadata.version("stepwatch")
-    except importlib.metadata.PackageNotFoundError:
-        return ""

@@ -11,12 +11,14 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from stepwatch import signals
 from stepwatch.signals.arguments import Parser
 from stepwatch.signals.errors import StepwatchError, UsageError
 from stepwatch.signals.phrases import closest_hint
 
 VERBS: dict[str, str] = {
     "demo": "one machine, everything, one injected fault, a verdict",
+    "up": "agent, collector and page on this machine, until Ctrl-C",
     "train": "the reference trainer",
     "run": "any training command, with hooks but no change of code",
     "agent": "read this node's rings and send their records to the collector",
@@ -32,6 +34,7 @@ VERBS: dict[str, str] = {
 
 EXTRAS: dict[str, str] = {
     "demo": "trainer,agent,collector",
+    "up": "agent,collector",
     "train": "trainer",
     "agent": "agent",
     "collector": "collector",
@@ -82,7 +85,7 @@ def overview() -> str:
             *lines,
             "",
             "example: stepwatch demo --fault slow-compute:rank=2,step=20",
-            "`stepwatch VERB --help` shows a verb's options and an example.",
+            "`stepwatch VERB --help` shows a verb's options and an example; --version the version.",
         ]
     )
 
@@ -93,6 +96,9 @@ def dispatch(words: Sequence[str]) -> int:
     Raises:
         UsageError: there is no such verb or option.
     """
+    if words and words[0] in ("-V", "--version"):
+        print(f"stepwatch {signals.__version__}")
+        return OK
     if not words or words[0] in ("-h", "--help"):
         print(overview())
         return OK if words else USAGE

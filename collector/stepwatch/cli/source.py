@@ -17,6 +17,8 @@ from stepwatch.signals.errors import ConfigurationError, StepwatchError, UsageEr
 if TYPE_CHECKING:
     import httpx
 
+COLLECTOR_HELP = f"its base URL [{places.ENV_COLLECTOR}, or {places.DEFAULT_COLLECTOR}]"
+
 
 class SourceError(StepwatchError):
     """The collector or store does not answer the question."""
@@ -24,7 +26,7 @@ class SourceError(StepwatchError):
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--collector`, `--store`, `--token-file` and `--json`."""
-    parser.add_argument("--collector", default=places.DEFAULT_COLLECTOR, help="its base URL")
+    parser.add_argument("--collector", default=places.collector_url(), help=COLLECTOR_HELP)
     parser.add_argument("--store", help="read this store instead of asking a collector")
     parser.add_argument("--token-file", help="file with the collector's bearer token")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -34,7 +36,7 @@ def source_words(arguments: argparse.Namespace) -> str:
     """The options that lead another verb to the same source; empty for the default."""
     if arguments.store:
         return f"--store {shlex.quote(arguments.store)}"
-    default = arguments.collector == places.DEFAULT_COLLECTOR
+    default = arguments.collector == places.collector_url()
     return "" if default else f"--collector {shlex.quote(arguments.collector)}"
 
 

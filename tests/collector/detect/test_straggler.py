@@ -202,6 +202,16 @@ def test_on_a_node_under_pressure_a_part_of_the_excess_on_the_run_queue_is_the_c
     assert finding.cause == "slow-compute", "its peers wait for CPUs as long"
 
 
+def test_a_single_process_is_compared_with_itself_and_has_no_peers() -> None:
+    made = window(64, 1)
+    slow(made, 0, "forward", 0.9, since=40)
+    (finding,) = found(made)
+    assert finding.rank == 0
+    assert "its baseline 250 ms" in finding.summary
+    texts = " ".join((finding.summary, *(f"{row.name} {row.against}" for row in finding.evidence)))
+    assert "peer" not in texts and "median rank" not in texts
+
+
 def test_the_run_queue_is_blamed_only_when_it_holds_the_excess() -> None:
     made = window(64, 4)
     slow(made, 1, "forward", 0.9, since=40)

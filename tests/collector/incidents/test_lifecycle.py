@@ -320,6 +320,16 @@ def test_documents_of_other_versions_are_read() -> None:
         incident_from({key: value for key, value in document.items() if key != name})
 
 
+def test_the_sentence_and_the_incident_name_the_same_first_step() -> None:
+    story = Story()
+    story.turn(finding(step=60)._replace(summary="rank 2 is slow since step 60: 1 s"))
+    later = finding(step=128)._replace(summary="rank 2 is slow since step 128: 3 s, 128 times")
+    story.turn(later)
+    (incident,) = story.incidents.values()
+    assert incident.since_step == 60
+    assert incident.summary == "rank 2 is slow since step 60: 3 s, 128 times"
+
+
 def test_slowness_that_costs_next_to_nothing_opens_nothing() -> None:
     story = Story()
     for lost in (0.0, 0.02, FLOOR.least_lost_ratio - 0.001):

@@ -33,6 +33,7 @@ class ScriptedEvent:
         if self._device.lost:
             raise RuntimeError("device lost")
         self._device.recorded += 1
+        self._device.now += self._device.record_ns
         self.at = max(stream.free_at, self._device.now)
 
     def query(self) -> bool:
@@ -58,6 +59,8 @@ class ScriptedDevice:
         self.capturing = False
         self.lost = False
         self.recorded = 0
+        self.record_ns = 0
+        """What the host spends on the record of an event."""
         self.asked: Callable[[], None] = lambda: None
         """Called for each query of an event."""
         self.backend = Backend(

@@ -6,7 +6,14 @@ import pytest
 
 from stepwatch.hooks.device import marks as module
 from stepwatch.hooks.device.boundaries import ClosedStep
-from stepwatch.hooks.device.marks import CLOSEST_NS, MERGED_NS, DeviceMarks
+from stepwatch.hooks.device.marks import (
+    AHEAD_STEPS,
+    CLOSEST_NS,
+    LOOK_EVERY,
+    MERGED_AFTER_STEP_NS,
+    MERGED_NS,
+    DeviceMarks,
+)
 from stepwatch.hooks.device.pool import RESERVED, EventPool
 from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import DeviceFlag, Phase
@@ -21,8 +28,9 @@ OTHER, DATA, FORWARD, BACKWARD = (
 class Rank:
     """Boundaries on a scripted device, and what failed."""
 
-    def __init__(self, most: int = 2048) -> None:
+    def __init__(self, most: int = 2048, record_ns: int = 0) -> None:
         self.device = ScriptedDevice()
+        self.device.record_ns = record_ns
         self.reasons: list[str] = []
         pool = EventPool(self.device.backend.new_event, most)
         self.marks = DeviceMarks(self.device.backend, pool, self.reasons.append, self.device.clock)
@@ -58,6 +66,40 @@ def test_a_phase_that_is_left_at_once_keeps_its_boundaries(rank: Rank) -> None:
     assert rank.buckets() == [OTHER, DATA, OTHER]
 
 
+def test_a_collective_at_the_end_of_a_phase_ends_with_it_and_so_does_the_step(rank: Rank) -> None:
+    rank.marks.mark(rank.device.now, BACKWARD)
+    rank.device.host(10**6)
+    rank.marks.enter_collective(rank.device.now, (1, 1))
+    rank.device.host(10**6)
+    recorded = rank.device.recorded
+    rank.marks.leave_collective(rank.device.now, BACKWARD)
+    rank.device.host(MERGED_NS // 2)
+    rank.marks.back_to(rank.device.now, OTHER)
+    rank.device.host(MERGED_NS // 2 - 1)
+    closed = rank.end()
+    assert rank.device.recorded == recorded + 1
+    assert closed.boundaries.buckets == [OTHER, BACKWARD, COLLECTIVE, OTHER]
+    assert closed.boundaries.keys == [None, None, (1, 1), None]
+
+
+def test_a_phase_right_after_the_end_of_a_step_begins_there(rank: Rank) -> None:
+    rank.device.host(10**6)
+    closed = rank.end()
+    rank.device.host(MERGED_AFTER_STEP_NS - 1)
+    rank.marks.mark(rank.device.now, DATA)
+    assert (closed.boundaries.buckets, rank.buckets()) == ([OTHER, OTHER], [DATA])
+    rank.device.host(1)
+    assert len(rank.end().boundaries.events) == 2
+
+
+def test_a_step_that_ends_right_after_the_one_before_has_an_end_of_its_own(rank: Rank) -> None:
+    rank.device.host(10**6)
+    first, second = rank.end(), rank.end(step=1)
+    assert second.whole
+    assert first.boundaries.events[-1] is second.boundaries.events[0]
+    assert second.boundaries.events[-1] is not second.boundaries.events[0]
+
+
 def test_the_end_of_a_step_begins_the_next(rank: Rank) -> None:
     rank.device.host(10)
     closed = rank.end(step=7)
@@ -74,6 +116,19 @@ def test_marks_inside_a_phase_keep_their_distance(rank: Rank) -> None:
     rank.device.host(1)
     rank.marks.inside(rank.device.now, FORWARD)
     assert rank.buckets() == [OTHER, FORWARD, FORWARD]
+
+
+@pytest.mark.parametrize(("ahead", "marked"), [(AHEAD_STEPS - 1, 16), (AHEAD_STEPS, 2)])
+def test_a_device_that_never_waits_needs_few_marks_inside_a_phase(
+    rank: Rank, ahead: int, marked: int
+) -> None:
+    rank.marks.ahead = ahead
+    made = []
+    for step in range(2 * LOOK_EVERY):
+        rank.device.host(CLOSEST_NS)
+        rank.marks.inside(rank.device.now, OTHER)
+        made.append(len(rank.end(step).boundaries.events) - 2)
+    assert sum(made) == marked
 
 
 def test_the_model_tells_the_phase_only_where_the_trainer_names_none(rank: Rank) -> None:
@@ -97,7 +152,7 @@ def test_collectives_on_another_stream_cost_the_compute_stream_nothing(rank: Ran
 def test_where_a_short_step_has_many_collectives_every_fourth_step_is_timed_whole(
     rank: Rank,
 ) -> None:
-    called = 3 * module.TIMED_COLLECTIVES
+    called = 3 * module.LEAST_TIMED
     timed = []
     for step in range(6, 16):
         for _ in range(called):
@@ -116,7 +171,7 @@ def test_where_a_short_step_has_many_collectives_every_fourth_step_is_timed_whol
 
 def test_in_a_long_step_every_collective_is_timed(rank: Rank) -> None:
     for step in range(2):
-        for _ in range(3 * module.TIMED_COLLECTIVES):
+        for _ in range(3 * module.LEAST_TIMED):
             rank.marks.enter_collective(rank.device.now, (1, 1))
             rank.device.host(10**5)
             rank.marks.leave_collective(rank.device.now, OTHER)
@@ -124,6 +179,25 @@ def test_in_a_long_step_every_collective_is_timed(rank: Rank) -> None:
         closed = rank.end(step, duration=10**9)
         assert not closed.flags
         assert closed.boundaries.buckets.count(COLLECTIVE) == 192
+
+
+@pytest.mark.parametrize(
+    ("record_ns", "timed"), [(500, [0, 1, 2, 3, 4]), (9_500, [0, 2, 4]), (10**6, [0, 4])]
+)
+def test_marks_of_collectives_cost_a_thousandth_of_the_steps_however_slow_the_driver(
+    record_ns: int, timed: list[int]
+) -> None:
+    rank, found = Rank(record_ns=record_ns), []
+    for step in range(5):
+        for _ in range(200):
+            rank.marks.enter_collective(rank.device.now, (1, 1))
+            rank.device.host(10**5)
+            rank.marks.leave_collective(rank.device.now, OTHER)
+            rank.device.host(10**5)
+        closed = rank.end(step, duration=2 * 10**9)
+        found += [] if closed.flags & DeviceFlag.INCOMPLETE else [step]
+        rank.marks.pool.free += closed.boundaries.events[:-1]
+    assert found == timed
 
 
 def test_a_dry_pool_skips_boundaries_and_keeps_ends() -> None:

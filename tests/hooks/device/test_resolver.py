@@ -81,7 +81,20 @@ def test_a_step_waits_for_its_device_and_for_nothing_else(rank: Rank) -> None:
     assert row["backward_idle_seconds"] == 0
     assert row["duration_seconds"] == seconds(75)
     assert row["host_lead_seconds"] == seconds(71)
-    assert row["boundaries"] == 5
+    assert row["boundaries"] == 4
+
+
+def test_steps_in_a_row_in_which_the_device_never_waited_are_counted(rank: Rank) -> None:
+    counted = []
+    for late in (1, 0, 0, 0, 1):
+        rank.device.host(late * 400 * MS)
+        rank.phase(FORWARD, 2 * MS, 25 * MS)
+        rank.resolver.add(rank.marks.end_step(rank.device.now, 0, 10**8, OTHER))
+    rank.device.synchronise()
+    for _ in range(5):
+        rank.resolver.resolve(rank.device.now, most=1)
+        counted.append(rank.marks.ahead)
+    assert counted == [0, 1, 2, 3, 0]
 
 
 def test_a_host_that_is_late_shows_as_idle_time_of_its_phase(rank: Rank) -> None:

@@ -13,6 +13,7 @@ from stepwatch.agent.rings.tail import Tail
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import (
     Identity,
+    RingReader,
     RingWriter,
     closed_directories,
     own_directory,
@@ -104,5 +105,31 @@ def test_an_agent_reads_all_users_it_may_and_names_the_others_once(
             tail.discover()
     (record,) = caplog.records
     assert f"cannot read the rings in {theirs}: run an agent as their user" in record.message
+    for ring in rings:
+        ring.close()
+
+
+def test_two_users_of_one_job_name_have_a_job_each(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rings = []
+    for number, user in enumerate(("uid-1", "uid-2")):
+        own_directory(shared)
+        path = shared / user / "job" / "0" / "0"
+        rings.append(RingWriter(path, Identity("job", 0, 0, 1, "n", 1, number, 16)))
+    owners = property(lambda reader: 1 + reader.identity.ring_id)
+    monkeypatch.setattr(RingReader, "owner", owners)
+    tail = Tail(shared)
+    for _ in range(2):
+        tail.discover()
+        keys = sorted(key.job for key in tail.attempts())
+        tail.forget_missing()
+    assert keys == ["job", "job-uid-2"]
+    assert [record.message for record in caplog.records] == [
+        "two users train as job job: that of user 2 is job-uid-2"
+    ]
+    rings[0].path.unlink()
+    tail.forget_missing()
+    assert [key.job for key in tail.attempts()] == ["job-uid-2"], "a job keeps its name"
     for ring in rings:
         ring.close()

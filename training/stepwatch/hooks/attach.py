@@ -40,6 +40,7 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
             watch_fsdp2(instruments, module, hooked=hooked)
             watch_ddp(instruments, module)
         instruments.pauses.follow(root)
+        instruments.phases.follow(root)
         instruments.digests.follow(root)
     for one in _listed(optimizer):
         watch_optimizer(recorder, instruments.pauses.evaluation, one)

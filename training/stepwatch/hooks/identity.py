@@ -16,6 +16,7 @@ from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.processes import pid_namespace, start_ticks
 
 from .opening.launchers import RankInWorld, known_rank, launch_key, number, rank_of_launcher
+from .opening.mesh import place_in
 
 JOB_CLASS_SIZE = 32
 ALONE = RankInWorld(0, 1)
@@ -28,7 +29,7 @@ def is_disabled(environ: Mapping[str, str]) -> bool:
 
 
 def is_quiet(environ: Mapping[str, str]) -> bool:
-    """Whether the user wants no line at the start and the end of a run."""
+    """Whether the user wants no lines from a run that goes well."""
     return environ.get(places.ENV_QUIET, "0") not in ("", "0")
 
 
@@ -101,6 +102,19 @@ def read_identity(asked: Asked, environ: Mapping[str, str]) -> Identity:
 def _job_class(environ: Mapping[str, str]) -> str:
     name = environ.get(places.ENV_JOB_CLASS) or "experiment"
     return places.checked_name(name, places.ENV_JOB_CLASS)[:JOB_CLASS_SIZE]
+
+
+def in_named_mesh(identity: Identity, environ: Mapping[str, str]) -> Identity:
+    """`identity` where STEPWATCH_MESH puts its rank; the same where nobody set it.
+
+    Raises:
+        ConfigurationError: it names no mesh of this world.
+    """
+    named = environ.get(places.ENV_MESH)
+    if not named:
+        return identity
+    place = place_in(named, identity.rank, identity.world)
+    return identity._replace(mesh_index=_axes(place.index, 0), mesh_size=_axes(place.size, 1))
 
 
 def base_attempt(environ: Mapping[str, str]) -> int:

@@ -7,6 +7,7 @@ from .collectives.groups import GroupNumbers
 from .collectives.stream_waits import StreamWaits
 from .device.timing import DeviceTiming
 from .device_memory import DeviceMemory
+from .models.forward_backward import ForwardBackward
 from .numerics.digests import Digests
 from .numerics.non_finite import Numerics
 from .pauses.pauses import Pauses
@@ -29,3 +30,4 @@ class Instruments:
         self.microbatches = MicrobatchSamples(recorder)
         self.checkpoints = CheckpointQueue(recorder)
         self.pauses = Pauses(recorder, self.checkpoints)
+        self.phases = ForwardBackward(recorder)

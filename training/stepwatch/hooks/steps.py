@@ -94,6 +94,8 @@ class Steps:
             recorder.settle()
             recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
             self.instruments.device.consider()
+            if recorder.first_step_ended is not None:
+                recorder.first_step_ended()
             self.instruments.pauses.start()
 
     def close(self) -> None:
@@ -102,6 +104,7 @@ class Steps:
         self._write_held(everything=True)
         self.instruments.device.close()
         self.instruments.pauses.close()
+        self.instruments.phases.close()
         self.instruments.numerics.end_step(self.recorder.step_number, self.recorder.clock())
 
     def _sample(self, step: int) -> None:

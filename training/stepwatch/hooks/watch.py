@@ -14,7 +14,10 @@ from .guard import Guard, guarded
 from .identity import Asked
 from .instruments import Instruments
 from .lifecycle import Lifecycle, at_exit
-from .opening.launchers import RankInWorld
+from .links import logs
+from .links.announcement import Announcement
+from .links.linking import Linking
+from .opening.launchers import RankInWorld, known_rank
 from .opening.opener import Opener, is_wanted
 from .opening.placement import Placement
 from .phases import PhaseContext
@@ -53,6 +56,7 @@ class Watch:
         self.guard = recorder.guard
         self.instruments = Instruments(recorder)
         self._lifecycle = Lifecycle(recorder)
+        self._announcement = Announcement(recorder)
         self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
         self._step_calls = StepCalls(self._step, self.guard)
@@ -222,6 +226,7 @@ class Watch:
         recorder.settle(alone=True)
         recorder.closed = True
         self.steps.close()
+        self._announcement.end()
         self._lifecycle.end()
         recorder.server.close()
         recorder.disable()
@@ -237,6 +242,11 @@ class Watch:
             self.recorder.heartbeat.wait = placement.wait
         self.recorder.start()
         self.recorder.server.start()
+        self.recorder.first_step = self._announcement.begin
+        self.recorder.first_step_ended = Linking(self.recorder).link
+        logs.follow(self.recorder)
+        if known_rank(os.environ) is not None:  # else it is known when the first step begins
+            self._announcement.start()
         at_exit(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 

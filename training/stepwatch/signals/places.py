@@ -12,8 +12,12 @@ ENV_DISABLE = "STEPWATCH_DISABLE"
 """Any value but empty or `0` turns every hook into a no-op."""
 ENV_QUIET = "STEPWATCH_QUIET"
 """Any value but empty or `0` keeps the lines away that a run prints at its start and its end."""
+ENV_COLLECTOR = "STEPWATCH_COLLECTOR"
+"""Base URL of the collector for agents and every verb that asks one."""
 ENV_JOB = "STEPWATCH_JOB"
 ENV_JOB_CLASS = "STEPWATCH_JOB_CLASS"
+ENV_MESH = "STEPWATCH_MESH"
+"""Axes and sizes of the job's mesh, the slowest first: `pp=2,dp=4`."""
 ENV_ATTEMPT_BASE = "STEPWATCH_ATTEMPT_BASE"
 """Attempt number of the first incarnation under this launcher; restarts count on from it."""
 ENV_RING_DIR = "STEPWATCH_RING_DIR"
@@ -50,6 +54,11 @@ def checked_name(name: str, what: str) -> str:
             "starting with a letter or digit"
         )
     return name
+
+
+def collector_url() -> str:
+    """Base URL of the collector: `STEPWATCH_COLLECTOR`, else this machine's."""
+    return os.environ.get(ENV_COLLECTOR) or DEFAULT_COLLECTOR
 
 
 def ring_dir() -> Path:

@@ -11,6 +11,7 @@ import httpx
 
 from stepwatch.agent.spool import Spool
 from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
 
 from .answers import Answer, read_answer, read_body
 from .batches import Batches
@@ -40,6 +41,8 @@ class Relay:
     refused: int = 0
     formats: Formats = field(default_factory=Formats)
     batches: Batches = field(default_factory=Batches)
+    link: str = CONNECTING
+    """What became of the newest request, in the words of `presence`."""
     _delay: float = 0.0
     _down: bool = False
     _misunderstood: bool = False
@@ -70,12 +73,17 @@ class Relay:
             return self._back_off(str(error), None)
 
     def ask_formats(self) -> None:
-        """Learn by an empty request what the collector reads: held segments may wait for it."""
+        """Learn by an empty request what the collector reads, and whether it answers.
+
+        Held segments may wait for it.
+        """
+        self.link = AWAY
         try:
             with self.client.stream("POST", "/v1/segments", content=b"") as response:
                 answer = read_body(response)
             if response.status_code == 200:
                 self._learn(read_answer(answer).formats)
+                self.link = CONNECTED
         except (httpx.HTTPError, ValueError, OSError) as error:
             logger.debug("the collector announces nothing: %s", error)
 
@@ -114,6 +122,7 @@ class Relay:
         if self._down:
             logger.info("the collector answers again")
         self._down, self._misunderstood, self._delay = False, False, 0.0
+        self.link = CONNECTED
         self.batches.succeeded()
         return 0.0
 
@@ -164,6 +173,7 @@ class Relay:
         if not self._down:
             logger.warning("the collector refuses segments or is away (%s); spooling", reason)
         self._down = True
+        self.link = AWAY
         self._delay = min(max(self._delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
         known = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
         asked = float(retry_after or 0) if known else 0.0

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from stepwatch.agent.supervision import SupervisedThread
 from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.presence import CONNECTING
 
 from .relay import Relay
 
 ASK_SECONDS = 60.0
 """Between two questions for the formats that the collector reads, while segments are held."""
+
+GREET_SECONDS = 10.0
+"""Between two questions whether the collector answers, while nothing is sent that would show it."""
 
 RETRY_SECONDS = 3600.0
 """Between two tries of segments that were held because requests with them failed."""
@@ -26,7 +31,9 @@ class Sender:
         self._written = threading.Event()
         self._last_written = threading.Event()
         self._clock = clock
-        self._asked_ns = self._retried_ns = clock.monotonic_ns()
+        self._asked_ns = self._retried_ns = self._greeted_ns = clock.monotonic_ns()
+        self.beside: Callable[[], None] | None = None
+        """Called in the thread after everything was sent; it must not raise."""
 
     def wake(self) -> None:
         """Say that a segment was written."""
@@ -57,12 +64,26 @@ class Sender:
             self._retried_ns = now
             self.relay.retry_failed()
 
+    def _greet(self) -> None:
+        """Ask at the start, then once in a while, whether the collector answers."""
+        now = self._clock.monotonic_ns()
+        due = now - self._greeted_ns >= GREET_SECONDS * NANOSECONDS
+        if len(self.relay.spool):
+            self._greeted_ns = now
+        elif due or self.relay.link == CONNECTING:
+            self._greeted_ns = now
+            self.relay.ask_formats()
+
     def _run(self) -> None:
+        self._greet()
         while not self._stopping.is_set():
             self._written.wait(1.0)
             self._written.clear()
             self._ask_formats()
             self._retry_failed()
             self.relay.drain(self._stopping.wait)
+            self._greet()
+            if self.beside is not None:
+                self.beside()
         self._last_written.wait()  # or the last segment would stay until an agent runs here again
         self.relay.drain(lambda _: True)

@@ -17,6 +17,7 @@ from stepwatch.signals.wire import Rows
 
 from .process_exits import ProcessExit, ProcessExits
 from .processes import state_of
+from .users import UserJobs
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +63,14 @@ class RingTail:
     closed_flushes: int = 0
     drained: bool = False
     """The rank has ended, everything was read, and its last state has been sent."""
+    job: str = ""
+    """Name under which its job is sent; empty: its own."""
 
     @property
     def key(self) -> AttemptKey:
         """The attempt it belongs to."""
-        return AttemptKey(self.reader.identity.job, self.reader.identity.attempt)
+        identity = self.reader.identity
+        return AttemptKey(self.job or identity.job, identity.attempt)
 
     @property
     def ring_id(self) -> int:
@@ -95,6 +99,7 @@ class Tail:
     overruns: int = 0
     _tails: dict[Path, RingTail] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
+    _users: UserJobs = field(default_factory=UserJobs)
 
     def discover(self) -> None:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
@@ -143,6 +148,7 @@ class Tail:
         for path, tail in list(self._tails.items()):
             if not path.exists() and tail.next_seq > tail.reader.head:
                 self._drop(path)
+        self._users.keep({identity.job for identity in self.identities()})
 
     def attempts(self) -> dict[AttemptKey, list[RingTail]]:
         """Rings that may still bring records, by attempt.
@@ -152,7 +158,8 @@ class Tail:
         """
         grouped: dict[AttemptKey, list[RingTail]] = {}
         for tail in self._tails.values():
-            tail.reader.refresh_identity()
+            identity = tail.reader.refresh_identity()
+            tail.job = self._users.name_of(identity.job, tail.reader.owner)
             if not tail.drained or tail.next_seq <= tail.reader.head:
                 grouped.setdefault(tail.key, []).append(tail)
         return grouped

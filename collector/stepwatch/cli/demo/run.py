@@ -8,23 +8,20 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import httpx
 
 from stepwatch.cli.demo.plan import JOB, Plan
-from stepwatch.cli.demo.processes import Processes
 from stepwatch.cli.demo.progress import Progress
 from stepwatch.cli.demo.report import incident_note, report_json, report_text
+from stepwatch.cli.interruptions import terminable, undisturbed
+from stepwatch.cli.processes import Processes
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
 
 FLUSH_SECONDS = 0.5
-_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 POLL_SECONDS = 0.5
 _START_SECONDS = 30.0
 _SETTLE_SECONDS = 15.0
@@ -43,7 +40,7 @@ def run_demo(plan: Plan, json_file: Path | None) -> int:
         DemoError: a part failed; the message quotes its last line.
     """
     demo = Demo(plan)
-    with _terminable():
+    with terminable():
         try:
             with Progress(plan.steps) as progress:
                 job = demo.run(progress)
@@ -84,17 +81,12 @@ class Demo:
 
     def close(self) -> None:
         """End every process and remove what is not kept."""
-        # A second Ctrl-C or SIGTERM must not leave processes behind.
-        previous = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDINGS}
-        try:
+        with undisturbed():
             self._client.close()
             self._processes.stop_all()
             shutil.rmtree(self.plan.rings, ignore_errors=True)
             if not self.plan.kept:
                 shutil.rmtree(self.plan.folder, ignore_errors=True)
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
 
     def _start_servers(self) -> None:
         plan = self.plan
@@ -176,23 +168,6 @@ class Demo:
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._began
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does; the first of them is cleaned up after in peace."""
-    previous = {number: signal.signal(number, _interrupted) for number in _ENDINGS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _interrupted(_number: int, _frame: FrameType | None) -> None:
-    for number in _ENDINGS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _hold(page: str) -> None:

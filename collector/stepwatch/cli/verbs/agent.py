@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwatch.agent.traces import DEFAULT_EVERY
+from stepwatch.cli.source import COLLECTOR_HELP
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
@@ -25,7 +26,7 @@ DEFAULT_SPOOL = Path("/var/tmp/stepwatch/spool")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--collector", default=places.DEFAULT_COLLECTOR, help="its base URL")
+    parser.add_argument("--collector", default=places.collector_url(), help=COLLECTOR_HELP)
     parser.add_argument("--ring-dir", type=Path, default=places.ring_dir(), help="where rings lie")
     parser.add_argument("--spool", type=Path, default=DEFAULT_SPOOL, help="where segments wait")
     parser.add_argument("--spool-limit-mib", type=int, default=256, help="disk it may use")
@@ -46,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace-every", type=int, default=DEFAULT_EVERY, help="one in so many ordinary steps"
     )
+    parser.add_argument(
+        "--page-url",
+        default="",
+        metavar="URL",
+        help="where browsers reach the collector; runs print it [--collector]",
+    )
     parser.add_argument("--token-file", help="file with the collector's bearer token")
 
 
@@ -65,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         flush_seconds=_flush_seconds(arguments.flush_seconds),
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),
+        page_url=arguments.page_url,
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from typing import Any
 
 from stepwatch.cli import text
+from stepwatch.cli.fleet import Choice, chosen, fleet_text, last_seen, left_out_text, withheld_text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
+from stepwatch.collector.state.trackers.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
@@ -20,6 +23,9 @@ _LEAST_GAIN = 0.005
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("job", nargs="?", help="show this job in detail")
+    parser.add_argument("--all", action="store_true", help="also jobs that have ended")
+    parser.add_argument("--match", metavar="PATTERN", help="only jobs of these names, as 'llama-*'")
+    parser.add_argument("--state", help="only jobs in this state, as running or failed")
     add_source_arguments(parser)
 
 
@@ -32,13 +38,21 @@ def run(arguments: argparse.Namespace) -> int:
         shown = json.dumps(job, indent=1) if arguments.json else job_text(job, source, width)
         print(shown)
         return int(_is_problem(job))
-    jobs = ask(arguments, "/v1/jobs")["jobs"]
+    return _show_fleet(arguments, ask(arguments, "/v1/jobs")["jobs"], width)
+
+
+def _show_fleet(arguments: argparse.Namespace, known: list[dict[str, Any]], width: int) -> int:
+    now = time.time()
+    choice = Choice(arguments.match, arguments.state, arguments.all)
+    jobs, left_out = chosen(known, choice, now)
     if arguments.json:
         print(json.dumps(jobs, indent=1))
-    elif not jobs:
+    elif not known:
         print("no job has sent a segment yet")
     else:
-        print(fleet_text(jobs, width))
+        print(fleet_text(jobs, width, now) if jobs else "no job to show")
+        if left_out:
+            print(f"\n{left_out_text(left_out)}")
     return int(any(map(_is_problem, jobs)))
 
 
@@ -49,48 +63,17 @@ def _is_problem(job: dict[str, Any]) -> bool:
     return job["state"] == QUARANTINED or bool(job["open_incidents"])
 
 
-def fleet_text(jobs: list[dict[str, Any]], width: int) -> str:
-    """One line per job, and below the costliest open incident of each, in `width` columns."""
-
-    def line(words: str) -> str:
-        return text.wrapped(words, "", width, hang=2)
-
-    rows = [
-        [
-            job["job"],
-            job["state"],
-            text.count(job["attempt"]),
-            text.count(job["world_size"] or None),
-            text.count(job["step"]),
-            text.count(job["open_incidents"]),
-            ", ".join(f"{slo['name']} {slo['state']}" for slo in job["slos"]) or text.UNKNOWN,
-        ]
-        for job in jobs
-    ]
-    head = ["job", "state", "attempt", "ranks", "step", "incidents", "slo"]
-    withheld = [line(_withheld(job)) for job in jobs if job["reason"]]
-    wrong = [
-        line(f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}")
-        for job in jobs
-        if job["worst"] is not None
-    ]
-    return "\n\n".join([text.table(head, rows, "", left=2), *withheld, *wrong])
-
-
-def _withheld(job: dict[str, Any]) -> str:
-    """A job that is stored but not evaluated: since when, and why."""
-    return f"{job['job']}: {job['state']} since {text.clock(job['since'])}: {job['reason']}"
-
-
 def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
     """One job: pace, ranks, checkpoints, SLOs and incidents, in `width` columns."""
     if job["reason"]:
-        return text.wrapped(_withheld(job), "", width, hang=2)
+        return text.wrapped(withheld_text(job), "", width, hang=2)
     lines = [
-        f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {text.count(job['step'])}",
+        f"{job['job']}: {job['state']}, attempt {job['attempt']}, step {text.count(job['step'])}, "
+        f"last seen {last_seen(job['newest_record_at'], time.time())}",
         "",
     ]
     lines += [_entry(name, value, width) for name, value in pace_lines(job)]
+    lines += [_entry(link["tracker"], link["url"] or link["run"], width) for link in job["links"]]
     lines += ["", rank_table(job["ranks"])]
     lines += ["", *(_entry(name, value, width) for name, value in breakdown_lines(job))]
     shown = [item for item in job["incidents"] if item["state"] == "open"] or job["incidents"][-3:]
@@ -143,6 +126,7 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
 
 def slo_line(slo: dict[str, Any]) -> str:
     """An SLO's state, ratio, target and budget; its clock where it is not the hosts'."""
+
     good, target = text.share(slo["ratio"]), text.share(slo["target"])
     clock = f" ({slo['clock']})" if slo["clock"] not in (None, HOST) else ""
     state = f"{slo['name']}{clock}: {slo['state']}, {good} good, target {target}"
@@ -190,7 +174,6 @@ def what_if_lines(found: list[dict[str, Any]]) -> list[str]:
 
 def timing_words(timing: dict[str, Any]) -> str:
     """Which clock timed the newest steps and why not the device's, or how busy the devices are."""
-    from stepwatch.collector.state.trackers.step_window import HOST
 
     if timing["clock"] == HOST:
         reason = f": {timing['reason']}" if timing["reason"] else ""

@@ -78,7 +78,7 @@ class ClassThroughput:
         if not attempt.job_class or not speed > 0:
             return
         self.forget(job.name)
-        stages = int(attempt.ranks.stage.max(initial=-1)) + 1
+        stages = int(attempt.stages.max(initial=-1)) + 1
         tokens = int(np.median(baseline.tokens))
         shape = Shape(attempt.job_class, attempt.world, stages, tokens)
         self._shape[job.name] = shape

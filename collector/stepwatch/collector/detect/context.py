@@ -11,7 +11,11 @@ from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_clock import baseline_on, early_baseline_on
+from stepwatch.collector.state.step_clock import (
+    baseline_on,
+    early_baseline_on,
+    ranks_compare,
+)
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
@@ -70,6 +74,11 @@ class DetectionContext:
                 if found:
                     return found
         return {}
+
+    @property
+    def compares_ranks(self) -> bool:
+        """Whether times of one rank can be compared with those of another in `window`."""
+        return ranks_compare(self.attempt, self.window.clock)
 
     def once(self, find: Callable[[DetectionContext], T]) -> T:
         """What `find` finds here; it is asked the first time only."""

@@ -77,8 +77,17 @@ def hosts_run_ahead(attempt: TrackedAttempt) -> bool:
     Then the hosts' first steps are no baseline: a host returns when it has enqueued a step, at once
     until the queue of its device is full.
     """
-    said = attempt.tracker(DeviceTiming).devices_known
+    said = attempt.tracker(DeviceTiming).timed_ranks > 0
     return said or attempt.tracker(DeviceSteps).lengths.any
+
+
+def ranks_compare(attempt: TrackedAttempt, clock: StepClock) -> bool:
+    """Whether times of one rank can be compared with those of another on that clock.
+
+    Not on the hosts' where some ranks say that devices time their steps and others do not: a host
+    that waits for its device shows where the time goes, one that runs ahead does not.
+    """
+    return clock == DEVICE or attempt.tracker(DeviceTiming).timed_ranks in (0, attempt.world)
 
 
 def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:

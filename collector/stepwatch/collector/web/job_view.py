@@ -18,6 +18,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
 from stepwatch.collector.state.step_facts import clock_of, step_lengths
+from stepwatch.collector.state.trackers.links import Links
 from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
@@ -54,14 +55,19 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "reason": None,
         "since": None,
         "world_size": attempt.world,
-        "step": max(attempt.step_history.complete_until(attempt.world), 0)
-        if attempt.world
-        else None,
+        "step": _newest_step(attempt),
         "newest_record_at": attempt.received_s,
         "open_incidents": len(verdicts.open_incidents()),
         "worst": _worst(verdicts),
         "slos": [_slo(status, clock_of(job.totals.steps_on)) for status in verdicts.slo_statuses],
     }
+
+
+def _newest_step(attempt: Attempt) -> int | None:
+    """The newest step that every rank reported; None before the first."""
+    history = attempt.step_history
+    newest = history.complete_until(attempt.world) if attempt.world and len(history) else -1
+    return newest if newest >= history.first and len(history) else None
 
 
 def _worst(verdicts: Verdicts) -> dict[str, str] | None:
@@ -92,6 +98,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         **job_line(job, verdicts, now),
         **pace(job),
         **breakdown(attempt),
+        "links": [link._asdict() for link in attempt.tracker(Links).known()],
         "ranks": rank_summaries(attempt),
         "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
         "incidents": [incident.document() for incident in incidents],
@@ -153,7 +160,7 @@ def rank_summary(
 
     `seconds` maps a column of a step to seconds so far (world,); `host_lead` is NaN where unknown.
     """
-    view = attempt.states.get(rank)
+    view, stage = attempt.states.get(rank), attempt.stages[rank]
     sums = {name: float(sums[rank]) for name, sums in seconds.items()}
     total = sums.get("duration", 0.0)
 
@@ -163,7 +170,7 @@ def rank_summary(
     return {
         "rank": rank,
         "node": view.node if view else None,
-        "stage": int(attempt.ranks.stage[rank]) if view else None,
+        "stage": int(stage) if view and stage >= 0 else None,
         "process_state": int(view.row["process_state"]) if view else None,
         "ended": attempt.ended[rank].name.lower() if rank in attempt.ended else None,
         "phase": _phase_name(int(view.row["phase"])) if view else None,
@@ -180,13 +187,13 @@ def _phase_name(number: int) -> str | None:
 
 
 def _tokens_per_second(attempt: Attempt) -> float | None:
-    """Tokens after the first step over the time after the first step."""
+    """Tokens after the first step over the time after it; None where no rank reports tokens."""
     rows = attempt.step_history.rows
     if len(rows) < 2:
         return None
     first, last = int(rows["end_wall_ns"][0]), int(rows["end_wall_ns"].max())
-    seconds = (last - first) / NANOSECONDS
-    return float(rows["tokens"][1:].sum()) / seconds if first and seconds > 0 else None
+    seconds, tokens = (last - first) / NANOSECONDS, float(rows["tokens"][1:].sum())
+    return tokens / seconds if first and seconds > 0 and tokens else None
 
 
 def _slo(status: SloStatus, clock: str | None) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     yield _gauge(names.JOB_LOSS, [((name,), _newest_loss(a)) for name, a, _ in current])
     yield _counter(
         names.JOB_TOKENS,
-        [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.rows],
+        [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.tokens],
     )
     still = [((name,), v.stalled_seconds) for name, a, v in current if not has_ended(a, now)]
     yield _gauge(names.SECONDS_WITHOUT_PROGRESS, still)

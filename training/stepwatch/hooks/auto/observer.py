@@ -41,8 +41,10 @@ class LoopObserver:
         self._boundaries = boundaries
         self._pauses = steps.instruments.pauses
         self._evaluation = self._pauses.evaluation
-        self._evaluation.on_begin, self._evaluation.on_end = self._pause, self._resume
+        self._evaluation.on_begin = self._evaluation_begins
+        self._evaluation.on_end = self._resume
         self._batch_came: tuple[int, int] | None = None
+        self._batch_tokens = 0
         self._inferred = False
         self._by_fetch = self._trains_without_gradients = False
         self._in_data = False
@@ -129,6 +131,7 @@ class LoopObserver:
             self._close_forward(timeline)
             self._end_evaluation(timeline)
             timeline.microbatches += 1
+            self._tokens, self._batch_tokens = self._tokens + self._batch_tokens, 0
         self._depth += 1
         timeline.enter(_BACKWARD)
         return True
@@ -185,6 +188,13 @@ class LoopObserver:
             if grad_norm is not None:
                 self._grad_norm = self._steps.scalar(grad_norm)
             self._tokens += tokens
+
+    @guarded()
+    def batch_holds(self, tokens: int) -> None:
+        """The trainer got a batch of `tokens`, which count once a backward follows."""
+        if self.timeline() is not None and not self._evaluation.inside:
+            before = 0 if self._evaluation.lasting else self._batch_tokens
+            self._batch_tokens = before + tokens
 
     @guarded()
     def end_step(self) -> None:
@@ -249,6 +259,10 @@ class LoopObserver:
             spent = timeline.totals[_EVAL] - (before if step == timeline.step else 0)
             _move(timeline, spent, _EVAL, _FORWARD)
 
+    def _evaluation_begins(self) -> None:
+        self._batch_tokens = 0
+        self._pause()
+
     def _pause(self) -> None:
         """What was under way has ended: no backward follows the forward."""
         timeline = self.timeline()
@@ -262,6 +276,8 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is not None and self._batch_came is not None:
             self._open_forward(timeline)
+        else:
+            self._batch_tokens = 0
         self._batch_came = None
 
     def _leave_optimizer(self, timeline: Timeline) -> None:

@@ -54,6 +54,7 @@ class Router:
 
     def lead_to(self, watch: Watch, *, boundaries: bool = True) -> LoopObserver:
         """Record what this thread does into `watch` from now on."""
+        watch.instruments.phases.close()
         watch.attach()
         self._watch = watch
         self.observer = LoopObserver(watch.steps, boundaries=boundaries)

@@ -170,11 +170,13 @@ class GroupHooks:
         if timeline.bucket == COLLECTIVE:  # the call around it is timed
             return
         op = int(op_of(arguments.name))
+        if op in (Op.SEND, Op.RECV):  # counted where they are issued, by the pair of ranks
+            return
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
         if op in REDUCTIONS:
             self._instruments.numerics.check_reduction(arguments.input_tensors, Op(op).name.lower())
         arrived = timeline.arrive(number, op, nbytes)
-        blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
+        blocking = not arguments.async_op
         # Operations are numbered per group: the number alone would mix two groups up.
         self._started[number, arguments.op_id] = Call(
             timeline.entered, number, op, nbytes, arrived, timeline.bucket, blocking

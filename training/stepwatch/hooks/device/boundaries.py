@@ -22,6 +22,11 @@ class Boundaries(NamedTuple):
     keys: list[Key | None]
     """The collective that begins at each."""
 
+    def after_end(self) -> Boundaries:
+        """Those of the next step: it begins with the last boundary of this one."""
+        events, moments, buckets, keys = self
+        return Boundaries(events[-1:], moments[-1:], buckets[-1:], keys[-1:])
+
 
 class ClosedStep(NamedTuple):
     """A step that the host has left; its last boundary is the first one of the next step."""

@@ -17,14 +17,22 @@ from .boundaries import Boundaries, ClosedStep, Key
 from .pool import EventPool
 
 MERGED_NS = 5_000
-"""Two changes of bucket within it are one boundary: at most one kernel is launched in it."""
+"""Where the host leaves a bucket, other changes within this time after it are the same boundary: at
+most one kernel is launched in it."""
+MERGED_AFTER_STEP_NS = 20_000
+"""The same after the end of a step, when the hooks still write its row."""
 CLOSEST_NS = 100_000
 """Marks inside a phase come no closer: a phase that the host leaves sooner needs none."""
-TIMED_COLLECTIVES, NS_PER_COLLECTIVE = 64, 2_000_000
-"""Collectives timed in the mean step: as many as the first number, and one more for each
-`NS_PER_COLLECTIVE` of a step. Where there are more, those of every second or fourth step are all
-timed, and of the others none: a phase then holds no collective's time in the steps that are timed.
-"""
+AHEAD_STEPS, LOOK_EVERY = 8, 8
+"""After so many steps in which the device never waited for its host, marks inside a phase are made
+in every eighth step only, until it waits again."""
+LEAST_TIMED, SHARE_OF_STEP = 64, 1e-3
+"""Collectives timed in the mean step: as many as the first number, and more as long as the host
+spends no larger share of the step on their marks. Where there are more, those of every second or
+fourth step are all timed, and of the others none: a phase then holds no collective's time in the
+steps that are timed."""
+OWN_NS, TRIES = 500, 8
+"""What a mark costs beside the event's own record, which is measured at the first step."""
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
 """What a device that does not answer any more makes of a call."""
 _ASKED_AFTER_NS = 1_000_000
@@ -52,35 +60,57 @@ class DeviceMarks:
         self.failed = failed
         self.open = Boundaries([], [], [], [])
         """The step under way."""
+        self.closing: ClosedStep | None = None
+        """The step that was closed last, so that another thread finds it before it is resolved."""
         self.seen: dict[Event, int] = {}
         """Host moments at which events were found passed before their step was resolved."""
         self.inferred = _OTHER
         """The phase that the model's own hooks tell, where the trainer marks none."""
+        self.ahead = 0
+        """Newest resolved steps in a row in which the device never waited for its host."""
         self.active = True
         self.stream: Any = None
         """The compute stream: the training thread's current one when the step began."""
         self.is_capturing = backend.is_capturing or _never
+        self._current_stream = backend.current_stream
         self._merged_until = 0
         self._flags = 0
         self._counts: dict[Key, int] = {}
         self._stride = 1
+        self._collective_ns = 2 * OWN_NS
         self._turn = 0
         self._whole = False
         self._in_collective = False
 
     def begin(self, now: int, bucket: int) -> None:
         """The first step begins at `now`."""
-        self.stream = self.backend.current_stream()
+        self.stream = self._current_stream()
         self.open = Boundaries([], [], [], [])
         self._merged_until = 0
+        self._measure()
         self.mark(now, bucket)
         self._whole = bool(self.open.events)
 
-    def mark(self, now: int, bucket: int, key: Key | None = None, *, ends: bool = False) -> bool:
+    def _measure(self) -> None:
+        """Find what the two marks of a collective cost here: the device's driver knows best."""
+        try:
+            event = None if self.is_capturing() else self.pool.make()
+            if event is None:
+                return
+            spent = []
+            for _ in range(TRIES):
+                began = self.clock()
+                event.record(self.stream)
+                spent.append(self.clock() - began)
+            self._collective_ns = 2 * (OWN_NS + min(spent))
+            self.pool.free.append(event)
+        except FAILURES as error:
+            self._fail(error)
+
+    def mark(self, now: int, bucket: int, key: Key | None = None) -> bool:
         """From `now` on the stream's time counts to `bucket`; False where that is not recorded.
 
-        `ends`: the step ends here. What happens for every boundary is in one function: it is the
-        price of each.
+        What happens for every boundary is in one function: it is the price of each.
         """
         open_step = self.open
         if self.stream is None:  # no step has begun
@@ -95,10 +125,14 @@ class DeviceMarks:
             if self.is_capturing():
                 self._flags |= _CAPTURED
                 return False
-            event = self.pool.take(for_end=ends)
-            if event is None:
-                self._flags |= _INCOMPLETE
-                return False
+            try:
+                event = self.pool.free.pop()
+            except IndexError:
+                made = self.pool.make()
+                if made is None:
+                    self._flags |= _INCOMPLETE
+                    return False
+                event = made
             event.record(self.stream)
             moments = open_step.moments
             # Where the host was blocked, the device may just have come this far.
@@ -115,12 +149,19 @@ class DeviceMarks:
 
     def back_to(self, now: int, bucket: int) -> None:
         """The host went back to `bucket` at `now`."""
-        self._merged_until = 0
-        if self.mark(now, self.inferred if bucket == _OTHER else bucket):
-            self._merged_until = now + MERGED_NS
+        bucket = self.inferred if bucket == _OTHER else bucket
+        if now < self._merged_until:  # it left an inner bucket just before
+            self.open.buckets[-1], self.open.keys[-1] = bucket, None
+        elif self.mark(now, bucket):
+            self._merged_until = self.clock() + MERGED_NS
 
     def inside(self, now: int, bucket: int) -> None:
-        """A mark inside a phase, which tells how far ahead the host is there."""
+        """A mark inside a phase, which tells how far ahead the host is there, unless it always was.
+
+        `ahead` counts steps in a row in which the device never waited for the host.
+        """
+        if self.ahead >= AHEAD_STEPS and self._turn % LOOK_EVERY:
+            return
         moments = self.open.moments
         if bucket != COLLECTIVE and moments and now - moments[-1] >= CLOSEST_NS:
             self.mark(now, self.inferred if bucket == _OTHER else bucket)
@@ -137,7 +178,13 @@ class DeviceMarks:
     def enter_collective(self, now: int, key: Key) -> None:
         """A collective begins, timed where the compute stream waits for it and its step has its
         turn."""
-        if not self.active or self.stream is None or not self._is_on_stream():
+        if not self.active or self.stream is None:
+            return
+        try:
+            if self._current_stream() != self.stream:
+                return
+        except FAILURES as error:
+            self._fail(error)
             return
         self._counts[key] = self._counts.get(key, 0) + 1
         if self._turn % self._stride:
@@ -155,34 +202,40 @@ class DeviceMarks:
     def end_step(self, now: int, step: int, duration: int, bucket: int) -> ClosedStep:
         """Close `step` at `now`, `duration` ns after it began; the next one begins."""
         self.inferred = _OTHER
-        self._merged_until = 0
-        boundaries = self.open
-        ended = self.mark(now, bucket, ends=True)
-        self._follow_stream()
+        boundaries, counts = self.open, self._counts
+        ended = self._end(now, bucket)
         whole = ended and self._whole and len(boundaries.events) > 1
-        closed = ClosedStep(step, boundaries, self._flags, self._counts, whole, ended)
-        last = slice(-1, None) if ended else slice(0, 0)
-        self.open = Boundaries(*(column[last] for column in boundaries))  # type: ignore[arg-type]
+        closed = ClosedStep(step, boundaries, self._flags, counts, whole, ended)
+        self.closing = closed
+        self.open = boundaries.after_end() if ended else Boundaries([], [], [], [])
         self._whole = ended
-        called = sum(self._counts.values())
-        most = max(TIMED_COLLECTIVES, duration // NS_PER_COLLECTIVE)
-        self._stride = 1 << (max(called - 1, 0) // most).bit_length()
+        self._flags = 0
+        self._stride = 1
+        if counts:
+            affordable = max(LEAST_TIMED, int(duration * SHARE_OF_STEP) // self._collective_ns)
+            self._stride = 1 << ((sum(counts.values()) - 1) // affordable).bit_length()
+            self._counts = {}
         self._turn = step + 1  # powers of two of step numbers: ranks take the same steps
-        self._flags, self._counts = 0, {}
+        if self.active:
+            self._follow_stream(ended)
+            self._merged_until = self.clock() + MERGED_AFTER_STEP_NS if ended else 0
         return closed
 
-    def _is_on_stream(self) -> bool:
-        try:
-            return bool(self.backend.current_stream() == self.stream)
-        except FAILURES as error:
-            self._fail(error)
-            return False
+    def _end(self, now: int, bucket: int) -> bool:
+        """Whether the step under way has its last boundary: the newest one where it is as new."""
+        buckets = self.open.buckets
+        if now < self._merged_until and len(buckets) > 1:
+            buckets[-1], self.open.keys[-1] = bucket, None
+            return True
+        self._merged_until = 0
+        self.pool.reserve()
+        return self.mark(now, bucket)
 
-    def _follow_stream(self) -> None:
+    def _follow_stream(self, ended: bool) -> None:
         """The next step's stream is the current one, unless that captures a graph."""
         try:
-            if self.active and not self.is_capturing():
-                self.stream = self.backend.current_stream()
+            if ended or not self.is_capturing():
+                self.stream = self._current_stream()
         except FAILURES as error:
             self._fail(error)
 

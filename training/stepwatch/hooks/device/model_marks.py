@@ -14,6 +14,7 @@ from typing import Any
 
 from stepwatch.hooks.gradients import in_eager_backward, queue
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.models.wrapped import is_wrapped
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Phase
 
@@ -113,14 +114,12 @@ class _Hook:
 def mark_model(marks: ModelMarks, root: Any) -> list[Any]:
     """Put hooks on `root` and on a few of its blocks, where those carry hooks of torch already.
 
-    Any hook keeps a module out of `make_graphed_callables`, out of `torch.jit.script`, and out of
-    the fused inference of `TransformerEncoderLayer`: only the wrapper of DistributedDataParallel
-    and what FSDP2 manages have none of that to lose. The handles of the hooks are returned.
+    The handles of the hooks are returned.
     """
-    if not _is_wrapped(root):
+    if not is_wrapped(root):
         return []
     handles = _mark(root, marks.forward_begins, marks.forward_ends)
-    for block in filter(_is_wrapped, blocks_of(root)):
+    for block in filter(is_wrapped, blocks_of(root)):
         handles += _mark(block, marks.block_begins, marks.block_ends)
     return handles
 
@@ -130,10 +129,6 @@ def _mark(module: Any, begins: Any, ends: Any) -> list[Any]:
         module.register_forward_pre_hook(_Hook(begins, of_output=False)),
         module.register_forward_hook(_Hook(ends, of_output=True)),
     ]
-
-
-def _is_wrapped(module: Any) -> bool:
-    return hasattr(module, "require_backward_grad_sync") or hasattr(module, "set_custom_all_gather")
 
 
 def blocks_of(root: Any) -> list[Any]:

@@ -23,13 +23,6 @@ class EventPool:
         self.made = 0
         """Events that there are, in use or not."""
 
-    def take(self, *, for_end: bool = False) -> Event | None:
-        """A free event, or another one; None where the pool is dry."""
-        try:
-            return self.free.pop()  # a signal handler may have taken the last one meanwhile
-        except IndexError:
-            return self.make(for_end=for_end)
-
     def make(self, *, for_end: bool = False) -> Event | None:
         """Another event where none is free; None where the pool is dry."""
         if self.made >= (self._most if for_end else self._most - RESERVED):
@@ -37,3 +30,9 @@ class EventPool:
         event = self._new()
         self.made += 1
         return event
+
+    def reserve(self) -> None:
+        """See to it that one is free for the end of a step, unless there are too many already."""
+        event = None if self.free else self.make(for_end=True)
+        if event is not None:
+            self.free.append(event)

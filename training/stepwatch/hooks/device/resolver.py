@@ -49,6 +49,7 @@ class Resolver:
         """Resolve this step when the device has passed it."""
         if closed.boundaries.events:
             self.closed.append(closed)
+        self._marks.closing = None
 
     def resolve(self, now: int, most: int, patience_s: float = 0.0) -> None:
         """Make rows of at most `most` steps that the device has passed by `now`, and note which.
@@ -87,12 +88,10 @@ class Resolver:
             ended_ns = self.anchor.offset + positions[-1]
             spans = spans_of(moments, positions, buckets, keys, self.anchor.offset)
             self.rows.append(self._step_row(step, positions, spans, ended_ns))
+            self._marks.ahead = 0 if any(spans.idle) else self._marks.ahead + 1
             if step.counts:
                 self.rows.extend(self._collective_rows(step, spans, ended_ns))
         events = step.boundaries.events
-        for event in tuple(self._marks.seen):
-            if event in events:
-                del self._marks.seen[event]
         self._marks.pool.free.extend(events[:-1] if step.ended else events)
 
     def _place(self, now: int, boundaries: Boundaries) -> list[int]:
@@ -110,9 +109,10 @@ class Resolver:
         positions = monotone(positions)
         self.anchor.move_to(now)
         self.anchor.enqueued(max(map(operator.sub, moments, positions)))
-        for event, seen_ns in tuple(self._marks.seen.items()):
-            if event in events:
-                self.anchor.seen(seen_ns - positions[events.index(event)])
+        seen = self._marks.seen
+        for event, passed in zip(events, positions, strict=True) if seen else ():
+            if event in seen:
+                self.anchor.seen(seen.pop(event) - passed)
         self._base, self._position = events[-1], positions[-1]
         return positions
 

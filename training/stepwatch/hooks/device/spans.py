@@ -14,8 +14,7 @@ nothing to do for at most H - L of D.
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE
@@ -53,22 +52,21 @@ def spans_of(
     """
     device, idle = [0] * BUCKETS, [0] * BUCKETS
     collectives: dict[tuple[int, int], list[int]] = {}
-    for at, (host, spent) in enumerate(zip(_gaps(moments), _gaps(positions), strict=True)):
-        bucket = buckets[at]
+    moment, position = moments[0], positions[0]
+    nexts = zip(moments[1:], positions[1:], buckets, keys, strict=False)
+    for moment_after, position_after, bucket, key in nexts:
+        spent = position_after - position
         device[bucket] += spent
         if bucket < COLLECTIVE:
-            lead = offset + positions[at] - moments[at]
+            host, lead = moment_after - moment, offset + position - moment
             if lead > 0:
                 host -= lead
             if host > 0:
                 idle[bucket] += spent if host > spent else host
-        elif bucket == COLLECTIVE and (key := keys[at]) is not None:
-            known = collectives.setdefault(key, [0, 0, 0, positions[at]])
+        elif bucket == COLLECTIVE and key is not None:
+            known = collectives.setdefault(key, [0, 0, 0, position])
             known[0] += 1
             known[1] += spent
             known[2] = max(known[2], spent)
+        moment, position = moment_after, position_after
     return Spans(device, idle, collectives)
-
-
-def _gaps(values: Sequence[int]) -> Iterator[int]:
-    return map(operator.sub, itertools.islice(values, 1, None), values)

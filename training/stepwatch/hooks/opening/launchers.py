@@ -4,6 +4,7 @@
     a framework                                 `trainer.global_rank`, given by its adapter
     RANK, WORLD_SIZE                            torchrun and those that do as it does
     OMPI_COMM_WORLD_RANK, ..._SIZE              mpirun of Open MPI
+    MV2_COMM_WORLD_RANK, ..._SIZE               mpirun_rsh of MVAPICH
     PMI_RANK, PMI_SIZE                          mpiexec of MPICH and Intel, srun --mpi=pmi2
     SLURM_PROCID, SLURM_STEP_NUM_TASKS          srun alone
 
@@ -24,6 +25,7 @@ from stepwatch.signals.processes import start_ticks
 NUMBERED_BY = (
     ("RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
     # Not SLURM_NTASKS: a batch script has it too, and is no task of the step.
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stepwatch.hooks.guard import Guard, guarded, logger
-from stepwatch.hooks.identity import ALONE, base_attempt, is_spawned
+from stepwatch.hooks.identity import ALONE, base_attempt, in_named_mesh, is_spawned
 from stepwatch.hooks.recorder.worker_server import socket_beside
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings, owner_lives
@@ -55,7 +55,7 @@ class Placement:
         """Give the ring its place if somebody knows the rank by now.
 
         Raises:
-            ConfigurationError: too many runs of this name live.
+            ConfigurationError: too many runs of this name live, or the mesh is of another size.
             OSError: the directory cannot be written.
         """
         known = known_rank(os.environ, self._given)
@@ -89,8 +89,11 @@ class Placement:
 
     def _place(self, known: RankInWorld) -> None:
         with self._lock, alone_in(self._root):
-            wanted = self.ring.identity._replace(
-                job=self._job, rank=known.rank, world=known.world, launch=launch_key(os.environ)
+            wanted = in_named_mesh(
+                self.ring.identity._replace(
+                    job=self._job, rank=known.rank, world=known.world, launch=launch_key(os.environ)
+                ),
+                os.environ,
             )
             job = free_name(self._root, wanted, base_attempt(os.environ))
             path = self._root / job / str(wanted.attempt) / str(wanted.rank)

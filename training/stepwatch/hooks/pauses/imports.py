@@ -57,7 +57,9 @@ class Imports:
 
     def _follow(self, loader: Loader) -> None:
         followed: Any = loader
-        load = followed.exec_module
+        load = getattr(followed, "exec_module", None)
+        if load is None or not hasattr(followed, "__dict__"):
+            return  # a loader of another kind: the module stays as it is
 
         def exec_module(module: ModuleType) -> None:
             load(module)

@@ -58,6 +58,9 @@ KNOWN: tuple[Known, ...] = (
     *_of(_LOAD, "accelerate.accelerator", "Accelerator.load_state"),
     *_of(_SAVE, "deepspeed.runtime.engine", "DeepSpeedEngine.save_checkpoint"),
     *_of(_LOAD, "deepspeed.runtime.engine", "DeepSpeedEngine.load_checkpoint"),
+    *_of(_SAVE, "megatron.training.training", "save_checkpoint_and_time"),
+    *_of(_EVALUATION, "megatron.training.training", "evaluate_and_print_results"),
+    *_of(_EVALUATION, "torchtitan.components.validate", "Validator.validate"),
     *(
         one
         for package in _LIGHTNING

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
 from stepwatch.hooks.checkpoints import CheckpointQueue
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.models.wrapped import is_wrapped
 from stepwatch.hooks.recorder.recorder import Recorder
 
 from .evaluation import Evaluation
@@ -22,14 +24,14 @@ _MODELS = "torch.nn.modules.module"
 
 
 class Pauses:
-    """What one Watch recognises; `evaluation` is called by other hooks too."""
+    """What one Watch recognises; other hooks call `evaluation`."""
 
     def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
         self.guard = recorder.guard
         self.evaluation = Evaluation(recorder)
         self._trained = Trained()
         self._recorder = recorder
-        self._saves = Saves(recorder, queue)
+        self.saves = Saves(recorder, queue)
         self._replaced = Replacements()
         self._imports: Imports | None = None
         self._switching = False
@@ -49,12 +51,15 @@ class Pauses:
             self._imports.stop()
         self._replaced.undo()
 
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by what `make` returns for it, until the Watch closes."""
+        self._replaced.put(owner, name, make)
+
     @guarded()
     def follow(self, model: Any) -> None:
         """`model` trains; where torch has hooks on it already, each call of it is seen."""
         self._trained.add_model(model)
-        wrapped = "require_backward_grad_sync", "set_custom_all_gather"
-        if any(hasattr(model, name) for name in wrapped) and not self._is_called_by(model):
+        if is_wrapped(model) and not self._is_called_by(model):
             handle = model.register_forward_pre_hook(_Called(self.evaluation))
             self._recorder.attachments.keep(handle)
 
@@ -96,8 +101,8 @@ class Pauses:
         if interrupts is Interrupts.EVALUATION:
             return self.evaluation.scope()
         if interrupts is Interrupts.LOAD:
-            return self._saves.load()
-        return self._saves.save(arguments)
+            return self.saves.load()
+        return self.saves.save(arguments)
 
     def _switched(self, inner: Function) -> Function:
         # Not `eval`: models override it without calling it. Each submodule comes through here.

@@ -66,6 +66,7 @@ class RecognisedSave(CheckpointHandle):
         """The stall to report where this save took `stall_ns`."""
         return self._saves.total(self._step, stall_ns)
 
+    @guarded()
     def follow(self, future: Any) -> None:
         """What goes on in the background ends with `future`: a failure of it is recorded."""
         future = getattr(future, "upload_completion", future)

@@ -45,6 +45,10 @@ class Recorder:
         """Books collectives that have ended; called on the training thread around each step."""
         self.step_boundary: Callable[[], None] | None = None
         """Called when the first step begins and when it has ended."""
+        self.first_step: Callable[[], None] | None = None
+        """Called when the first step begins."""
+        self.first_step_ended: Callable[[], None] | None = None
+        """Called when the first step has ended and is written."""
         self.place: Callable[..., bool] | None = None
         """Follows what is known of the rank (`Placement.settle`); whether that moved the ring."""
         self.attachments = Attachments(guard)
@@ -90,6 +94,8 @@ class Recorder:
             self.timeline.begin()
             if self.step_boundary is not None:
                 self.step_boundary()
+            if self.first_step is not None:
+                self.first_step()
         return self.timeline
 
     def adopt_thread(self) -> None:

@@ -1,11 +1,13 @@
 """Record types: the fixed-size facts that ranks write and segments carry.
 
-`vocabulary` holds what their numbers stand for, `fields` what each kind consists of.
+`vocabulary` holds what their numbers stand for, `fields` what each kind consists of, `links` how a
+link to an experiment tracker fits into LIFECYCLE records.
 """
 
 from __future__ import annotations
 
 from .fields import BODIES, COMMON, DTYPES, RING_KINDS, UNKNOWN
+from .links import Link, link_texts, read_link
 from .vocabulary import (
     ENDS,
     LOSS_SCALED,
@@ -53,13 +55,16 @@ __all__ = [
     "GilState",
     "Kind",
     "LifecycleEvent",
+    "Link",
     "NumericsSource",
     "Op",
     "Phase",
     "ProcessState",
     "StepFlag",
     "Throttle",
+    "link_texts",
     "phase_name",
+    "read_link",
     "text_bytes",
 ]
 

@@ -126,6 +126,9 @@ class LifecycleEvent(IntEnum):
     or 0 and the reason why they are timed on the host alone."""
     INTERRUPT = 9
     """Somebody stopped the rank with Ctrl-C (SIGINT): it ended, and neither finished nor failed."""
+    LINK = 10
+    """A piece of a link to a run of an experiment tracker, see `records.links`; `value` its number.
+    """
 
 
 ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)

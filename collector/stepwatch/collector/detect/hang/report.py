@@ -54,7 +54,9 @@ def finding_of(stall: Stall, culprit: RankSituation | None, limits: Thresholds) 
         f"rank {culprit.rank} {absent}; "
         f"{where}, and {words}"
     )
-    evidence += _about(culprit, absent, diagnosis, limits) + _device_rows(culprit, diagnosis)
+    waiters = "the others wait for it" if len(ranks) > 1 else "the only rank"
+    evidence += _about(culprit, absent, diagnosis, limits, waiters)
+    evidence += _device_rows(culprit, diagnosis)
     return build_finding(
         kind=FindingKind.HANG,
         cause=cause,
@@ -130,11 +132,15 @@ def _absence(culprit: RankSituation, stall: Stall) -> str:
         return f"did not enter {missed.op} #{missed.number}{of or f' of group {missed.group}'}"
     if inside is not None and not culprit.in_collective:
         return f"did not arrive in {op_name(inside.op)}{of}"
-    return "did not arrive"
+    return "did not arrive" if len(stall.ranks) > 1 else "does not go on"
 
 
 def _about(
-    culprit: RankSituation, absent: str, diagnosis: Diagnosis | None, limits: Thresholds
+    culprit: RankSituation,
+    absent: str,
+    diagnosis: Diagnosis | None,
+    limits: Thresholds,
+    waiters: str,
 ) -> list[Evidence]:
     evidence = [
         Evidence(
@@ -143,7 +149,7 @@ def _about(
             "seconds ago",
             f"beyond {limits.heartbeat_seconds:.0f} s its interpreter is blocked",
         ),
-        text_evidence(f"rank {culprit.rank}", absent, "the others wait for it"),
+        text_evidence(f"rank {culprit.rank}", absent, waiters),
     ]
     if diagnosis is None:
         return evidence

@@ -25,5 +25,14 @@ def put(rows: Rows, at: Indices, values: Rows) -> None:
     _plain(rows)[at] = _plain(values)
 
 
+def accumulate(
+    how: np.ufunc, rows: Rows, name: str, at: Integers, values: np.ndarray[Any, np.dtype[Any]]
+) -> None:
+    """`how.at(rows[name], at, values)`, in a copy: in place, a field is fifteen times slower."""
+    column = np.ascontiguousarray(rows[name])
+    how.at(column, at, values.astype(column.dtype))
+    rows[name] = column
+
+
 def _plain(rows: Rows) -> Rows:
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.folding.fresh import Fresh
+from stepwatch.collector.state.folding.rows import accumulate, chosen, put
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
@@ -38,7 +39,7 @@ class DeviceLengths:
         self._first = first
         index = fresh.steps - first
         inside = (index >= 0) & (index < MAX_STEPS)
-        rows, index, ends = fresh.rows[inside], index[inside], fresh.ends_ns[inside]
+        rows, index, ends = chosen(fresh.rows, inside), index[inside], fresh.ends_ns[inside]
         used = int(index.max(initial=-1)) + 1
         if used > len(self._rows):
             # A power of two: the same length whether it grows at once or little by little.
@@ -49,10 +50,13 @@ class DeviceLengths:
         pauses = np.nan_to_num(rows["checkpoint_seconds"]) + np.nan_to_num(rows["eval_seconds"])
         seconds = rows["duration_seconds"] - pauses
         seconds = np.maximum(seconds, 0.0)
-        np.add.at(self._rows["ranks"], index, 1)
-        np.maximum.at(self._rows["longest"], index, seconds)
-        np.add.at(self._rows["busy"], index, seconds)
-        np.maximum.at(self._rows["end_wall_ns"], index, np.maximum(ends, 0).astype(np.uint64))
+        touched, at = np.unique(index, return_inverse=True)
+        part = chosen(self._rows, touched)
+        accumulate(np.add, part, "ranks", at, np.ones(len(at)))
+        accumulate(np.maximum, part, "longest", at, seconds)
+        accumulate(np.add, part, "busy", at, seconds)
+        accumulate(np.maximum, part, "end_wall_ns", at, np.maximum(ends, 0))
+        put(self._rows, touched, part)
 
     def baseline(self, world: int) -> float:
         """Median seconds of the attempt's first steps after its warm-up; NaN until enough known."""

@@ -55,9 +55,9 @@ class DeviceTiming(Tracker):
         return self._all_timed
 
     @property
-    def devices_known(self) -> bool:
-        """Whether some rank is timed on its device now."""
-        return any(each.on_device for each in self.of.values())
+    def timed_ranks(self) -> int:
+        """How many ranks say that they are timed on their devices now."""
+        return sum(each.on_device for each in self.of.values())
 
     def untimed(self, ranks: Iterable[int]) -> list[int]:
         """Those of `ranks` that said that no device times their steps."""

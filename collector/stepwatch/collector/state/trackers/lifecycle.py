@@ -62,7 +62,7 @@ class LifecycleEvents(Tracker):
             if event is LifecycleEvent.SCHEDULE:
                 self.schedule = schedule_of(row)
                 continue
-            if event is LifecycleEvent.DEVICE_TIMING:
+            if event in (LifecycleEvent.DEVICE_TIMING, LifecycleEvent.LINK):
                 continue
             at = (int(row["time_ns"]) + batch.to_wall_ns) / NANOSECONDS
             rank, value = int(row["rank"]), int(row["value"])

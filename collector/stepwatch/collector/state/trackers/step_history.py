@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.folding.rows import chosen, put
+from stepwatch.collector.state.folding.rows import accumulate, chosen, put
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
@@ -101,15 +101,15 @@ class StepHistory:
         touched, at = np.unique(index, return_inverse=True)
         part = chosen(rows, touched)
         ends = steps["time_ns"].astype(np.int64) + to_wall_ns
-        _accumulate(np.add, part, "reported", at, np.ones(len(at)))
-        _accumulate(np.add, part, "busy", at, seconds)
-        _accumulate(np.add, part, "tokens", at, steps["tokens"])
-        _accumulate(np.maximum, part, "longest", at, seconds)
-        _accumulate(np.maximum, part, "end_wall_ns", at, ends)
-        _accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
+        accumulate(np.add, part, "reported", at, np.ones(len(at)))
+        accumulate(np.add, part, "busy", at, seconds)
+        accumulate(np.add, part, "tokens", at, steps["tokens"])
+        accumulate(np.maximum, part, "longest", at, seconds)
+        accumulate(np.maximum, part, "end_wall_ns", at, ends)
+        accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
         known = np.isfinite(steps["loss"])
-        _accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
-        _accumulate(np.add, part, "loss_ranks", at[known], np.ones(int(known.sum())))
+        accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
+        accumulate(np.add, part, "loss_ranks", at[known], np.ones(int(known.sum())))
         some = part["loss_ranks"] > 0
         part["loss"][some] = part["loss_sum"][some] / part["loss_ranks"][some]
         put(rows, touched, part)
@@ -204,12 +204,3 @@ class StepHistory:
         self._rows = np.concatenate([earlier, self.rows])
         self._used += count
         self.first -= count
-
-
-def _accumulate(
-    how: np.ufunc, rows: Rows, name: str, at: Integers, values: np.ndarray[Any, np.dtype[Any]]
-) -> None:
-    """`how.at(rows[name], at, values)`, in a copy: in place, a field is fifteen times slower."""
-    column = np.ascontiguousarray(rows[name])
-    how.at(column, at, values.astype(column.dtype))
-    rows[name] = column

@@ -1,4 +1,4 @@
-"""The demo's processes: started in sessions of their own, ended together, none left behind."""
+"""Processes of `demo` and `up`: in sessions of their own, ended together, none left behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 MARK = "STEPWATCH_DEMO_ID"
-"""Environment variable by which every process of a demo is found, whoever its parent is by now."""
+"""Environment variable by which every process is found that was started here, even an orphan."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -62,7 +62,7 @@ class Processes:
         process.wait()
 
     def stop_all(self) -> None:
-        """End everything this demo started, grandchildren included."""
+        """End everything that was started here, grandchildren included."""
         for name in list(self._running)[::-1]:
             self.stop(name, 5.0)
         for _ in range(50):
@@ -75,7 +75,7 @@ class Processes:
 
 
 def marked_processes(identity: str) -> list[int]:
-    """Processes other than this one whose environment carries the demo's mark."""
+    """Processes other than this one whose environment carries the mark `identity`."""
     mark = f"{MARK}={identity}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -97,5 +97,5 @@ def _kill(pid: int) -> None:
 
 
 def _end_with_parent() -> None:
-    # If the demo itself is killed -9, the kernel asks its children to end.
+    # If this process itself is killed -9, the kernel asks its children to end.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

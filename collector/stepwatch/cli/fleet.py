@@ -1,0 +1,107 @@
+"""All jobs of a collector in one table: which are shown, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from stepwatch.cli import text
+
+ENDED = ("finished", "failed")
+UNKNOWN_FOR_SECONDS = 86_400.0
+"""A job whose end nobody saw counts as ended when nothing was received for a day."""
+
+Job = dict[str, Any]
+
+
+class Choice(NamedTuple):
+    """Jobs whose name matches `pattern`, in `state` if one is named, ended ones too with `all`."""
+
+    pattern: str | None = None
+    state: str | None = None
+    all: bool = False
+
+
+def chosen(jobs: Iterable[Job], choice: Choice, now: float) -> tuple[list[Job], int]:
+    """The jobs to show, and how many ended ones are left out; `now` in Unix seconds.
+
+    A job with an open incident is shown whether or not it has ended.
+    """
+    named = [job for job in jobs if choice.pattern is None or _matches(job, choice.pattern)]
+    found = [job for job in named if choice.state in (None, job["state"])]
+    if choice.all or choice.state is not None:
+        return found, 0
+    shown = [job for job in found if job["open_incidents"] or not _has_ended(job, now)]
+    return shown, len(found) - len(shown)
+
+
+def _matches(job: Job, pattern: str) -> bool:
+    return fnmatchcase(job["job"], pattern)
+
+
+def _has_ended(job: Job, now: float) -> bool:
+    if job["state"] in ENDED:
+        return True
+    silent = job["newest_record_at"]
+    long_ago = silent is not None and now - silent > UNKNOWN_FOR_SECONDS
+    return long_ago and job["state"] == text.UNKNOWN
+
+
+def fleet_text(jobs: list[Job], width: int, now: float) -> str:
+    """One line per job, and below the costliest open incident of each, in `width` columns."""
+    head = ["job", "state", "last seen", "attempt", "ranks", "step", "incidents", "slo"]
+    rows = [_row(job, now) for job in jobs]
+    notes = [text.wrapped(note, "", width, hang=2) for note in _notes(jobs)]
+    return "\n\n".join([text.table(head, rows, "", left=3), *notes])
+
+
+def _row(job: Job, now: float) -> list[str]:
+    return [
+        job["job"],
+        job["state"],
+        last_seen(job["newest_record_at"], now),
+        text.count(job["attempt"]),
+        text.count(job["world_size"] or None),
+        text.count(job["step"]),
+        text.count(job["open_incidents"]),
+        _slos(job["slos"]),
+    ]
+
+
+def _slos(slos: list[dict[str, Any]]) -> str:
+    """`step-time ok, goodput burning`, or `all ok` where several are in one state."""
+    states = {slo["state"] for slo in slos}
+    if len(slos) > 1 and len(states) == 1:
+        return f"all {states.pop()}"
+    return ", ".join(f"{slo['name']} {slo['state']}" for slo in slos) or text.UNKNOWN
+
+
+def last_seen(at: float | None, now: float) -> str:
+    """How long ago something was received: `3 s ago`, `5 min ago`, `2 days ago`."""
+    if at is None:
+        return text.UNKNOWN
+    age = max(now - at, 0.0)
+    for unit, length, beyond in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
+        if age < length * beyond:
+            return f"{age // length:.0f} {unit} ago"
+    return f"{age // 86_400:.0f} days ago"
+
+
+def left_out_text(count: int) -> str:
+    """The line about ended jobs that are not shown."""
+    return f"{count} ended job{'' if count == 1 else 's'} not shown; --all shows them"
+
+
+def withheld_text(job: Job) -> str:
+    """A job that is stored but not evaluated: since when, and why."""
+    return f"{job['job']}: {job['state']} since {text.clock(job['since'])}: {job['reason']}"
+
+
+def _notes(jobs: Iterable[Job]) -> Iterator[str]:
+    for job in jobs:
+        if job["reason"]:
+            yield withheld_text(job)
+    for job in jobs:
+        if job["worst"] is not None:
+            yield f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}"

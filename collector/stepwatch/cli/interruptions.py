@@ -1,0 +1,40 @@
+"""Ctrl-C and SIGTERM of a command that has processes to end: one of them is enough."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt as Ctrl-C does; the first of them is cleaned up after."""
+    with _handled_by(_interrupted):
+        yield
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Neither Ctrl-C nor SIGTERM ends what runs inside: no process must be left behind."""
+    with _handled_by(signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handled_by(handler: signal._HANDLER) -> Iterator[None]:
+    previous = {number: signal.signal(number, handler) for number in _ENDINGS}
+    try:
+        yield
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)
+
+
+def _interrupted(_number: int, _frame: FrameType | None) -> None:
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt

@@ -1,0 +1,1 @@
+"""`stepwatch up`: agent, collector and page on this machine, until Ctrl-C."""

@@ -1,0 +1,66 @@
+"""What happens, one line each: jobs that begin and end, incidents that open and close."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from stepwatch.cli.fleet import ENDED
+
+
+class Feed:
+    """Turns what the collector lists into lines about what is new.
+
+    What is there at the first look is history: no line is about it, but for open incidents.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, tuple[int | None, str]] | None = None
+        self._incidents: dict[str, str] | None = None
+
+    def news(self, jobs: list[dict[str, Any]], incidents: list[dict[str, Any]]) -> list[str]:
+        """Lines about what has changed, in the order of the lists, jobs first."""
+        return [*self._job_news(jobs), *self._incident_news(incidents)]
+
+    def _job_news(self, jobs: list[dict[str, Any]]) -> Iterator[str]:
+        before = self._jobs
+        self._jobs = {job["job"]: (job["attempt"], job["state"]) for job in jobs}
+        for job in jobs:
+            known = (before or {}).get(job["job"])
+            if before is not None and known != self._jobs[job["job"]]:
+                yield from _job_line(job, known)
+
+    def _incident_news(self, incidents: list[dict[str, Any]]) -> Iterator[str]:
+        before = self._incidents
+        self._incidents = {item["id"]: item["state"] for item in incidents}
+        # Newest first in the list, oldest first on the screen.
+        for item in reversed(incidents):
+            known = "" if before is None else before.get(item["id"], "")
+            first_look = before is None and item["state"] != "open"
+            if not first_look and known != item["state"]:
+                yield _incident_line(item)
+
+
+def _job_line(job: dict[str, Any], known: tuple[int | None, str] | None) -> Iterator[str]:
+    name = job["job"]
+    began = known is None or known[0] != job["attempt"]
+    if job["state"] in ENDED:
+        yield f"job {name}: {job['state']} at step {job['step']}"
+    elif job["state"] == "running" and (began or (known is not None and known[1] != "running")):
+        attempt = f", attempt {job['attempt']}" if job["attempt"] else ""
+        ranks = job["world_size"]
+        yield f"job {name}{attempt}: running on {ranks} rank{'' if ranks == 1 else 's'}"
+
+
+def _incident_line(item: dict[str, Any]) -> str:
+    state = item["state"].upper()
+    return f"{state} {item['kind']} {item['id']} job {item['job']}: {item['summary']}"
+
+
+def stamped(lines: Iterable[str], now: float, width: int | None) -> list[str]:
+    """Each line after the local time of `now` (Unix seconds), cut to `width` if there is one."""
+    clock = time.strftime("%H:%M:%S", time.localtime(now))
+    full = (f"{clock} {' '.join(line.split())}" for line in lines)
+    return [line if width is None or len(line) <= width else f"{line[: width - 3]}..."
+            for line in full]  # fmt: skip

@@ -1,0 +1,86 @@
+"""What `stepwatch up` starts and where, checked before anything starts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from stepwatch.signals import presence
+from stepwatch.signals.errors import ConfigurationError
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Ports on loopback, the folder of store, spool and logs, and where rings lie."""
+
+    port: int
+    agent_port: int
+    folder: Path
+    rings: Path
+
+    @property
+    def url(self) -> str:
+        """Base URL of the collector and its pages."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def store(self) -> Path:
+        """The collector's store."""
+        return self.folder / "store.db"
+
+
+def default_folder() -> Path:
+    """Where a user's programs keep what survives them (XDG base directories, state)."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return Path(state) / "stepwatch"
+
+
+def make_plan(arguments: argparse.Namespace) -> Plan:
+    """Check the options and create the folder.
+
+    Raises:
+        ConfigurationError: a port is in use, an agent reads these rings already, or the folder
+            cannot be written.
+    """
+    _refuse_second_agent(arguments.ring_dir)
+    port = _free_port(arguments.port, "--port", "the collector and its page")
+    agent_port = _free_port(arguments.agent_port, "--agent-port", "/metrics of the agent")
+    try:
+        arguments.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (arguments.dir / ".writable").touch()
+        (arguments.dir / ".writable").unlink()
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write to {arguments.dir}: {error.strerror}; pass --dir DIR"
+        ) from error
+    return Plan(port, agent_port, arguments.dir.absolute(), arguments.ring_dir.absolute())
+
+
+def _refuse_second_agent(rings: Path) -> None:
+    known = presence.read(rings)
+    lives = known is not None and Path(f"/proc/{known.pid}").exists()
+    if known is not None and lives and known.is_fresh(time.monotonic_ns()):
+        raise ConfigurationError(
+            f"an agent (pid {known.pid}) reads {rings} already; its page: {known.page}; "
+            "stop it, or pass another --ring-dir"
+        )
+
+
+def _free_port(wanted: int, option: str, purpose: str) -> int:
+    """`wanted`, or any free one where that is 0."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "no such port"
+            raise ConfigurationError(
+                f"port {wanted} for {purpose}: {reason}; pass another {option}, or 0 for any free"
+            ) from error
+        return int(probe.getsockname()[1])

@@ -1,0 +1,28 @@
+"""When a process that ended by itself is started again, and when no more."""
+
+from __future__ import annotations
+
+from collections import deque
+
+MOST = 5
+WITHIN_SECONDS = 120.0
+"""A process that ends `MOST` times within so long has a reason that a restart does not remove."""
+LONGEST_DELAY_SECONDS = 8.0
+
+
+class Restarts:
+    """Counts the ends of one process."""
+
+    def __init__(self) -> None:
+        self._ends: deque[float] = deque(maxlen=MOST)
+
+    def delay(self, now: float) -> float | None:
+        """It has ended at `now` (monotonic seconds): the seconds until the next start.
+
+        None where it is to be given up. The first start is immediate, the next wait 1, 2, 4, ... s.
+        """
+        self._ends.append(now)
+        recent = [end for end in self._ends if now - end < WITHIN_SECONDS]
+        if len(recent) >= MOST:
+            return None
+        return min(2.0 ** (len(recent) - 2), LONGEST_DELAY_SECONDS) if len(recent) > 1 else 0.0

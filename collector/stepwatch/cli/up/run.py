@@ -1,0 +1,145 @@
+"""Runs agent and collector until Ctrl-C, and starts again what ends by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from typing import Any, NoReturn
+
+import httpx
+
+from stepwatch.cli import text
+from stepwatch.cli.interruptions import terminable, undisturbed
+from stepwatch.cli.processes import Processes
+from stepwatch.cli.up.feed import Feed, stamped
+from stepwatch.cli.up.plan import Plan
+from stepwatch.cli.up.restarts import Restarts
+from stepwatch.cli.up.words import ready_text, stopped_text
+from stepwatch.signals import places, presence
+from stepwatch.signals.errors import StepwatchError
+
+POLL_SECONDS = 1.0
+_START_SECONDS = 60.0
+_NAMES = ("collector", "agent")
+"""In the order in which they start; they stop in the other one, so that nothing is left to send."""
+
+
+class UpError(StepwatchError):
+    """A part did not start, or ends again and again."""
+
+
+def run_up(plan: Plan) -> int:
+    """Run `plan` until Ctrl-C or SIGTERM, which is its normal end; returns the exit code.
+
+    Raises:
+        UpError: a part does not run; the message quotes its last line.
+    """
+    up = Up(plan)
+    try:
+        with terminable():
+            up.start()
+            _say(ready_text(plan))
+            up.follow()
+    except KeyboardInterrupt:
+        up.close()
+        _say(stopped_text(plan))
+    finally:
+        up.close()
+    return 0
+
+
+class Up:
+    """The agent and the collector of one `stepwatch up`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        environ = {places.ENV_RING_DIR: str(plan.rings)}
+        self._processes = Processes(uuid.uuid4().hex, plan.folder, environ)
+        self._client = httpx.Client(base_url=plan.url, timeout=5.0)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._restarts = {name: Restarts() for name in _NAMES}
+        self._feed = Feed()
+
+    def start(self) -> None:
+        """Start both, each when the one before it is ready.
+
+        Raises:
+            UpError: one of them is not ready in time.
+        """
+        for name in _NAMES:
+            self._start(name)
+            deadline = time.monotonic() + _START_SECONDS
+            while not self._is_ready(name):
+                if self._running[name].poll() is not None or time.monotonic() > deadline:
+                    raise UpError(f"the {name} did not start: {self._processes.last_line(name)}")
+                time.sleep(0.1)
+
+    def follow(self) -> NoReturn:
+        """Print what happens, and keep both running; ends with an exception only.
+
+        Raises:
+            UpError: one of them ends again and again.
+            KeyboardInterrupt: the user has enough.
+        """
+        while True:
+            for name in _NAMES:
+                self._keep(name)
+            jobs, incidents = self._ask("/v1/jobs", "jobs"), self._ask("/v1/incidents", "incidents")
+            if jobs is not None and incidents is not None:
+                width = text.columns() - 1 if sys.stdout.isatty() else None
+                for line in stamped(self._feed.news(jobs, incidents), time.time(), width):
+                    _say(line)
+            time.sleep(POLL_SECONDS)
+
+    def close(self) -> None:
+        """End both."""
+        with undisturbed():
+            self._client.close()
+            self._processes.stop_all()
+
+    def _start(self, name: str) -> None:
+        plan = self.plan
+        log = self._processes.log(name)
+        if log.exists():
+            log.replace(log.with_suffix(".log.before"))
+        words = {
+            "collector": ["--store", str(plan.store), "--port", str(plan.port)],
+            "agent": ["--collector", plan.url, "--ring-dir", str(plan.rings), "--spool",
+                      str(plan.folder / "spool"), "--port", str(plan.agent_port)],
+        }  # fmt: skip
+        self._running[name] = self._processes.start(name, name, *words[name])
+
+    def _is_ready(self, name: str) -> bool:
+        if name == "collector":
+            return self._ask("/v1/jobs", "jobs") is not None
+        known = presence.read(self.plan.rings)
+        mine = known is not None and known.pid == self._running[name].pid
+        return mine and known is not None and known.link == presence.CONNECTED
+
+    def _keep(self, name: str) -> None:
+        """Start `name` again if it has ended."""
+        code = self._running[name].poll()
+        if code is None:
+            return
+        last = self._processes.last_line(name)
+        delay = self._restarts[name].delay(time.monotonic())
+        if delay is None:
+            raise UpError(f"the {name} ends again and again (exit code {code}): {last}")
+        _say(f"the {name} ended (exit code {code}): {last}; it starts again")
+        time.sleep(delay)
+        self._start(name)
+
+    def _ask(self, path: str, key: str) -> list[dict[str, Any]] | None:
+        """The list that the collector answers; None while it does not."""
+        try:
+            response = self._client.get(path)
+            found: list[dict[str, Any]] = response.json()[key]
+        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+            return None
+        return found if response.status_code == 200 else None
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)

@@ -1,0 +1,51 @@
+"""What `stepwatch up` prints when it is ready and when it stops."""
+
+from __future__ import annotations
+
+from stepwatch.cli.up.plan import HOST, Plan
+from stepwatch.signals import places
+
+
+def ready_text(plan: Plan) -> str:
+    """Where everything is, what to run next, and how Prometheus scrapes it."""
+    targets = ", ".join(f'"{HOST}:{port}"' for port in (plan.port, plan.agent_port))
+    return "\n".join(
+        [
+            "agent, collector and page run on this machine",
+            "",
+            f"  page   {plan.url}",
+            f"  rings  {plan.rings}",
+            f"  data   {plan.folder}  (store.db, spool, logs)",
+            "",
+            "Train, and ask, in another terminal:",
+            "",
+            f"  {_rings(plan)}stepwatch run -- python train.py",
+            f"  {_collector(plan)}stepwatch status",
+            "",
+            "Prometheus scrapes both with:",
+            "",
+            "  scrape_configs:",
+            "    - job_name: stepwatch",
+            "      static_configs:",
+            f"        - targets: [{targets}]",
+            "",
+            "What happens follows, a line each. Ctrl-C stops everything and keeps the store.",
+        ]
+    )
+
+
+def stopped_text(plan: Plan) -> str:
+    """What is left, and how to look at it."""
+    return f"stopped; the store stays: stepwatch status --all --store {plan.store}"
+
+
+def _collector(plan: Plan) -> str:
+    """The environment in which verbs find the collector."""
+    usual = plan.port == places.DEFAULT_COLLECTOR_PORT
+    return "" if usual else f"{places.ENV_COLLECTOR}={plan.url} "
+
+
+def _rings(plan: Plan) -> str:
+    """The environment in which a run's rings lie where the agent looks."""
+    rings = plan.rings
+    return "" if rings == places.DEFAULT_RING_DIR else f"{places.ENV_RING_DIR}={rings} "

@@ -1,0 +1,67 @@
+"""An agent announces itself to the ranks of its node, and withdraws at its end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from stepwatch.agent.announcement import IncidentCounts
+from stepwatch.agent.app import Agent
+from stepwatch.agent.keys import AttemptKey
+from stepwatch.signals import presence
+from stepwatch.signals.clock import SystemClock
+from tests.waiting import until
+
+from .relay.stub import Collector, at
+
+
+def test_an_agent_without_a_collector_says_so(make_agent: Callable[..., Agent]) -> None:
+    agent = make_agent("http://127.0.0.1:9")
+    assert agent.relay.link == presence.CONNECTING
+    agent.relay.ask_formats()
+    agent.announcement.update()
+    found = presence.read(agent.options.ring_dir)
+    assert found is not None and found.link == presence.AWAY
+
+
+def test_an_idle_agent_says_that_its_collector_answers_and_withdraws_at_its_end(
+    tmp_path: Path, make_agent: Callable[..., Agent]
+) -> None:
+    collector = Collector(2, 3)
+    with at(collector) as url:
+        agent = make_agent(url)
+        running = threading.Thread(target=agent.run)
+        running.start()
+        folder = agent.options.ring_dir
+
+        def link() -> str:
+            found = presence.read(folder)
+            return found.link if found is not None else ""
+
+        until("the agent to be connected", lambda: link() == presence.CONNECTED, 20.0)
+        found = presence.read(folder)
+        assert found is not None and (found.collector, found.page) == (url, url)
+        agent.stop()
+        running.join(20.0)
+    assert presence.read(folder) is None, "an agent that has ended announces nothing"
+
+
+def test_incidents_are_counted_for_the_attempt_that_runs_and_else_unknown() -> None:
+    incidents = [{"attempt": 0}, {"attempt": 1}, {"attempt": 1}]
+    answers = {"job": json.dumps({"incidents": incidents}), "odd": "<html>", "deep": "[" * 90000}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, text=answers[request.url.params["job"]])
+
+    client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://collector")
+    counts = IncidentCounts(client, SystemClock())
+    counts.attempts = frozenset({AttemptKey("job", 1), AttemptKey("odd", 0), AttemptKey("deep", 0)})
+    counts.ask()
+    assert counts.by_job == {"job": 2}
+    counts.attempts = frozenset({AttemptKey("job", 0)})
+    counts.ask()
+    assert counts.by_job == {"job": 2}, "not asked again so soon"

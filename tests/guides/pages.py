@@ -1,0 +1,26 @@
+"""The scripts and commands that a guide shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TRAINERS = ROOT / "training" / "guides"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Contents of the fenced blocks in `language`, in the order of the page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def script(page: Path) -> str:
+    """The one whole script of a page: the block that begins with `# train.py`."""
+    (found,) = [block for block in blocks(page, "python") if block.startswith("# train.py\n")]
+    return found
+
+
+def commands(page: Path) -> list[str]:
+    """What a reader types, without the prompt."""
+    lines = "".join(blocks(page, "console")).splitlines()
+    return [line[2:] for line in lines if line.startswith("$ ")]

@@ -1,0 +1,135 @@
+"""The two lines that a run prints: who watches it at the start, and what came of it at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.identity import is_quiet
+from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.signals import places, presence
+from stepwatch.signals.blackbox import Identity
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.presence import AWAY, CONNECTED, Presence
+
+
+class Announcement:
+    """Prints one line to stderr when rank 0 begins and one when it ends.
+
+    Other ranks print nothing, and no rank does with STEPWATCH_QUIET=1. It reads one small file that
+    the node's agent keeps beside the rings; it asks nobody and waits for nobody.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
+        self._recorder = recorder
+        self._began: tuple[int, int] | None = None
+        self._started = False
+
+    @guarded()
+    def start(self) -> None:
+        """Say once who is watched, and the page; or what is missing, and the command for it."""
+        who = self._who()
+        if who is not None and not self._started:
+            self._started = True
+            now = time.monotonic_ns()
+            _print(start_line(who, known_agent(), now, Path(_rings())))
+
+    def begin(self) -> None:
+        """The first step begins: from here on the pace is counted."""
+        self._began = (self._recorder.clock(), self._recorder.step_number)
+        self.start()
+
+    @guarded()
+    def end(self) -> None:
+        """Say what came of the run: steps, pace, incidents if the agent knows them, the page."""
+        who = self._who()
+        if who is not None and self._started and self._began is not None:
+            since, first = self._began
+            self._began = None
+            seconds = (self._recorder.clock() - since) / NANOSECONDS
+            steps = self._recorder.step_number - first
+            _print(end_line(who, steps, seconds, known_agent()))
+
+    def _who(self) -> Identity | None:
+        """This rank where it is the one that speaks."""
+        ring = self._recorder.ring
+        if ring is None or ring.identity.rank or self._recorder.is_child():
+            return None
+        return None if is_quiet(os.environ) else ring.identity
+
+
+def start_line(who: Identity, agent: Presence | None, now_ns: int, rings: Path) -> str:
+    """`watching rank 0 of 8 as job llama-7b; agent: connected; page: URL`, or the cure."""
+    attempt = f", attempt {who.attempt}" if who.attempt else ""
+    watching = f"watching rank {who.rank} of {who.world} as job {who.job}{attempt}"
+    if agent is None or not agent.is_fresh(now_ns):
+        state = "none runs on this node" if agent is None else "it makes no progress"
+        return (
+            f"{watching}; agent: {state}, records wait in {rings} and the oldest are overwritten; "
+            f"start one: {_agent_command(rings)}"
+        )
+    if agent.link == AWAY:
+        return (
+            f"{watching}; agent: no collector answers at {agent.collector}, records wait on this "
+            f"node; start it: {_collector_command(agent.collector)}"
+        )
+    state = CONNECTED if agent.link == CONNECTED else f"connecting to {agent.collector}"
+    return f"{watching}; agent: {state}; page: {agent.page_of(who.job)}"
+
+
+def end_line(who: Identity, steps: int, seconds: float, agent: Presence | None) -> str:
+    """`job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 0; page: URL`."""
+    if steps <= 0:
+        return f"job {who.job}: no step was completed"
+    pace = f"{steps / seconds:.3g} steps/s" if seconds > 0 else "pace unknown"
+    counted = agent.incidents.get(who.job) if agent is not None else None
+    incidents = "unknown" if counted is None else str(counted)
+    page = f"; page: {agent.page_of(who.job)}" if agent is not None else ""
+    plural = "" if steps == 1 else "s"
+    line = f"job {who.job}: {steps} step{plural} in {_duration(seconds)}, {pace}"
+    return f"{line}; incidents: {incidents}{page}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _agent_command(rings: Path) -> str:
+    """What starts an agent that finds these rings; on a single node, everything."""
+    where = "" if rings == places.DEFAULT_RING_DIR else f" --ring-dir {rings}"
+    local, world = (os.environ.get(name, "1") for name in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
+    if os.environ.get(places.ENV_COLLECTOR):
+        return f"stepwatch agent{where}"
+    if local == world:
+        return f"stepwatch up{where}"
+    return f"stepwatch agent --collector http://HOST:{places.DEFAULT_COLLECTOR_PORT}{where}"
+
+
+def _collector_command(address: str) -> str:
+    port = address.rpartition(":")[2].rstrip("/")
+    host = address.rpartition("//")[2].partition(":")[0]
+    if host in ("127.0.0.1", "localhost"):
+        return f"stepwatch collector --port {port}"
+    return f"stepwatch collector --host 0.0.0.0 --token-file FILE, on {host}"
+
+
+def _rings() -> str:
+    return str(places.ring_dir())
+
+
+def known_agent() -> Presence | None:
+    """The agent of this node: its file lies at the top of the ring directory, or one above."""
+    rings = places.ring_dir()
+    return presence.read(rings) or presence.read(rings.parent)
+
+
+def _print(line: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"stepwatch: {line}\n")
+        sys.stderr.flush()

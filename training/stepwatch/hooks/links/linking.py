@@ -1,0 +1,60 @@
+"""Links a job with the runs of experiment trackers, both ways, once, on rank 0."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.signals.presence import Presence
+from stepwatch.signals.records import LifecycleEvent, link_texts
+
+from .announcement import known_agent
+from .trackers import FINDERS, Facts, TrackedRun
+
+
+class Linking:
+    """Writes a LINK record of each active run and shows the run where the job's page is.
+
+    It looks when the first step has ended: whoever tracks a run has begun it by then.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
+        self._recorder = recorder
+
+    @guarded()
+    def link(self) -> None:
+        """Find the runs in the caller's thread; show them the page in another one."""
+        ring = self._recorder.ring
+        if ring is None or ring.identity.rank or self._recorder.is_child():
+            return
+        runs = [run for finder in FINDERS for run in self._found(finder)]
+        for run in runs:
+            self._record(run)
+        if runs:
+            facts = _facts(ring.identity.job, ring.identity.attempt, known_agent())
+            name = "stepwatch-links"
+            threading.Thread(target=self._show, args=(runs, facts), name=name, daemon=True).start()
+
+    @guarded(fallback=())
+    def _found(self, finder: Callable[[], Iterator[TrackedRun]]) -> tuple[TrackedRun, ...]:
+        return tuple(finder())
+
+    def _record(self, run: TrackedRun) -> None:
+        for index, text in enumerate(link_texts(run.tracker, run.run, run.url)):
+            self._recorder.write_lifecycle(LifecycleEvent.LINK, index, text)
+
+    def _show(self, runs: list[TrackedRun], facts: Facts) -> None:
+        for run in runs:
+            self._show_one(run, facts)
+
+    @guarded()
+    def _show_one(self, run: TrackedRun, facts: Facts) -> None:
+        run.show(facts)
+
+
+def _facts(job: str, attempt: int, agent: Presence | None) -> Facts:
+    known = {"job": job, "attempt": str(attempt)}
+    return known if agent is None else {**known, "page": agent.page_of(job)}

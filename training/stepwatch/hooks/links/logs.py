@@ -1,0 +1,95 @@
+"""Stamps the user's own log lines with job, attempt, rank, step and trace id.
+
+    handler.addFilter(LogStamp())
+    handler.setFormatter(logging.Formatter(TEXT_FORMAT))     # or JsonLines()
+
+A filter on a handler sees the lines of every logger that ends there. The trace id is that of the
+step's trace, whether or not the step is traced.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.signals import traces
+from stepwatch.signals.blackbox import Identity
+
+FIELDS = ("job", "attempt", "rank", "step", "trace_id")
+UNKNOWN = "unknown"
+TEXT_FORMAT = (
+    "%(asctime)s %(levelname)s %(job)s/%(attempt)s rank %(rank)s step %(step)s "
+    "trace %(trace_id)s %(name)s: %(message)s"
+)
+"""A format for `logging.Formatter` that shows every field."""
+
+_Stamp = tuple[Identity, int, dict[str, Any]]
+_NOBODY = dict.fromkeys(FIELDS, UNKNOWN)
+_recorder: Recorder | None = None
+
+
+def follow(recorder: Recorder) -> None:
+    """Stamp lines from now on with what `recorder` records."""
+    global _recorder
+    _recorder = recorder
+
+
+class LogStamp(logging.Filter):
+    """Adds `FIELDS` to every record that passes; lets every record pass.
+
+    Without a Watch they are `unknown`. A field that the line has already, by `extra`, stays. It
+    costs a few attributes a line, and a hash in a new step; any thread may log.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest: _Stamp | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the fields."""
+        known = vars(record)
+        for name, value in self._fields().items():
+            known.setdefault(name, value)
+        return True
+
+    def _fields(self) -> dict[str, Any]:
+        recorder = _recorder
+        ring = None if recorder is None else recorder.ring
+        if recorder is None or ring is None:
+            return _NOBODY
+        # The identity changes when the rank is numbered. Another thread replaces the whole tuple.
+        newest, who, step = self._newest, ring.identity, recorder.step_number
+        if newest is None or newest[0] is not who or newest[1] != step:
+            newest = self._newest = (who, step, _stamp(who, step))
+        return newest[2]
+
+
+def _stamp(who: Identity, step: int) -> dict[str, Any]:
+    trace = f"{traces.trace_id(who.job, who.attempt, step):032x}"
+    values = (who.job, who.attempt, who.rank, step, trace)
+    return dict(zip(FIELDS, values, strict=True))
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time in Unix seconds, level, logger, message, and the stamp.
+
+    What is unknown is left out.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        line: dict[str, Any] = {
+            "time": record.created,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in FIELDS:
+            value = getattr(record, name, UNKNOWN)
+            if value != UNKNOWN:
+                line[name] = value
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)

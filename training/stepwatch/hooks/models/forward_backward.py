@@ -1,0 +1,131 @@
+"""Forward and backward of a watched model, where the trainer marks neither.
+
+Forward is what a model does that DistributedDataParallel or FSDP2 wraps: hooks on another one would
+keep it out of `make_graphed_callables` and `torch.jit.script`. Backward is what
+`torch.autograd.backward` does, which `Tensor.backward` calls. Both count only where the time would
+be other work: a phase that the trainer marks, an evaluation or a save under way goes first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.hooks.recorder.timeline import Timeline
+from stepwatch.signals.records import Phase
+
+from .wrapped import is_wrapped
+
+Function = Callable[..., Any]
+_OTHER, _FORWARD, _BACKWARD = int(Phase.OTHER), int(Phase.FORWARD), int(Phase.BACKWARD)
+
+
+class ForwardBackward:
+    """Counts the time of one Watch's models; on another thread than the training thread nothing."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.guard = recorder.guard
+        self._recorder = recorder
+        self._followed: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._wanted = True
+        self._running: weakref.ref[Any] | None = None
+
+    @guarded()
+    def follow(self, model: Any) -> None:
+        """Count forward of `model`, if it is wrapped, and from now on every backward."""
+        if not self._wanted:
+            return
+        attachments = self._recorder.attachments
+        self._follow_backward()
+        if is_wrapped(model) and model not in self._followed:
+            self._followed.add(model)
+            attachments.keep(model.register_forward_pre_hook(_Hook(self.begins)))
+            attachments.keep(model.register_forward_hook(_Hook(self.ends), always_call=True))
+
+    @guarded()
+    def close(self) -> None:
+        """Count nothing from now on: the Watch closes, or an observer of the loop finds phases."""
+        self._wanted = False
+
+    @guarded()
+    def begins(self, model: Any) -> None:
+        """`model` is called; inside backward, where it is computed again, it is part of that."""
+        timeline = self._other_work()
+        if timeline is None or not _has_gradients():
+            return
+        self._running = weakref.ref(model)
+        timeline.enter(_FORWARD)
+
+    @guarded()
+    def ends(self, model: Any) -> None:
+        """`model` returned or raised."""
+        timeline = self._recorder.timeline
+        if self._running is None or self._running() is not model:
+            return
+        self._running = None
+        if timeline is not None and timeline.bucket == _FORWARD:
+            timeline.leave()
+
+    def _follow_backward(self) -> None:
+        import torch
+
+        attachments, inner = self._recorder.attachments, torch.autograd.backward
+        if not attachments.has(inner):
+            attachments.replace(torch.autograd, "backward", self._counted(inner))
+
+    def _counted(self, inner: Function) -> Function:
+        import torch
+
+        compiling = torch.compiler.is_compiling
+
+        @functools.wraps(inner)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            timeline = None if compiling() else self._other_work()
+            if timeline is None:
+                return inner(*args, **kwargs)
+            with timeline.buckets[_BACKWARD]:
+                return inner(*args, **kwargs)
+
+        return backward
+
+    def _other_work(self) -> Timeline | None:
+        """The timeline, if it counts this thread's time as other work."""
+        timeline = self._recorder.timeline
+        if timeline is None or not self._wanted or not self._recorder.thread.is_current():
+            return None
+        if self._running is not None and timeline.bucket == _FORWARD:
+            self._leave_interrupted(timeline)
+        return timeline if timeline.bucket == _OTHER else None
+
+    def _leave_interrupted(self, timeline: Timeline) -> None:
+        # KeyboardInterrupt and its like pass by the hooks that torch calls after a forward.
+        self._running = None
+        timeline.leave()
+
+
+def _has_gradients() -> bool:
+    import torch
+
+    graph: Any = torch._C
+    return torch.is_grad_enabled() and bool(graph._current_graph_task_id() < 0)
+
+
+class _Hook:
+    """A hook of a model; a copy of it, in memory or in a file, carries one without effect."""
+
+    def __init__(self, call: Function) -> None:
+        self._call = call
+
+    def __call__(self, model: Any, _inputs: Any, _output: Any = None) -> None:
+        import torch
+
+        if not torch.compiler.is_compiling():
+            self._call(model)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")

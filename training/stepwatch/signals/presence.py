@@ -1,0 +1,111 @@
+"""A small file beside the rings, by which a rank learns of the agent without asking anybody.
+
+The agent writes it anew every few seconds; a rank reads it once. Its age is measured on the node's
+monotonic clock, which containers of one node share, unlike process ids.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .blackbox.directories import own_directory
+from .clock import NANOSECONDS
+
+FILE = ".agent.json"
+EVERY_SECONDS = 2.0
+"""From one writing to the next."""
+FRESH_SECONDS = 20.0
+"""An agent that has not written for so long does not run, or makes no progress."""
+_MOST_BYTES = 1 << 16
+_MOST_TEXT = 512
+
+CONNECTED, AWAY, CONNECTING = "connected", "away", "connecting"
+"""The collector answered the newest request; it did not; none was sent yet."""
+
+
+class Presence(NamedTuple):
+    """What an agent says of itself.
+
+    `collector` is the base URL that it sends to, `page` the base URL at which people open the
+    pages. `incidents` counts, by job, the incidents of its newest attempt as far as the agent
+    knows them. `written_ns` is monotonic.
+    """
+
+    pid: int
+    collector: str
+    page: str
+    link: str
+    written_ns: int
+    incidents: Mapping[str, int]
+
+    def page_of(self, job: str) -> str:
+        """The page of one job."""
+        return f"{self.page.rstrip('/')}/jobs/{job}"
+
+    def age_seconds(self, now_ns: int) -> float:
+        """Seconds since it was written; negative after the node has booted anew."""
+        return (now_ns - self.written_ns) / NANOSECONDS
+
+    def is_fresh(self, now_ns: int) -> bool:
+        """Whether the agent runs."""
+        return -1.0 <= self.age_seconds(now_ns) <= FRESH_SECONDS
+
+
+def write(folder: Path, presence: Presence) -> None:
+    """Write the file at once: a reader sees the old or the new content.
+
+    Raises:
+        OSError: the folder cannot be written.
+        RingError: it cannot be made.
+    """
+    own_directory(folder)
+    beside = folder / f"{FILE}.{os.getpid()}"
+    beside.unlink(missing_ok=True)
+    # Whatever another user puts in its place is not written through.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(beside, flags, 0o644), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o644)
+        json.dump(presence._asdict(), file)
+    beside.replace(folder / FILE)
+
+
+def remove(folder: Path, pid: int) -> None:
+    """Remove the file if the agent `pid` wrote it; another's stays."""
+    known = read(folder)
+    if known is not None and known.pid == pid:
+        (folder / FILE).unlink(missing_ok=True)
+
+
+def read(folder: Path) -> Presence | None:
+    """The file of `folder`; None where there is none that can be read. It never blocks."""
+    try:
+        return _presence(json.loads(_bytes(folder / FILE)))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _bytes(path: Path) -> bytes:
+    # Others may write to the folder: no pipe to wait at, no link to follow, no endless file.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("not a file")
+        return os.read(handle, _MOST_BYTES)
+    finally:
+        os.close(handle)
+
+
+def _presence(found: Any) -> Presence:
+    counts = {str(job): int(count) for job, count in found.get("incidents", {}).items()}
+    collector, page, link = (_line(found.get(name, "")) for name in ("collector", "page", "link"))
+    return Presence(int(found["pid"]), collector, page, link, int(found["written_ns"]), counts)
+
+
+def _line(text: str) -> str:
+    """`text` as far as it may be shown on a terminal."""
+    return "".join(filter(str.isprintable, text))[:_MOST_TEXT]
