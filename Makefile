@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters lint gen bench verdicts verdicts-device tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench verdicts verdicts-device tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -63,6 +63,19 @@ test-adapters: .venv-adapters/.ready  ## the adapters on the real frameworks, in
 		transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 setuptools wheel ninja hypothesis pytest
 	DS_BUILD_OPS=0 DS_ACCELERATOR=cpu .venv-adapters/bin/pip install --quiet --disable-pip-version-check \
 		--no-build-isolation deepspeed==0.19.8
+	@touch $@
+
+# What a user installs: a wheel, in an environment that has nothing of this repository.
+test-trainers: .venv-trainers/.ready  ## real trainers, each watched in each way, as a table (2 hours; ARGS="--only nanogpt-lines")
+	rm -rf .venv-trainers/wheel
+	.venv-trainers/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .venv-trainers/wheel .
+	.venv-trainers/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .venv-trainers/wheel/*.whl
+	.venv-trainers/bin/python -m tests.trainers $(ARGS)
+
+.venv-trainers/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-trainers
+	.venv-trainers/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[agent,collector]' \
+		torch==2.13.0 transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6
 	@touch $@
 
 lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check

@@ -77,9 +77,11 @@ def test_the_usual_loop(observer: LoopObserver, rings: Path) -> None:
     assert only_ring(rings).hook_errors == 0
 
 
-def test_an_evaluation_is_not_the_next_steps_forward(observer: LoopObserver, rings: Path) -> None:
+def test_an_evaluation_is_not_the_next_steps_forward(
+    watch: Watch, observer: LoopObserver, rings: Path
+) -> None:
     optimizer = Optimizer()
-    observer.evaluation_begins()
+    watch.instruments.pauses.evaluation.begins()
     for _ in range(2):
         fetch(observer)
         work()
@@ -180,7 +182,7 @@ def test_another_thread_is_not_the_training_thread(observer: LoopObserver, rings
     answers: list[bool] = []
 
     def elsewhere() -> None:
-        answers.extend((observer.data_begins(), observer.backward_begins(), observer.save_begins()))
+        answers.extend((observer.data_begins(), observer.backward_begins()))
         observer.optimizer_begins(self_made, closure=False)
         observer.optimizer_ends(self_made)
 
@@ -188,7 +190,7 @@ def test_another_thread_is_not_the_training_thread(observer: LoopObserver, rings
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert answers == [False] * 3
+    assert answers == [False] * 2
     assert len(rows_in(rings, Kind.STEP)) == 0
 
 
@@ -198,3 +200,50 @@ def test_a_closed_watch_records_nothing(observer: LoopObserver, watch: Watch, ri
     assert not observer.backward_begins()
     step(observer, Optimizer())
     assert len(rows_in(rings, Kind.STEP)) == 0
+
+
+class Loaded(Optimizer):
+    """One whose state was loaded from a checkpoint."""
+
+    state = {"weight": {"step": 120.0}}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(("given", "numbers"), [(None, [120, 121]), (60, [60, 61])])
+def test_a_resumed_run_counts_on_unless_the_trainer_numbers_it(
+    watch: Watch, observer: LoopObserver, rings: Path, given: int | None, numbers: list[int]
+) -> None:
+    if given is not None:
+        watch.start_at(given)
+    optimizer = Loaded()
+    for _ in numbers:
+        backward(observer)
+        step(observer, optimizer)
+    assert rows_in(rings, Kind.STEP)["step"].tolist() == numbers
+    assert watch.guard.errors == 0
+
+
+def test_the_tokens_of_a_batch_count_once_a_backward_follows(
+    watch: Watch, observer: LoopObserver, rings: Path
+) -> None:
+    evaluation = watch.instruments.pauses.evaluation
+    optimizer = Optimizer()
+    for _ in range(2):  # two batches are fetched, then both are trained on
+        fetch(observer)
+        observer.batch_holds(8)
+    backward(observer)
+    backward(observer)
+    step(observer, optimizer)
+    evaluation.begins()
+    fetch(observer)
+    observer.batch_holds(100)
+    fetch(observer, came=False)
+    evaluation.ends()
+    fetch(observer)
+    observer.batch_holds(8)
+    backward(observer)
+    step(observer, optimizer)
+    with evaluation.scope():
+        observer.batch_holds(100)
+    backward(observer)
+    step(observer, optimizer)
+    assert rows_in(rings, Kind.STEP)["tokens"].tolist() == [16, 8, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.cli.main import main
-from stepwatch.cli.verbs.run import hooked, job_name
+from stepwatch.cli.verbs.run import Options, hooked
 from stepwatch.hooks.auto import SITE_DIR
 from stepwatch.hooks.auto.router import may_record
 from stepwatch.signals.blackbox import RingReader, find_rings
@@ -32,7 +33,10 @@ def step():
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_exit_code_is_the_commands_own(launch: Launch, code: int) -> None:
     ended = launch(*PYTHON, f"import sys; print('out'); sys.exit({code})")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "out\n", "")
+    assert (ended.returncode, ended.stdout) == (code, "out\n")
+    line = "stepwatch: job python: no step was recorded: the command did not import torch"
+    assert ended.stderr.startswith(line) and ended.stderr.count("\n") == 1
+    assert launch(*PYTHON, "", STEPWATCH_QUIET="1").stderr == ""
 
 
 def test_a_signal_reaches_the_command(launch: Launch) -> None:
@@ -63,22 +67,9 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert "example: stepwatch run --job llama-7b -- torchrun" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        (["torchrun", "--nproc-per-node", "2", "src/train.py", "--out", "x.py"], "train"),
-        (["python", "-m", "mine.train"], "python"),
-        (["./_my train!.py"], "my-train-"),
-        (["..."], "default"),
-    ],
-)
-def test_a_job_is_named_after_its_script(command: list[str], name: str) -> None:
-    assert job_name(command) == name
-
-
 def test_the_environment_is_the_users_plus_ours() -> None:
     before = {"PYTHONPATH": "/mine", "A": "b"}
-    after = hooked(before, ["x.py"], None, "research")
+    after = hooked(before, ["x.py"], Options(job_class="research"))
     assert after["PYTHONPATH"] == f"{SITE_DIR}:/mine"
     assert (after["STEPWATCH_JOB"], after["STEPWATCH_JOB_CLASS"], after["A"]) == (
         "x",
@@ -86,10 +77,16 @@ def test_the_environment_is_the_users_plus_ours() -> None:
         "b",
     )
     assert before == {"PYTHONPATH": "/mine", "A": "b"}
-    assert hooked({"STEPWATCH_JOB": "set"}, ["x.py"], None, None)["STEPWATCH_JOB"] == "set"
-    assert hooked({"STEPWATCH_DISABLE": "1"}, ["x.py"], "j", None) == {"STEPWATCH_DISABLE": "1"}
+    assert hooked({"STEPWATCH_JOB": "set"}, ["x.py"], Options())["STEPWATCH_JOB"] == "set"
+    assert hooked({"STEPWATCH_DISABLE": "1"}, ["x.py"], Options("j")) == {"STEPWATCH_DISABLE": "1"}
     with pytest.raises(ConfigurationError, match="job name"):
-        hooked({}, ["x.py"], "../up", None)
+        hooked({}, ["x.py"], Options("../up"))
+
+
+def test_a_mesh_is_handed_on_and_checked_before_anything_starts() -> None:
+    assert hooked({}, ["x.py"], Options(mesh="pp=2,dp=4"))["STEPWATCH_MESH"] == "pp=2,dp=4"
+    with pytest.raises(ConfigurationError, match="for example pp=2,dp=4"):
+        hooked({"STEPWATCH_MESH": "2x4"}, ["x.py"], Options())
 
 
 def test_without_torch_nothing_of_stepwatch_is_imported(launch: Launch, tmp_path: Path) -> None:
@@ -172,6 +169,7 @@ print(threading.active_count())
 """
     ended = launch(*PYTHON, program, RANK="0", WORLD_SIZE="1")
     assert (ended.returncode, ended.stdout) == (0, "1\n"), ended.stderr
+    assert "no step was recorded: no process called backward or stepped" in ended.stderr
     assert not rings.exists()
 
 
@@ -180,11 +178,14 @@ print(threading.active_count())
     [
         ({}, True),
         ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3"}, True),
-        ({"SLURM_PROCID": "0"}, True),
-        ({"SLURM_PROCID": "1"}, False),
-        ({"OMPI_COMM_WORLD_RANK": "2"}, False),
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "LOCAL_RANK": "1"}, True),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, True),
         ({"LOCAL_RANK": "1"}, False),
+        ({"RANK": "0", "WORLD_SIZE": "1", "OWNER": "1"}, False),
+        ({"OWNER": str(os.getpid())}, True),
     ],
 )
-def test_helper_ranks_of_other_tools_are_left_alone(environ: dict[str, str], answer: bool) -> None:
-    assert may_record(environ) is answer
+def test_ranks_of_any_launcher_record_and_children_of_ranks_do_not(
+    environ: dict[str, str], answer: bool
+) -> None:
+    assert may_record(environ, "OWNER") is answer

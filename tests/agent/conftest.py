@@ -20,9 +20,9 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.server import listen
-from stepwatch.hooks.identity import process_start_ticks
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
+from stepwatch.signals.processes import start_ticks
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, Phase
 from stepwatch.signals.wire import Rows
 
@@ -44,7 +44,7 @@ class Rank:
         capacity: int = 512,
         process: tuple[int, int] | None = None,
     ) -> None:
-        pid, start = process or (os.getpid(), process_start_ticks())
+        pid, start = process or (os.getpid(), start_ticks(os.getpid()))
         identity = Identity(
             job, 0, rank, 4, "node-1", pid, 1000 + rank, capacity, process_start=start
         )

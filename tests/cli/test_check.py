@@ -55,7 +55,7 @@ def test_the_checkout_around_here_is_the_default(
 ) -> None:
     monkeypatch.chdir(Path(__file__).parent)
     assert main(["check"]) == OK
-    assert capsys.readouterr().out == "20 files checked: no problems\n"
+    assert capsys.readouterr().out == "21 files checked: no problems\n"
 
 
 def test_outside_a_checkout_it_asks_for_one(
@@ -229,5 +229,5 @@ def test_every_problem_is_one_line_that_ends_in_a_count(
     replace(root / DASHBOARD, "stepwatch_job_loss", "stepwatch_loss")
     assert main(["check", "--root", str(root)]) == PROBLEM
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "20 files checked: 2 problems"
+    assert lines[-1] == "21 files checked: 2 problems"
     assert len(lines) == 3

@@ -15,6 +15,7 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
     DTYPES,
     CheckpointEvent,
+    DeviceFlag,
     Kind,
     LifecycleEvent,
     Phase,
@@ -32,6 +33,7 @@ from .made import (
     microbatch_rows,
     state_rows,
     step_rows,
+    timing_rows,
 )
 
 RANKS_A_NODE = 2
@@ -48,6 +50,10 @@ class History:
         self.steps = [int(self.random.integers(0, 5))] * self.nodes
         self.disorder = float(self.random.choice([0.0, 0.1, 1.0]))
         """How often what is rare happens: without it the groups are large."""
+        self.timed = self.chance(0.7)
+        """Whether ranks say that devices time their steps, and most rows of devices come."""
+        self.announced: set[tuple[int, int]] = set()
+        """(attempt, node) whose ranks said it."""
         self.attempt = 0
         self.sequence = itertools.count(1)
 
@@ -92,9 +98,25 @@ class History:
         ):
             if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
                 tables[kind] = make(node, ranks)
+        if self.timed:
+            self.on_devices(tables, node, ranks)
         number = max(0, self.attempt - 1) if self.rarely(0.05) else self.attempt
         key = SegmentKey(JOB, number, f"node-{node}", 7, next(self.sequence))
         return Segment(key, ClockPair(node * 1_000_000, EPOCH * NANOSECONDS + node), tables)
+
+    def on_devices(self, tables: dict[Kind, Rows], node: int, ranks: range) -> None:
+        """Say that devices time the steps, now and then that one does not; then send most rows."""
+        parts = [tables[Kind.LIFECYCLE]] if Kind.LIFECYCLE in tables else []
+        if (self.attempt, node) not in self.announced:
+            self.announced.add((self.attempt, node))
+            parts.append(timing_rows(ranks))
+        if self.rarely(0.05):
+            reason = b"lost" if self.chance(0.5) else b""
+            parts.append(timing_rows(ranks[:1], reason, at=float(self.steps[node])))
+        if parts:
+            tables[Kind.LIFECYCLE] = np.concatenate(parts)
+        if self.chance(0.8):
+            tables[Kind.DEVICE_STEP] = self.device_steps(node, ranks)
 
     def steps_of(self, node: int, ranks: range) -> dict[Kind, Rows]:
         first = self.steps[node]
@@ -112,8 +134,10 @@ class History:
     def device_steps(self, node: int, ranks: range) -> Rows:
         """Of the steps before; now and then of steps that are far from having begun."""
         last = self.steps[node] + (int(self.random.integers(30)) if self.rarely(0.05) else 0)
-        rows = device_step_rows(range(max(0, last - 4), last), ranks)
+        far = 12 if self.timed else 4
+        rows = device_step_rows(range(max(0, last - far), last), ranks)
         rows["duration_seconds"] *= 1 + self.random.random(len(rows))
+        rows["flags"][self.random.random(len(rows)) < 0.1 * self.disorder] = DeviceFlag.INCOMPLETE
         return rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
 
     def states(self, node: int, ranks: range) -> Rows:

@@ -114,6 +114,23 @@ def host_ahead_rows(steps: Iterable[int], ranks: Iterable[int], seconds: float =
     return rows
 
 
+def read_every_tenth_rows(steps: Iterable[int], ranks: Iterable[int], seconds: float = 0.3) -> Rows:
+    """STEP rows where the host reads the loss every tenth step and waits for the device there.
+
+    The other nine take it 4 ms each, although each takes the device `seconds`.
+    """
+    rows = step_rows(steps, ranks, seconds)
+    reads = rows["step"] % 10 == 9
+    short = NANOSECONDS // 250
+    rows["duration_ns"] = np.where(reads, round(10 * seconds * NANOSECONDS) - 9 * short, short)
+    ends = (rows["step"] // 10 * 10) * seconds * NANOSECONDS + (rows["step"] % 10 + 1) * short
+    rows["time_ns"] = np.where(reads, rows["time_ns"], ends)
+    for name in (*SHARES, "collective"):
+        rows[f"{name}_ns"] = NANOSECONDS // 2000
+    rows["other_ns"] = rows["duration_ns"] - 5 * (NANOSECONDS // 2000)
+    return rows
+
+
 def timing_rows(ranks: Iterable[int], reason: bytes = b"", at: float = 0.0) -> Rows:
     """DEVICE_TIMING events: on a device of type `sim`, or on the host for `reason`."""
     rows = lifecycle_rows(LifecycleEvent.DEVICE_TIMING, ranks, 0 if reason else 1, at)
@@ -136,6 +153,14 @@ def state_rows(
     rows["cpu_seconds"], rows["run_queue_seconds"] = at, 0.0
     rows["job_class"] = b"experiment"
     return rows
+
+
+def read_before(rows: Rows, seconds: int = 5) -> Rows:
+    """RANK_STATE `rows`, read once a second for so long before, too: no CPU time in between."""
+    earlier = [rows.copy() for _ in range(seconds)]
+    for ago, copy in zip(range(seconds, 0, -1), earlier, strict=True):
+        copy["time_ns"] -= ago * NANOSECONDS
+    return np.concatenate([*earlier, rows])
 
 
 def microbatch_rows(step: int, ranks: Iterable[int], count: int = 4, began: float = 0.0) -> Rows:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stepwatch.hooks import Watch
+from stepwatch.hooks.optimizers import steps_done
 from stepwatch.signals.records import Kind
 
 from .conftest import rows_in
@@ -110,3 +111,23 @@ def test_after_close_a_step_is_only_a_step(watch: Watch, rings: Path) -> None:
 def test_what_has_no_step_is_counted_and_raises_nothing(watch: Watch) -> None:
     watch.attach(optimizer=object())
     assert watch.guard.errors == 1
+
+
+def test_an_optimizer_tells_how_many_steps_it_has_behind_it() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.AdamW([weight])
+    assert steps_done(optimizer) is None
+    for _ in range(3):
+        weight.sum().backward()
+        optimizer.step()
+    loaded = torch.optim.AdamW([torch.ones(2, requires_grad=True)])
+    loaded.load_state_dict(optimizer.state_dict())
+    assert steps_done(loaded) == 3
+    assert steps_done(torch.optim.SGD([weight])) is None
+    assert steps_done(object()) is None
+
+
+def test_a_count_on_a_device_is_left_there() -> None:
+    optimizer = torch.optim.AdamW([torch.ones(2, requires_grad=True)])
+    optimizer.state[optimizer.param_groups[0]["params"][0]]["step"] = torch.ones((), device="meta")
+    assert steps_done(optimizer) is None

@@ -26,7 +26,7 @@ with watch.step():
         ("raise RuntimeError('boom')", LifecycleEvent.FAILURE, b"RuntimeError: boom"),
         ("raise RuntimeError('é' * 99)", LifecycleEvent.FAILURE, b"RuntimeError: "),
         ("1 / 0", LifecycleEvent.FAILURE, b"ZeroDivisionError: division by zero"),
-        ("raise KeyboardInterrupt", LifecycleEvent.FAILURE, b"KeyboardInterrupt"),
+        ("raise KeyboardInterrupt", LifecycleEvent.INTERRUPT, b""),
         (
             "class Bad(Exception):\n    __str__ = None\nraise Bad",
             LifecycleEvent.FAILURE,

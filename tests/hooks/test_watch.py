@@ -54,6 +54,34 @@ def test_an_exception_passes_through_and_leaves_the_clock_right(watch: Watch, ri
     assert watch.guard.errors == 0
 
 
+def test_a_number_of_an_unknown_name_is_left_out_and_said_once(
+    watch: Watch, rings: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names: dict[str, Any] = {"losss": 1, "accuracy": 0.5}
+    unnamed: Any = [2.5]
+    for _ in range(2):
+        with watch.step() as step:
+            step.record(*unnamed, grad_norm=2.0, **names)
+    assert rows_in(rings, Kind.STEP)["grad_norm"].tolist() == [2.0, 2.0]
+    assert watch.guard.errors == 6
+    assert [record.getMessage() for record in caplog.records] == [
+        "stepwatch: record(...) left out a number without a name; write record(loss=...)",
+        "stepwatch: record(losss=...) is left out; did you mean 'loss'?",
+        "stepwatch: record(accuracy=...) is left out; known are loss, grad_norm, grad_norm_share",
+    ]
+
+
+def test_a_step_has_the_number_that_the_trainer_gives_it(watch: Watch, rings: Path) -> None:
+    wrong: Any = "many"
+    for number in (None, 100, 101, None, wrong):
+        with watch.step(number=number):
+            pass
+    watch.begin_step(number=7)
+    watch.end_step()
+    assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 100, 101, 102, 103, 7]
+    assert watch.guard.errors == 1
+
+
 def test_what_loss_was_not_recorded_is_not_carried_over(watch: Watch, rings: Path) -> None:
     with watch.step(tokens=5) as step:
         step.record(loss=3.0)
@@ -276,7 +304,7 @@ def test_outside_torchrun_it_watches_as_rank_0_of_1(
     watch = Watch.from_env()
     watch.close()
     assert only_ring(rings).path == rings / "default/0/0"
-    assert caplog.text.count("not under torchrun") == 1
+    assert caplog.text.count("no launcher numbered this process") == 1
 
 
 def test_attempts_count_on_from_the_base(rings: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,14 @@ from stepwatch.collector.detect import (
     data_skew,
     data_stall,
     hang,
+    pause,
     slow_collective,
     straggler,
     telemetry,
     throughput_regression,
 )
 from stepwatch.collector.incidents.transitions import RESOLVE_AFTER_SECONDS
-from stepwatch.collector.slo.objectives import COVERAGE_FLOOR
+from stepwatch.collector.slo.states import COVERAGE_FLOOR
 
 STATED = [
     ("TrainingCheckpointStall", "three times as long", 3.0, checkpoint_stall.LIMITS.least_ratio),
@@ -39,6 +40,13 @@ STATED = [
     ("TrainingHang", "evaluation after fifteen minutes", 900.0, hang.LIMITS.pause_seconds),
     ("TrainingHang", "longer than fifteen minutes", 900.0, hang.LIMITS.pause_seconds),
     ("TrainingHang", "after two where a rank is lost", 120.0, NOT_RESTARTED_SECONDS),
+    ("TrainingHang", "up to eight minutes", 480.0, hang.LIMITS.held_seconds),
+    ("TrainingHang", "fifteen where nobody waits", 900.0, hang.LIMITS.pause_seconds),
+    ("TrainingPause", "after two minutes where", 120.0, pause.LIMITS.least_waiting_seconds),
+    ("TrainingPause", "after five where nobody", 300.0, pause.LIMITS.least_seconds),
+    ("TrainingPause", "after eight minutes", 480.0, hang.LIMITS.held_seconds),
+    ("TrainingPause", "minutes and fifteen", 900.0, hang.LIMITS.pause_seconds),
+    ("TrainingPause", "it may take fifteen minutes", 900.0, hang.LIMITS.pause_seconds),
     ("TrainingSlowCollective", "more than twice", 2.0, slow_collective.LIMITS.least_ratio),
     ("TrainingSlowCollective", "at least 15 %", 0.15, slow_collective.LIMITS.least_excess_ratio),
     ("TrainingSlowCollective", "five times", 5.0, slow_collective.LIMITS.certain_ratio),

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.services import ServiceError
 from tests.verdicts.cases import Draw, cases
 from tests.verdicts.run import run
-from tests.verdicts.site import Site, SiteError, is_alive
+from tests.verdicts.site import Site, is_alive
 
 pytest.importorskip("torch", reason="the ranks need torch")
 
@@ -37,7 +38,7 @@ def test_a_site_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     site = Site(tmp_path, tmp_path / "rings")
     try:
-        with pytest.raises(SiteError, match="store"):
+        with pytest.raises(ServiceError, match="store"):
             site.start()
     finally:
         site.close()

@@ -62,6 +62,16 @@ _TEXTS = (
         "The run takes longer and costs more by that ratio.",
         f"{_WHERE} the step since when, and the phase that grew.",
     ),
+    # Nothing is broken as far as is known; a pause that lasts too long becomes a hang, which pages.
+    AlertText(
+        FindingKind.PAUSE,
+        Severity.TICKET,
+        "it makes no step, but nothing shows a hang",
+        "A rank evaluates, saves or computes something that no hook recognises, for minutes.",
+        "No step is made meanwhile. Where other ranks wait for it in a collective, their devices "
+        "idle, and at the collective timeout the job crashes.",
+        f"{_WHERE} the rank that runs, its Python line, and what the wait costs.",
+    ),
 )
 
 ALERTS = tuple(alert(text) for text in _TEXTS)

@@ -7,7 +7,7 @@ and incidents agree.
 from __future__ import annotations
 
 from stepwatch.collector.detect import hang, straggler
-from stepwatch.collector.slo.objectives import COVERAGE_FLOOR
+from stepwatch.collector.slo.states import COVERAGE_FLOOR
 
 SLOWDOWN_RATIO = straggler.LIMITS.least_ratio
 """Self time of a rank over that of its peers, as the straggler detector has it."""

@@ -1,4 +1,7 @@
-"""What `stepwatch build` writes and `stepwatch check` compares with: the generated files."""
+"""What `stepwatch build` writes and `stepwatch check` compares with: the generated files.
+
+What needs the extra `build` is imported where it is used: the options are declared without it.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwatch.alerts import rules
-from stepwatch.alerts import thresholds as alert_thresholds
-from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
-from stepwatch.alerts.spec import Severity
-from stepwatch.dashboards import finalise, registry
-from stepwatch.dashboards.boards import training_job
-from stepwatch.dashboards.queries import CHOSEN_JOB
-from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError
 
@@ -64,6 +59,8 @@ def add_link_options(parser: argparse.ArgumentParser) -> None:
 
 def links_of(arguments: argparse.Namespace) -> Links:
     """Links that the options ask for."""
+    from stepwatch.dashboards.boards import training_job
+
     grafana = str(arguments.dashboard_url).rstrip("/")
     return Links(str(arguments.runbook_url), f"{grafana}/d/{training_job.UID}")
 
@@ -75,6 +72,13 @@ def build(links: Links, kinds: Iterable[str] = KINDS) -> list[Artefact]:
 
 
 def _dashboards(links: Links) -> list[Artefact]:
+    from stepwatch.alerts import thresholds as alert_thresholds
+    from stepwatch.alerts.catalogue import ALERTS
+    from stepwatch.alerts.spec import Severity
+    from stepwatch.dashboards import finalise, registry
+    from stepwatch.dashboards.queries import CHOSEN_JOB
+    from stepwatch.dashboards.thresholds import Thresholds
+
     given = Thresholds(
         slowdown_ratio=alert_thresholds.SLOWDOWN_RATIO,
         coverage_ratio=alert_thresholds.COVERAGE_RATIO,
@@ -90,6 +94,9 @@ def _dashboards(links: Links) -> list[Artefact]:
 
 
 def _alerts(links: Links) -> list[Artefact]:
+    from stepwatch.alerts import rules
+    from stepwatch.alerts.catalogue import ALERTS
+
     return [
         Artefact(ALERT_RULES, rules.RULES_FILE, rules.rules_text(ALERTS, links)),
         Artefact(ALERT_RULES, rules.TESTS_FILE, rules.tests_text(ALERTS, links)),

@@ -30,6 +30,20 @@ VERBS: dict[str, str] = {
 }
 """Verb and one-line description; the module `verbs.<verb>` does the work."""
 
+EXTRAS: dict[str, str] = {
+    "demo": "trainer,agent,collector",
+    "train": "trainer",
+    "agent": "agent",
+    "collector": "collector",
+    "status": "collector",
+    "incidents": "collector",
+    "runbook": "collector",
+    "blackbox": "collector",
+    "build": "build",
+    "check": "build",
+}
+"""The smallest extra with which a verb does all it can; one that is missing needs the base."""
+
 OK, PROBLEM, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -100,8 +114,9 @@ def dispatch(words: Sequence[str]) -> int:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line `words`, by default the process's own, and return the exit code."""
+    given = sys.argv[1:] if words is None else words
     try:
-        return dispatch(sys.argv[1:] if words is None else words)
+        return dispatch(given)
     except UsageError as error:
         print(f"stepwatch: {error}", file=sys.stderr)
         return USAGE
@@ -115,9 +130,11 @@ def main(words: Sequence[str] | None = None) -> int:
         print("stepwatch: interrupted", file=sys.stderr)
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        print(
-            f"stepwatch: this verb needs the package {error.name!r}; "
-            "install it with: pip install 'stepwatch[all]'",
-            file=sys.stderr,
-        )
+        print(f"stepwatch: {_cure(given[0], error)}", file=sys.stderr)
         return PROBLEM
+
+
+def _cure(verb: str, error: ModuleNotFoundError) -> str:
+    """What to install for a verb that misses a package."""
+    extra = f"[{EXTRAS[verb]}]" if verb in EXTRAS else ""
+    return f"{verb} needs the package {error.name!r}: pip install 'stepwatch{extra}'"

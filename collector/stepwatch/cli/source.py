@@ -9,12 +9,13 @@ import argparse
 import asyncio
 import shlex
 from pathlib import Path
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, StepwatchError, UsageError
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class SourceError(StepwatchError):
@@ -44,6 +45,8 @@ def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:
         SourceError: no answer, or an answer that is a refusal.
         UsageError: the store does not exist.
     """
+    import httpx
+
     try:
         if arguments.store:
             response = asyncio.run(_from_store(arguments.store, path, query))
@@ -90,6 +93,8 @@ def _document(response: httpx.Response) -> Any:
 def _from_collector(
     arguments: argparse.Namespace, path: str, query: dict[str, str]
 ) -> httpx.Response:
+    import httpx
+
     token = places.read_token(arguments.token_file)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     url = arguments.collector.rstrip("/") + path
@@ -97,6 +102,8 @@ def _from_collector(
 
 
 async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Response:
+    import httpx
+
     from stepwatch.collector.runtime.service import Service
     from stepwatch.collector.web.api import make_api
     from stepwatch.collector.web.server import open_store

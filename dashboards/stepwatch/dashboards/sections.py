@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.slo.objectives import SloState
+from stepwatch.collector.slo.states import SloState
 from stepwatch.signals.names import (
     ALERT_HANG,
     ALERT_LOSS_ANOMALY,

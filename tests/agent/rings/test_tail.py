@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from stepwatch.agent.app import Agent
-from stepwatch.agent.rings.processes import FRESH_HEARTBEAT_SECONDS
 from stepwatch.agent.rings.tail import CLOSED_FLUSHES, Tail
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.blackbox.layout import HEAD_AT, HOOK_ERRORS_AT, pack_identity
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.errors import RingError
+from stepwatch.signals.processes import FRESH_HEARTBEAT_SECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 from tests.agent.conftest import Rank, round_of, spooled
 
@@ -203,3 +204,41 @@ def test_no_ring_directory_is_no_error(tmp_path: Path) -> None:
     tail = Tail(tmp_path / "missing")
     tail.discover()
     assert tail.attempts() == {}
+
+
+def test_a_ring_that_gets_its_rank_late_is_read_once(tmp_path: Path) -> None:
+    rank = Rank(tmp_path / "rings", 0)
+    tail = Tail(tmp_path / "rings")
+    tail.discover()
+    rank.steps(2)
+    ((tails),) = tail.attempts().values()
+    before = len(tail.read(tails)[Kind.STEP])
+    rank.steps(3)
+    ring = rank.ring
+    ring.move(ring.path.with_name("5"), ring.identity._replace(rank=5, world=8))
+    rank.steps(1)
+    for _ in range(2):
+        tail.discover()
+    tail.forget_missing()
+    ((tails),) = tail.attempts().values()
+    steps = tail.read(tails)[Kind.STEP]
+    assert (before, len(tails), len(steps), set(steps["rank"])) == (2, 1, 4, {5})
+    assert [identity.world for identity in tail.identities()] == [8]
+    ring.close()
+
+
+def test_a_link_to_another_ring_is_not_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = Rank(tmp_path / "mine")
+    shared = tmp_path / "rings"
+    (shared / "job" / "0").mkdir(parents=True)
+    (shared / "job" / "0" / "0").symlink_to(mine.ring.path)
+    (shared / "dir" / "0").mkdir(parents=True)
+    tail = Tail(shared)
+    tail.discover()
+    assert tail.identities() == [] and "cannot read the ring" in caplog.text
+    (shared / "other").symlink_to(mine.ring.path.parents[1])
+    with pytest.raises(RingError, match="its path leads to"):
+        RingReader(shared / "other" / "0" / "0", below=shared)
+    mine.ring.close()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwatch.collector.analysis.pipeline_stages import complete_steps
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
 from stepwatch.collector.analysis.what_if import (
     WITH_OVERLAP,
@@ -16,6 +17,7 @@ from stepwatch.collector.analysis.what_if import (
     what_if,
 )
 from stepwatch.collector.state.trackers.step_window import Window
+from tests.collector.detect.healthy import healthy
 from tests.collector.detect.windows import settle, slow, window
 
 
@@ -82,6 +84,24 @@ def test_unknown_is_left_out_or_none() -> None:
     assert found[WITHOUT_STRAGGLERS].device_hours is None and WITHOUT_IMBALANCE not in found
     made.stage[:] = -1
     assert replay(made)[WITHOUT_STRAGGLERS].device_hours == 0.0
+
+
+@pytest.mark.parametrize("kind", ["spiky", "pauses", "change"])
+@pytest.mark.parametrize(("ranks", "stages"), [(2, 1), (4, 1), (8, 2), (64, 1)])
+def test_a_healthy_run_gains_nothing(kind: str, ranks: int, stages: int) -> None:
+    found = replay(complete_steps(healthy(kind, ranks, stages, seed=3, steps=32)))
+    assert found[WITHOUT_STRAGGLERS].faster_ratio == 0.0
+    if stages > 1:
+        assert found[WITHOUT_IMBALANCE].faster_ratio == 0.0
+
+
+@pytest.mark.parametrize("ranks", [2, 8, 64])
+def test_a_slow_rank_among_ranks_that_jitter_gains_what_exceeds_the_jitter(ranks: int) -> None:
+    made = window(32, ranks, noise=0.1, seed=1)
+    slow(made, 1, "forward", 0.4, since=0)
+    now = float(made.planes["duration"].mean())
+    faster = replay(made)[WITHOUT_STRAGGLERS].faster_ratio
+    assert faster is not None and 0.1 < faster <= now / (now - 0.4) - 1
 
 
 @given(st.integers(0, 1000), st.floats(0.0, 1.0), st.sampled_from([1, 2, 4]), st.floats(0.0, 2.0))

@@ -42,6 +42,24 @@ def test_a_job_that_waits_for_data_on_all_ranks(ranks: int, stages: int, since: 
     assert straggler.detect(made, unknown_facts(ranks), straggler.LIMITS) == []
 
 
+def test_a_single_process_whose_workers_are_late_in_bursts_waits_for_data() -> None:
+    made = starve(window(64, 1, noise=0.1, seed=3), 2.0, since=20, every=3)
+    (finding,) = found(made)
+    assert (finding.rank, finding.phase) == (NO_RANK, "data")
+    assert "on 1 of 1 ranks" in finding.summary
+    every = starve(window(64, 1, noise=0.1, seed=3), 0.6, since=20)
+    assert len(found(every)) == 1
+    assert straggler.detect(every, unknown_facts(1), straggler.LIMITS) == []
+
+
+def test_one_rank_of_several_that_loads_is_no_job_that_waits() -> None:
+    made = window(64, 4)
+    made.planes["data"][:, 1:] = 0.0
+    made.planes["data"][40:, 0] += 0.8
+    settle(made)
+    assert found(made) == []
+
+
 def test_it_is_said_after_six_steps() -> None:
     counts = [steps for steps in range(1, 10) if found(starve(window(40 + steps, 4), 0.6, 40))]
     assert counts[0] == LIMITS.least_steps

@@ -10,15 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect import hang
-from stepwatch.collector.detect.finding import NO_RANK
-from stepwatch.collector.detect.hang import RankSituation, allowed_seconds, detect
-from stepwatch.signals.records import Op, Phase, ProcessState
+from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.hang import Asked, RankSituation, allowed_seconds, stall_of
+from stepwatch.collector.detect.hang.activity import cpu_ratio
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
+from stepwatch.collector.state.trackers.ranks import Usage
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import GilState, Op, Phase, ProcessState
 
 LIMITS = hang.LIMITS
 WAITER = RankSituation(
     0, 50, Phase.BACKWARD, 2, False, True, Op.ALL_REDUCE, 30.0, 0.2, ProcessState.SLEEPING
 )
-ABSENT = WAITER._replace(rank=2, in_collective=False, phase=Phase.FORWARD)
+ABSENT = WAITER._replace(rank=2, in_collective=False, phase=Phase.FORWARD, cpu_ratio=0.0)
+
+
+def detect(ranks: list[RankSituation], median: float = 0.5, longest: float = 0.5) -> list[Finding]:
+    """What is found in ranks that stand like this."""
+    return hang.detect(stall_of(ranks, median, longest, LIMITS), LIMITS)
 
 
 def job(absent: RankSituation) -> list[RankSituation]:
@@ -39,10 +48,11 @@ def job(absent: RankSituation) -> list[RankSituation]:
         ({"process": ProcessState.RUNNING}, "busy"),
         ({"process": ProcessState.SLEEPING}, "not-arrived"),
         ({"process": ProcessState.UNKNOWN, "heartbeat_age": math.nan}, "not-arrived"),
+        ({"process": ProcessState.GONE, "cpu_ratio": math.nan}, "process-gone"),
     ],
 )
 def test_each_cause(changes: dict[str, Any], cause: str) -> None:
-    (finding,) = detect(job(ABSENT._replace(**changes)), 0.5, 0.5, LIMITS)
+    (finding,) = detect(job(ABSENT._replace(**changes)))
     assert (finding.rank, finding.phase, finding.cause) == (2, "forward", cause)
     assert finding.began_ago_seconds == 30.0
     assert "rank 2 did not arrive" in finding.summary
@@ -52,40 +62,90 @@ def test_each_cause(changes: dict[str, Any], cause: str) -> None:
 @pytest.mark.parametrize("state", [ProcessState.STOPPED, ProcessState.GONE])
 def test_a_dead_or_stopped_rank_is_named_even_inside_a_collective(state: ProcessState) -> None:
     ranks = job(WAITER._replace(rank=3, process=state))
-    assert [item.rank for item in detect(ranks, 0.5, 0.5, LIMITS)] == [3]
+    assert [item.rank for item in detect(ranks)] == [3]
 
 
 def test_a_waiting_rank_blocked_for_a_moment_is_not_blamed() -> None:
     ranks = job(ABSENT)
     ranks[0] = ranks[0]._replace(process=ProcessState.UNINTERRUPTIBLE)
-    assert [item.rank for item in detect(ranks, 0.5, 0.5, LIMITS)] == [2]
+    assert [item.rank for item in detect(ranks)] == [2]
 
 
 def test_all_wait_or_none_does_is_nobody() -> None:
-    (finding,) = detect(job(WAITER._replace(rank=1)), 0.5, 0.5, LIMITS)
+    (finding,) = detect(job(WAITER._replace(rank=1)))
     assert (finding.rank, finding.cause) == (NO_RANK, "unknown")
-    nobody = [ABSENT._replace(rank=rank) for rank in range(4)]
-    assert [item.rank for item in detect(nobody, 0.5, 0.5, LIMITS)] == [NO_RANK]
+    nobody = [ABSENT._replace(rank=rank, moved_age=1000.0) for rank in range(4)]
+    assert [item.rank for item in detect(nobody)] == [NO_RANK]
 
 
 def test_of_two_absent_the_one_behind() -> None:
     ranks = job(ABSENT)
     ranks[1] = ABSENT._replace(rank=1, step=49)
-    assert [item.rank for item in detect(ranks, 0.5, 0.5, LIMITS)] == [1]
+    assert [item.rank for item in detect(ranks)] == [1]
 
 
-def test_a_single_rank_can_hang() -> None:
-    assert [item.rank for item in detect([ABSENT], 0.5, 0.5, LIMITS)] == [2]
+def test_a_single_rank_hangs_once_it_is_stopped_or_after_long() -> None:
+    assert detect([ABSENT]) == []
+    assert [item.rank for item in detect([ABSENT._replace(process=ProcessState.STOPPED)])] == [2]
+    late = ABSENT._replace(moved_age=LIMITS.pause_seconds)
+    assert [item.rank for item in detect([late])] == [2]
+
+
+@pytest.mark.parametrize("ratio", [1.0, LIMITS.running_cpu_ratio, math.nan])
+def test_a_rank_that_runs_or_may_run_is_waited_for_until_a_collective_gives_up(
+    ratio: float,
+) -> None:
+    def standing(age: float) -> list[RankSituation]:
+        return [item._replace(moved_age=age) for item in job(ABSENT._replace(cpu_ratio=ratio))]
+
+    assert detect(standing(LIMITS.held_seconds - 1)) == []
+    assert [item.rank for item in detect(standing(LIMITS.held_seconds))] == [2]
+
+
+def test_of_two_outside_one_that_runs_explains_the_wait() -> None:
+    ranks = job(ABSENT)
+    ranks[1] = ABSENT._replace(rank=1, cpu_ratio=0.9)
+    assert detect(ranks) == []
+    ranks[3] = ABSENT._replace(rank=3, process=ProcessState.STOPPED)
+    assert [item.rank for item in detect(ranks)] == [3]
+
+
+def test_recorders_tell_who_is_outside_where_no_line_shows_a_wait() -> None:
+    ranks = [ABSENT._replace(rank=rank, cpu_ratio=0.9) for rank in range(3)]
+    ranks[1] = ABSENT._replace(rank=1)
+    entries = {rank: FlightEntry("0", 7 - (rank == 1), "all_reduce", "4", "") for rank in range(3)}
+    asked = Asked(
+        {
+            rank: Diagnosis(0, True, False, GilState.UNKNOWN, 7, 6, "", "", "", "", (entry,))
+            for rank, entry in entries.items()
+        }
+    )
+    assert hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS), LIMITS) == []
+    found = hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, asked), LIMITS)
+    assert [item.rank for item in found] == [1]
+
+
+def test_cpu_time_counts_from_when_the_rank_moved_and_waits_for_a_cpu_with_it() -> None:
+    readings = [Usage(at * 1e9, at * 0.2, at * 0.3) for at in range(4)]
+    still = [Usage(at * 1e9, 0.6, 0.9) for at in range(4, 9)]
+    assert cpu_ratio(readings, 0, 3.0) == pytest.approx(0.5)
+    assert cpu_ratio([*readings, *still], 4 * NANOSECONDS, 3.0) == 0.0
+    assert math.isnan(cpu_ratio(readings, NANOSECONDS, 3.0))
+    assert math.isnan(cpu_ratio([], 0, 3.0))
+    unknown = [each._replace(run_queue_seconds=math.nan) for each in readings]
+    assert cpu_ratio(unknown, 0, 3.0) == pytest.approx(0.2)
+    hidden = [each._replace(cpu_seconds=math.nan) for each in readings]
+    assert math.isnan(cpu_ratio(hidden, 0, 3.0))
 
 
 def test_one_moving_rank_is_no_hang() -> None:
     ranks = job(ABSENT)
     ranks[3] = ranks[3]._replace(moved_age=0.1)
-    assert detect(ranks, 0.5, 0.5, LIMITS) == []
+    assert detect(ranks) == []
 
 
 def test_nothing_known_says_nothing() -> None:
-    assert detect([], 0.5, 0.5, LIMITS) == []
+    assert detect([]) == []
 
 
 @pytest.mark.parametrize(
@@ -109,8 +169,8 @@ def test_phases_have_their_allowance(
         return [ranks[0], ranks[1], ranks[2]._replace(phase=phase), ranks[3]]
 
     assert allowed_seconds(standing(1.0), median, longest, LIMITS) == seconds
-    assert detect(standing(seconds * 0.99), median, longest, LIMITS) == []
-    assert len(detect(standing(seconds * 1.01), median, longest, LIMITS)) == 1
+    assert detect(standing(seconds * 0.99), median, longest) == []
+    assert len(detect(standing(seconds * 1.01), median, longest)) == 1
 
 
 @given(
@@ -130,6 +190,6 @@ def test_any_situation_is_at_most_one_finding(
     inside: bool,
 ) -> None:
     odd = RankSituation(2, 2**32 - 1, phase, 65535, waiting, inside, op, *ages, process)
-    found = detect([odd, *job(ABSENT)[:2]], 0.5, 0.5, LIMITS)
+    found = detect([odd, *job(ABSENT)[:2]])
     assert len(found) <= 1
     assert all(finding.rank in (NO_RANK, 0, 1, 2) for finding in found)

@@ -17,7 +17,15 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, DeviceState, Kind, Op, Phase, ProcessState
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import group_rows
-from tests.collector.made import EPOCH, JOB, device_step_rows, segment, state_rows, step_rows
+from tests.collector.made import (
+    EPOCH,
+    JOB,
+    device_step_rows,
+    read_before,
+    segment,
+    state_rows,
+    step_rows,
+)
 
 AT, GROUP = 100.0, 7
 RANKS = range(4)
@@ -48,14 +56,17 @@ def stuck(rank: int = 2, **rest: float) -> Rows:
 def context(
     rows: Rows, seconds: float = 0.2, more: Iterable[tuple[Kind, Rows]] = ()
 ) -> DetectionContext:
-    """Forty steps of so many seconds on the device, 4 ms on the host, and then these states."""
+    """Forty steps of so many seconds on the device, 4 ms on the host, and then these states.
+
+    The processes use no CPU.
+    """
     job = LiveJob(JOB)
     host = step_rows(range(40), RANKS, seconds)
     host["duration_ns"] = 4_000_000
     for name in ("data", "forward", "backward", "optimizer", "other", "collective"):
         host[f"{name}_ns"] = 600_000
     tables = {
-        Kind.RANK_STATE: rows,
+        Kind.RANK_STATE: read_before(rows),
         Kind.STEP: host,
         Kind.GROUP: group_rows(GROUP, RANKS),
         **dict(more),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
 from stepwatch.collector.detect import hang, non_finite, rank_failed, telemetry
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
+from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
@@ -15,21 +18,41 @@ from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
 from stepwatch.collector.state.trackers.numerics import MAX_SCALED_OF_STEP, Numerics
-from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, LifecycleEvent, NumericsSource
+from stepwatch.collector.web.job_view import job_state
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import (
+    DTYPES,
+    LOSS_SCALED,
+    Kind,
+    LifecycleEvent,
+    NumericsSource,
+    ProcessState,
+)
 from stepwatch.signals.wire import Rows
-from tests.collector.made import JOB, lifecycle_rows, run_segments, segment, state_rows, step_rows
+from tests.collector.made import (
+    JOB,
+    lifecycle_rows,
+    read_before,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
 
 STEPS, SCALER_STEPS = 40, LIMITS.scaler_steps
 
 
 def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> DetectionContext:
-    """Four ranks of which the first ones have finished; the rest last moved so long ago."""
+    """Four ranks of which the first ones have finished; the rest last moved so long ago.
+
+    Rank 3 waits in a collective or not; it uses no CPU, nor do the others.
+    """
     job = LiveJob(JOB)
     for item in run_segments(STEPS):
         job.apply(item, Received(0.0, 100.0))
     states = state_rows(range(4), 4, 1000.0, STEPS, moved_ago)
     states["in_collective"][3:] = waits
-    reported = {Kind.RANK_STATE: states}
+    reported = {Kind.RANK_STATE: read_before(states)}
     if finished:
         reported[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.FINISH, range(finished), at=999.0)
     job.apply(segment(9000, reported), Received(0.0, 100.0))
@@ -38,8 +61,8 @@ def standing(moved_ago: float, *, waits: bool = False, finished: int = 3) -> Det
 
 def test_the_last_rank_may_tidy_up_but_not_wait_for_those_that_finished() -> None:
     assert hang.find(standing(60.0)) == []
-    assert len(hang.find(standing(60.0, finished=0))) == 1
     assert len(hang.find(standing(60.0, waits=True))) == 1
+    assert len(hang.find(standing(60.0, waits=True, finished=0))) == 1
     assert len(hang.find(standing(hang.LIMITS.pause_seconds + 1))) == 1
 
 
@@ -143,8 +166,10 @@ def test_a_hang_in_the_first_steps_is_found_by_the_longest_of_them(
     steps: int, after: float, found: int
 ) -> None:
     job = LiveJob(JOB)
+    states = state_rows(range(4), 4, 1000.0, steps, after)
+    states["in_collective"][1:] = 1
     reported = {
-        Kind.RANK_STATE: state_rows(range(4), 4, 1000.0, steps, after),
+        Kind.RANK_STATE: read_before(states),
         Kind.STEP: step_rows(range(steps), range(4)),
     }
     job.apply(segment(1, reported), Received(0.0, 100.0))
@@ -186,3 +211,21 @@ def test_groups_that_a_collective_line_cannot_tell_apart_are_not_named() -> None
         {number: Group(2, ranks) for number, ranks in groups.items()}
     )
     assert hang.asked(attempt).groups == {other: "0,2"}
+
+
+def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:
+    job = LiveJob(JOB)
+    states = state_rows(range(3), 3, 1000.0)
+    states["process_state"], states["exit_code"] = ProcessState.GONE, -1
+    states["gone_ns"] = round(1001.0 * NANOSECONDS)
+    states["exit_code"][2] = 128 + signal.SIGTERM  # the launcher ended it before it could report
+    reported = {
+        Kind.RANK_STATE: states,
+        Kind.STEP: step_rows(range(20), range(3)),
+        Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.INTERRUPT, range(2), at=1000.0),
+    }
+    job.apply(segment(1, reported), Received(0.0, 0.0))
+    attempt = job.current
+    assert (attempt.interrupted, attempt.failed, attempt.finished) == (True, False, False)
+    assert has_ended(attempt, 0.0) and job_state(attempt, Verdicts(), 0.0) == "interrupted"
+    assert rank_failed.find(DetectionContext(job, 100.0, wall_s=0.0)) == []

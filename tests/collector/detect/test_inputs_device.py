@@ -14,8 +14,10 @@ from stepwatch.collector.detect import (
 )
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.detect.registry import discover
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, group_rows
@@ -26,6 +28,7 @@ from tests.collector.made import (
     host_ahead_rows,
     segment,
     state_rows,
+    step_rows,
     timing_rows,
 )
 
@@ -128,3 +131,98 @@ def test_healthy_devices_raise_nothing() -> None:
         throughput_regression,
     ):
         assert detector.find(made) == [], detector.__name__
+
+
+def queue_fills(steps: int, ranks: range = RANKS) -> Rows:
+    """STEP rows of hosts that never wait: 40 steps are enqueued in 10 ms each, then the queue is
+    full, and each takes as long as the device's."""
+    rows = host_ahead_rows(range(steps), ranks, SECONDS)
+    early = rows["step"] < 40
+    rows["duration_ns"][early], rows["other_ns"][early] = 10_000_000, 5_000_000
+    return rows
+
+
+def lost_at(lost: int, steps: int, ranks: range = RANKS) -> DetectionContext:
+    """A healthy job whose devices time these ranks until step `lost`, where one says why not."""
+    job = LiveJob(JOB)
+    host = queue_fills(steps)
+    first = {
+        Kind.RANK_STATE: state_rows(RANKS, 4, steps * SECONDS),
+        Kind.LIFECYCLE: timing_rows(ranks),
+        Kind.STEP: host[host["step"] < lost],
+    }
+    then = {
+        Kind.LIFECYCLE: timing_rows([3], b"device lost", at=lost * SECONDS),
+        Kind.STEP: host[host["step"] >= lost],
+    }
+    device = {Kind.DEVICE_STEP: device_step_rows(range(lost), ranks, SECONDS)}
+    for number, tables in enumerate((first, device, then)):
+        job.apply(segment(number + 1, tables), Received(EPOCH, 0.0))
+    return DetectionContext(job, 1.0)
+
+
+@pytest.mark.parametrize(("lost", "ranks"), [(300, RANKS), (60, RANKS), (0, range(3))])
+def test_a_switch_of_clock_is_no_regression(lost: int, ranks: range) -> None:
+    made = lost_at(lost, 400, ranks)
+    assert made.window.clock == "host"
+    for detector in (throughput_regression, data_stall, pipeline_bubble, slow_collective):
+        assert detector.find(made) == [], detector.__name__
+
+
+def test_a_job_that_is_timed_on_devices_later_is_compared_with_nothing_of_its_host() -> None:
+    job = LiveJob(JOB)
+    host = queue_fills(400)
+    early = {
+        Kind.RANK_STATE: state_rows(RANKS, 4, 400 * SECONDS),
+        Kind.STEP: host[host["step"] < 100],
+    }
+    late = {
+        Kind.LIFECYCLE: timing_rows(RANKS, at=200.0),
+        Kind.STEP: host[host["step"] >= 100],
+        Kind.DEVICE_STEP: device_step_rows(range(100, 400), RANKS, SECONDS),
+    }
+    for number, tables in enumerate((early, late)):
+        job.apply(segment(number + 1, tables), Received(EPOCH, 0.0))
+    made = DetectionContext(job, 1.0)
+    assert made.window.clock == "device"
+    assert throughput_regression.find(made) == []
+
+
+def test_a_slower_attempt_on_the_devices_is_told_whatever_its_host_says() -> None:
+    job = LiveJob(JOB)
+    for attempt, seconds in enumerate((SECONDS, 2 * SECONDS)):
+        tables = {
+            Kind.RANK_STATE: state_rows(RANKS, 4, 200 * seconds),
+            Kind.LIFECYCLE: timing_rows(RANKS),
+            Kind.STEP: queue_fills(200),
+        }
+        tables[Kind.STEP]["time_ns"] = tables[Kind.STEP]["time_ns"] * (attempt + 1)
+        device = {Kind.DEVICE_STEP: device_step_rows(range(200), RANKS, seconds)}
+        for number, rows in enumerate((tables, device)):
+            item = segment(number + 1, rows, attempt=attempt)
+            job.apply(item, Received(EPOCH, 0.0))
+    (finding,) = throughput_regression.find(DetectionContext(job, 1.0))
+    assert finding.ratio == pytest.approx(2.0, rel=0.01)
+
+
+def test_in_a_mixed_world_a_host_that_waits_is_not_compared_with_those_that_run_ahead() -> None:
+    job = LiveJob(JOB)
+    on_device, on_host = range(3), range(3, 4)
+    host = [
+        host_ahead_rows(range(STEPS), on_device, SECONDS),
+        step_rows(range(STEPS), on_host, SECONDS),
+    ]
+    tables = {
+        Kind.RANK_STATE: state_rows(RANKS, 4, STEPS * SECONDS),
+        Kind.LIFECYCLE: np.concatenate(
+            [timing_rows(on_device), timing_rows(on_host, b"no timing events")]
+        ),
+        Kind.STEP: np.concatenate(host),
+        Kind.DEVICE_STEP: device_step_rows(range(STEPS), on_device, SECONDS),
+    }
+    job.apply(segment(1, tables), Received(EPOCH, 0.0))
+    made = DetectionContext(job, 1.0)
+    assert (made.window.clock, made.compares_ranks) == ("host", False)
+    found = [finding.kind for detector in discover() for finding in detector.find(made)]
+    assert found == []
+    assert breakdown(job.current)["what_if"] == []

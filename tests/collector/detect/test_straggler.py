@@ -188,6 +188,30 @@ def test_peers_without_any_work_give_no_silly_ratio() -> None:
     assert "inf" not in finding.summary
 
 
+def test_on_a_node_under_pressure_a_part_of_the_excess_on_the_run_queue_is_the_cause() -> None:
+    made = window(30, 4)
+    slow(made, 1, "forward", 0.6, since=10)
+    queue, cpu = np.array([0.25, 0.4, 0.26, 0.24]), np.full(4, 0.5)
+    (finding,) = found(made, RankFacts(cpu, queue))
+    assert finding.cause == "cpu-contention"
+    (finding,) = found(made, RankFacts(cpu, queue - 0.2))
+    assert finding.cause == "slow-compute", "a few percent are usual"
+    (finding,) = found(made, RankFacts(np.array([0.4, 0.8, 0.4, 0.4]), queue))
+    assert finding.cause == "slow-compute", "it has more to do"
+    (finding,) = found(made, RankFacts(cpu, np.full(4, 0.4)))
+    assert finding.cause == "slow-compute", "its peers wait for CPUs as long"
+
+
+def test_a_single_process_is_compared_with_itself_and_has_no_peers() -> None:
+    made = window(64, 1)
+    slow(made, 0, "forward", 0.9, since=40)
+    (finding,) = found(made)
+    assert finding.rank == 0
+    assert "its baseline 250 ms" in finding.summary
+    texts = " ".join((finding.summary, *(f"{row.name} {row.against}" for row in finding.evidence)))
+    assert "peer" not in texts and "median rank" not in texts
+
+
 def test_the_run_queue_is_blamed_only_when_it_holds_the_excess() -> None:
     made = window(64, 4)
     slow(made, 1, "forward", 0.9, since=40)

@@ -197,6 +197,13 @@ def test_contention_names_the_neighbour() -> None:
     assert attribute(finding(), queue).cause is Cause.SLOW_COMPUTE, "the detector weighs it"
 
 
+def test_a_long_run_queue_that_explains_little_is_not_called_normal() -> None:
+    found = attribute(finding(), view({"run_queue_ratio": {SLOW: 0.4}}))
+    assert "it is ready to run and gets no CPU 40% of the time" in found.summary
+    assert "normal" not in found.summary
+    assert any(row.name == "time on the run queue" for row in found.evidence)
+
+
 def test_what_a_detector_knows_stays() -> None:
     gone = finding(FindingKind.HANG, cause=Cause.PROCESS_STOPPED)
     assert attribute(gone, view({"xid_per_second": {SLOW: 1.0}}, devices_read=True)) == gone

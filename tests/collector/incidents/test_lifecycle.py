@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.incidents.cost import FLOOR
 from stepwatch.collector.incidents.lifecycle import REOPEN_WITHIN_SECONDS, advance
 from stepwatch.collector.incidents.model import (
     ENDED,
@@ -317,3 +318,46 @@ def test_documents_of_other_versions_are_read() -> None:
     assert Story().turn(finding()) and json.dumps(old.document())
     for name in document:
         incident_from({key: value for key, value in document.items() if key != name})
+
+
+def test_the_sentence_and_the_incident_name_the_same_first_step() -> None:
+    story = Story()
+    story.turn(finding(step=60)._replace(summary="rank 2 is slow since step 60: 1 s"))
+    later = finding(step=128)._replace(summary="rank 2 is slow since step 128: 3 s, 128 times")
+    story.turn(later)
+    (incident,) = story.incidents.values()
+    assert incident.since_step == 60
+    assert incident.summary == "rank 2 is slow since step 60: 3 s, 128 times"
+
+
+def test_slowness_that_costs_next_to_nothing_opens_nothing() -> None:
+    story = Story()
+    for lost in (0.0, 0.02, FLOOR.least_lost_ratio - 0.001):
+        story.turn(finding(lost=lost))
+    assert story.states() == []
+    story.turn(finding(lost=0.02), finding(FindingKind.NON_FINITE, lost=0.0))
+    assert [item.kind for item in story.incidents.values()] == ["non-finite"]
+
+
+@pytest.mark.parametrize("lost", [math.nan, FLOOR.least_lost_ratio])
+def test_an_unknown_cost_is_no_small_one(lost: float) -> None:
+    story = Story()
+    story.turn(finding(lost=lost))
+    assert story.states() == [OPEN]
+
+
+def test_an_open_incident_stays_while_it_costs_half_of_that() -> None:
+    story = Story()
+    story.turn(finding(lost=0.06))
+    for _ in range(30):
+        story.turn(finding(lost=0.03))
+    assert story.states() == [OPEN]
+    for _ in range(30):
+        story.turn(finding(lost=0.02))
+    assert story.states() == [RESOLVED]
+
+
+def test_a_cheap_cause_of_an_expensive_symptom_opens() -> None:
+    story = Story()
+    story.turn(finding(lost=0.02), finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, lost=0.3))
+    assert [item.kind for item in story.incidents.values()] == ["straggler"]

@@ -53,8 +53,12 @@ class Site:
         excess: dict[tuple[int, str], float] | None = None,
         moved_ago: float | None = None,
         attempt: int = 0,
+        busy: bool = False,
     ) -> None:
-        """Let time pass, one step a second unless `moved_ago` says that the job stands."""
+        """Let time pass, one step a second unless `moved_ago` says that the job stands.
+
+        Then rank 0 sleeps, or is `busy`, and the others wait for it in a collective.
+        """
         stands = moved_ago
         for _ in range(seconds):
             self.clock.advance(1.0)
@@ -63,7 +67,11 @@ class Site:
                     continue
                 at = self.clock.monotonic
                 ago = 0.05 if stands is None else stands
-                tables = {Kind.RANK_STATE: state_rows(ranks, self.world, at, self.step, ago)}
+                states = state_rows(ranks, self.world, at, self.step, ago)
+                if stands is not None:
+                    states["in_collective"] = states["rank"] > 0
+                    states["cpu_seconds"] = at if busy else 1.0
+                tables = {Kind.RANK_STATE: states}
                 if stands is None:
                     rows = step_rows([self.step], ranks, 1.0, excess)
                     rows["time_ns"] = round(at * 1e9)
@@ -178,6 +186,27 @@ def test_a_hang_and_its_end(store: Store, clock: HandClock) -> None:
     assert [item[:2] for item in site.incidents()] == [("hang", "open")]
     site.run(17)
     assert [item[:2] for item in site.incidents()] == [("hang", "resolved")]
+
+
+def test_a_pause_is_a_ticket_after_minutes_then_a_hang_and_one_incident(
+    store: Store, clock: HandClock
+) -> None:
+    site = Site(store, clock)
+    site.run(20)
+    began = clock.monotonic
+    for until, expected in (
+        (15, []),
+        (115, []),
+        (125, [("pause", "open", 0)]),
+        (475, [("pause", "open", 0)]),
+    ):
+        clock.advance(until - 5 - (clock.monotonic - began))
+        site.run(5, moved_ago=clock.monotonic - began, busy=True)
+        assert site.incidents() == expected
+    site.run(10, moved_ago=clock.monotonic - began, busy=True)
+    assert site.incidents() == [("pause", "merged", 0), ("hang", "open", 0)]
+    site.run(17)
+    assert site.incidents() == [("pause", "merged", 0), ("hang", "resolved", 0)]
 
 
 def test_a_restart_of_the_job_ends_the_old_attempt(store: Store, clock: HandClock) -> None:

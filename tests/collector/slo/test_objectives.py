@@ -9,10 +9,10 @@ import pytest
 from stepwatch.collector.slo.objectives import (
     SHORT_WINDOW_SECONDS,
     Slo,
-    SloState,
     budget_words,
     evaluate_slo,
 )
+from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
 SLO = Slo("step-time", "", "step-time", Decimal("0.95"), 3600)

@@ -28,12 +28,16 @@ STEPS = st.lists(
 )
 
 
+def with_baseline(facts: StepFacts, baseline: float) -> AttemptSteps:
+    return AttemptSteps(facts, np.full(len(facts.end_s), baseline))
+
+
 def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[Slice]:
-    return slices_of(SLIS["step-time"], list(map(AttemptSteps, attempts, baselines)))
+    return slices_of(SLIS["step-time"], list(map(with_baseline, attempts, baselines)))
 
 
 def goodput_slices(attempts: list[StepFacts]) -> list[Slice]:
-    return slices_of(SLIS["goodput"], [AttemptSteps(facts, math.nan) for facts in attempts])
+    return slices_of(SLIS["goodput"], [with_baseline(facts, math.nan) for facts in attempts])
 
 
 def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFacts:
@@ -41,7 +45,8 @@ def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFa
     longest = np.array([seconds if seen else 0.0 for _, seconds, seen, _ in steps])
     observed = np.array([seen for _, _, seen, _ in steps])
     lost = np.array([gone for *_, gone in steps])
-    return StepFacts(world, began, ends, longest * observed, longest, observed, lost)
+    on_device = np.zeros(len(steps), dtype=np.bool_)
+    return StepFacts(world, began, ends, longest * observed, longest, observed, lost, on_device)
 
 
 def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> list[Slice]:
@@ -53,8 +58,8 @@ def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> li
             cell = sums.setdefault(int(end // SLICE_SECONDS) * SLICE_SECONDS, [0.0, 0.0, 0, 0])
             busy, longest = float(facts.busy[index]), float(facts.longest[index])
             if sli == "step-time":
-                slow = not math.isnan(baseline) and longest > SLOW_STEP_FACTOR * baseline
-                good, total = (0.0 if slow else busy), busy
+                total = 0.0 if math.isnan(baseline) else busy
+                good = 0.0 if longest > SLOW_STEP_FACTOR * baseline else total
             else:
                 total = max(0.0, end - before) * facts.world if facts.observed[index] else 0.0
                 good = 0.0 if facts.lost[index] else min(busy, total)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.step_clock import ARRIVING_STEPS, LATE_SECONDS, step_timing
+from stepwatch.collector.state.step_clock import ARRIVING_STEPS, rank_seconds_on, step_timing
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.settled_steps import LATE_SECONDS
 from stepwatch.collector.state.trackers.step_window import DEVICE_COLUMNS, IDLE
 from stepwatch.signals.records import DeviceFlag, Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows
@@ -129,12 +131,33 @@ def test_steps_that_are_timed_in_part_are_not_compared() -> None:
     rows = device_step_rows(range(20), RANKS)
     rows["flags"][rows["step"] >= 2] = DeviceFlag.INCOMPLETE
     attempt = run({Kind.STEP: step_rows(range(20), RANKS)}, {Kind.DEVICE_STEP: rows})
-    assert step_timing(attempt).clock == "device", "the newest may be on their way"
+    assert step_timing(attempt) == ("host", "steps are timed in part only")
     more = run({Kind.STEP: step_rows(range(20), RANKS), Kind.DEVICE_STEP: rows[rows["rank"] < 3]})
     rows["flags"] = DeviceFlag.INCOMPLETE
     nothing = run({Kind.STEP: step_rows(range(20), RANKS), Kind.DEVICE_STEP: rows})
     assert step_timing(nothing) == ("host", "steps are timed in part only")
     assert step_timing(more) == ("host", "rank 3: steps are timed in part only")
+
+
+def test_where_every_fourth_step_is_timed_whole_the_window_holds_these() -> None:
+    """In the others the wait of some collectives counts to a phase."""
+    rows = device_step_rows(range(96), RANKS)
+    part = rows["step"] % 4 > 0
+    rows["flags"][part] = DeviceFlag.INCOMPLETE
+    rows["backward_seconds"][part] += rows["collective_seconds"][part]
+    rows["collective_seconds"][part] = 0.0
+    start = {Kind.LIFECYCLE: timing_rows(RANKS), Kind.STEP: host_ahead_rows(range(96), RANKS)}
+    attempt = run(start, {Kind.DEVICE_STEP: rows})
+    window = attempt.window(16)
+    assert window.clock == "device"
+    assert window.steps.tolist() == list(range(32, 96, 4))
+    np.testing.assert_allclose(window.planes["backward"], 0.08, rtol=1e-6)
+    np.testing.assert_allclose(window.planes["collective"], 0.04, rtol=1e-5)
+    lengths = attempt.tracker(DeviceSteps).lengths.seconds(np.arange(96), WORLD)
+    np.testing.assert_allclose(lengths, 0.2, rtol=1e-6)
+    assert attempt.totals.steps_on == {"device": 96, "host": 0}
+    shares = rank_seconds_on(attempt, "device")
+    np.testing.assert_allclose(shares["backward"] / shares["duration"], 0.4, rtol=1e-6)
 
 
 def test_a_few_untimed_steps_are_nearly_all() -> None:

@@ -10,11 +10,12 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from stepwatch.cli.verbs import status
 from stepwatch.collector.runtime.evaluation import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, failures_in_a_row
 from stepwatch.collector.store import Store
-from stepwatch.collector.web import metrics
+from stepwatch.collector.web import job_view, metrics
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
@@ -102,6 +103,30 @@ def test_values_are_right(busy: Service) -> None:
     assert found[(f"{names.STEP_DURATION.name}_count", JOB)] == 40
     assert found[(f"{names.STEP_DURATION.name}_bucket", JOB, "0.2")] == 20
     assert found[(names.COLLECTOR_SEGMENTS.name, "accepted")] == 13
+
+
+def test_tokens_that_no_rank_reports_are_unknown_not_zero(service: Service) -> None:
+    for item in run_segments(20):
+        item.tables[Kind.STEP]["tokens"] = 0
+        service.receive(body([item]))
+    service.evaluate()
+    assert names.JOB_TOKENS.name not in {name for name, *_ in series(families(service))}
+    found = service.job(JOB)
+    assert found is not None
+    view = job_view.job_summary(*found, service.now())
+    assert view["tokens_per_second"] is None
+    assert ("tokens/s", "unknown") in status.pace_lines(view)
+
+
+def test_before_the_first_step_its_number_is_unknown(service: Service) -> None:
+    states = state_rows(range(2), 2, 1.0)
+    states["stage"] = -1
+    service.receive(body([segment(1, {Kind.RANK_STATE: states})]))
+    found = service.job(JOB)
+    assert found is not None
+    view = job_view.job_summary(*found, service.now())
+    assert view["step"] is None
+    assert [rank["stage"] for rank in view["ranks"]] == [None, None]
 
 
 def test_what_is_not_known_is_absent(service: Service) -> None:

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from stepwatch.hooks.identity import process_start_ticks
 from stepwatch.signals.blackbox import Identity, RingWriter
+from stepwatch.signals.processes import start_ticks
 from stepwatch.signals.records import Kind, LifecycleEvent, Phase
 
 
@@ -20,7 +20,7 @@ def main() -> None:
     os.sched_setaffinity(0, {int(sys.argv[4])})
     identity = Identity(
         "contended", 0, rank, world, "node-0", os.getpid(), 100 + rank, 4096,
-        process_start=process_start_ticks(),
+        process_start=start_ticks(os.getpid()),
     )  # fmt: skip
     ring = RingWriter(rings / "contended" / "0" / str(rank), identity)
     ring.write(Kind.LIFECYCLE, 0, time.monotonic_ns(), LifecycleEvent.START, world, b"node-0")

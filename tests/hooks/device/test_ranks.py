@@ -45,6 +45,11 @@ def run(kind: str, folder: Path, **environ: str) -> list[str]:
     return [(folder / f"losses.{rank}").read_text() for rank in range(2)]
 
 
+def most_busy(rows: Any, phase: str) -> float:
+    """A phase without idleness, of which rows tell the most: in a step whose host was not late."""
+    return float((rows[f"{phase}_seconds"] - rows[f"{phase}_idle_seconds"])[2:].max())
+
+
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
 def test_a_slow_device_is_seen_in_every_phase_though_no_phase_is_marked(
     kind: str, tmp_path: Path
@@ -55,12 +60,8 @@ def test_a_slow_device_is_seen_in_every_phase_though_no_phase_is_marked(
     tables = tables_in(tmp_path / "on" / "rings")
     rows: list[Any] = [tables[rank][Kind.DEVICE_STEP] for rank in range(2)]
     for name in ("forward", "backward", "optimizer"):
-        fast, slow = (
-            sorted((one[f"{name}_seconds"] - one[f"{name}_idle_seconds"])[2:].tolist())
-            for one in rows
-        )
-        middle = len(fast) // 2
-        assert slow[middle] == pytest.approx(SLOWER * fast[middle], rel=0.1), name
+        fast, slow = (most_busy(one, name) for one in rows)
+        assert slow == pytest.approx(SLOWER * fast, rel=0.1), name
     assert len(rows[0]) >= STEPS - 2
     waits = [sum(one["collective_seconds"].tolist()) for one in rows]
     assert waits[0] > waits[1]

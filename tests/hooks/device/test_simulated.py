@@ -14,9 +14,9 @@ import pytest
 
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import PHASE_NAMES, DeviceFlag, Kind, LifecycleEvent
+from stepwatch.signals.records import PHASE_NAMES, DeviceFlag, Kind, LifecycleEvent, Op
 
-from .programs.single import COSTS, LATE, STEPS
+from .programs.single import COSTS, LATE, LINK, STEPS
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).parents[3]
@@ -95,6 +95,21 @@ def test_a_late_host_is_idle_time_of_the_device_in_that_phase(ran: Ran) -> None:
     busy = rows["forward_seconds"] - rows["forward_idle_seconds"]
     assert middle(busy) <= COSTS["forward"] * 1.1
     assert middle(rows["backward_idle_seconds"]) < 0.5 * COSTS["backward"]
+
+
+def test_the_stream_stands_where_the_trainer_waits_for_what_it_started(ran: Ran) -> None:
+    """Called at once, started and waited for later, and by a functional collective."""
+    rows = ran.rows["collectives"][Kind.DEVICE_STEP]
+    assert rows["collective_seconds"].tolist() == pytest.approx([LINK, 0.75 * LINK, LINK], rel=0.05)
+    forward = 2 * COSTS["forward"]
+    expected = [forward, forward + LINK / 4, forward]
+    assert rows["forward_seconds"].tolist() == pytest.approx(expected, rel=0.05)
+    found = ran.rows["collectives"][Kind.DEVICE_COLLECTIVE]
+    assert found["step"].tolist() == [0, 1, 2]
+    assert found["op"].tolist() == [Op.ALL_REDUCE, Op.ALL_REDUCE, Op.OTHER]
+    assert found["timed"].tolist() == [1, 1, 1]
+    group = ran.rows["collectives"][Kind.GROUP]["group"]
+    assert set(found["group"].tolist()) == set(group.tolist())
 
 
 def test_the_hooks_never_wait_for_the_device(ran: Ran) -> None:

@@ -220,6 +220,24 @@ def test_the_line_shows_where_the_device_is_while_the_host_has_gone_on(
     assert line.since_ns == device.now
 
 
+def test_a_step_that_ends_just_now_is_still_where_the_device_is(
+    watch: Watch, device: ScriptedDevice
+) -> None:
+    """The side thread looks when the step is closed, and not handed over yet."""
+    step(watch, device)
+    seen, timing = progress(watch, device), watch.instruments.device
+    assert timing.marks is not None
+    for _ in range(3):
+        device.host(10**6)
+        timing.marks.mark(device.now, int(Phase.FORWARD))
+        device.work(10**9)
+    watch.recorder.step_number += 1
+    timing.marks.end_step(device.now, 1, 10**7, int(Phase.OTHER))
+    line = seen.look()
+    assert line is not None
+    assert (line.step, line.phase, line.state) == (1, Phase.FORWARD, DeviceState.WORKING)
+
+
 def test_a_device_that_has_passed_everything_is_idle_unless_its_stream_says_otherwise(
     watch: Watch, device: ScriptedDevice
 ) -> None:

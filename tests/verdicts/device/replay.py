@@ -53,10 +53,10 @@ def replay(stored: Path, job: str, made: Path, until_ns: int, *, devices: bool) 
         service = Service(target, clock)
         known = (one for one in source.segments(job) if one.received_ns <= until_ns)
         for payload in known:
-            _evaluate_until(service, clock, payload.received_ns)
+            evaluate_until(service, clock, payload.received_ns)
             for segment in _shown(payload, devices=devices):
                 service.receive(wire.encode(segment))
-        _evaluate_until(service, clock, until_ns)
+        evaluate_until(service, clock, until_ns)
         found = service.job(job)
         assert found is not None, f"{stored} holds nothing of {job}"
         return Replayed(target.incidents(job), found[0].current.window(WINDOW_STEPS))
@@ -87,7 +87,7 @@ def _shown(payload: StoredPayload, *, devices: bool) -> Iterator[Segment]:
         yield shown
 
 
-def _evaluate_until(service: Service, clock: ReplayClock, until_ns: int) -> None:
+def evaluate_until(service: Service, clock: ReplayClock, until_ns: int) -> None:
     """Evaluate at each whole second that was not reached before, then go on to `until_ns`."""
     due_ns = (clock.now_ns // EVALUATION_NS + 1) * EVALUATION_NS if clock.now_ns else until_ns
     for clock.now_ns in range(due_ns, until_ns + 1, EVALUATION_NS):

@@ -45,8 +45,8 @@ def right_on_host(found: Compared) -> bool:
     another rank, makes one. It must not be the truth.
     """
     verdicts = [verdict(item) for item in found.host.incidents if stands_alone(item)]
-    judged = score(found.ran.outcome._replace(verdicts=tuple(verdicts)))
-    return bool(judged.found and judged.rank and judged.phase and judged.cause)
+    scored = score(found.ran.outcome._replace(verdicts=tuple(verdicts)))
+    return bool(scored.found and scored.rank and scored.phase and scored.cause)
 
 
 def test_a_slow_device_is_named_by_its_own_clock_alone(site: Site, tmp_path: Path) -> None:

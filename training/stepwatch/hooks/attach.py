@@ -22,13 +22,15 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
     """Attach the collectives, the optimizers and the pipeline; the caller's thread trains.
 
     Process-group hooks (torch >= 2.14) see every collective; older releases have FSDP2's custom
-    communication classes and the functions that a trainer calls by name. With hooks, those classes
-    time only what a hook cannot see the end of. A collective counts once: a hook leaves out what is
-    timed around it.
+    communication classes. With hooks, those classes time only what a hook cannot see the end of.
+    Functions that a trainer calls by name, and its waits, are timed on each release. A collective
+    counts once: a hook leaves out what is timed around it.
     """
     recorder = instruments.recorder
     recorder.adopt_thread()
+    recorder.settle()
     recorder.server.start()
+    instruments.pauses.start()
     hooked = has_group_hooks()
     if hooked:
         watch_process_groups(instruments)
@@ -37,12 +39,14 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
         for module in root.modules():
             watch_fsdp2(instruments, module, hooked=hooked)
             watch_ddp(instruments, module)
+        instruments.pauses.follow(root)
         instruments.digests.follow(root)
     for one in _listed(optimizer):
-        watch_optimizer(recorder, one)
+        watch_optimizer(recorder, instruments.pauses.evaluation, one)
+        instruments.pauses.follow_optimizer(one)
     if schedule is not None:
         watch_schedule(instruments, schedule)
-    if has_distributed() and not hooked:
+    if has_distributed():
         calls().follow(instruments)
     if schedule is not None:
         report_schedule(recorder, schedule)

@@ -23,6 +23,8 @@ class CheckpointQueue:
         self.recorder = recorder
         self.facts: deque[Fact] = deque()
         """Facts that wait to be written."""
+        self.inside = 0
+        """Checkpoints that the training thread is inside."""
 
     def add(self, fact: Fact) -> None:
         """Queue one fact; after `close` it is counted as misuse."""
@@ -61,6 +63,7 @@ class CheckpointHandle:
             self._add(CheckpointEvent.BEGIN)
             if self._recorder.thread.is_current():
                 self._queue.write()
+                self._queue.inside += 1
                 self._entered = timeline.enter(Phase.CHECKPOINT)
         return self
 
@@ -71,17 +74,23 @@ class CheckpointHandle:
         trace: TracebackType | None,
     ) -> None:
         timeline = self._recorder.timeline
+        entered, self._entered = self._entered, 0
+        if entered:
+            self._queue.inside -= 1
         if timeline is None or not self._open:
             return
         self._open = False
-        entered, self._entered = self._entered, 0
-        stall = timeline.leave() - entered if entered else 0
+        stall = self.stalled(timeline.leave() - entered) if entered else 0
         if error is not None:
             self._add(CheckpointEvent.FAILED, stall_ns=stall, text=f"{type(error).__name__}")
         else:
             self._add(CheckpointEvent.BEGIN, stall_ns=stall)
         if entered:
             self._queue.write()
+
+    def stalled(self, stall_ns: int) -> int:
+        """The stall to report where the loop stood still for `stall_ns`."""
+        return stall_ns
 
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
         """The files are durable: size of the whole checkpoint, seconds from begin to durable."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from stepwatch.signals.phrases import closest_hint
 from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, Op, StepFlag
 
 from .instruments import Instruments
@@ -17,9 +18,11 @@ from .steps import Steps
 
 T = TypeVar("T")
 
+_RECORDED = ("loss", "grad_norm", "grad_norm_share")
 _FAST_RANGE = 1e38
 """Floats within it are float32 numbers without a closer check."""
 _MAX_BYTES = 1 << 60
+_UNFINISHED = int(StepFlag.UNFINISHED)
 
 
 def _share(_index: int) -> str:
@@ -29,12 +32,22 @@ def _share(_index: int) -> str:
 class StepContext:
     """One step; reused for every step, so keep no reference to it."""
 
-    __slots__ = ("_by_name", "_grad_norm", "_inside", "_loss", "_recorder", "_steps", "tokens")
+    __slots__ = (
+        "_by_name",
+        "_evaluation",
+        "_grad_norm",
+        "_inside",
+        "_loss",
+        "_recorder",
+        "_steps",
+        "tokens",
+    )
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
         self._recorder = steps.recorder
         self._by_name = steps.phases.by_name
+        self._evaluation = steps.instruments.pauses.evaluation
         self._inside = False
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
@@ -50,6 +63,8 @@ class StepContext:
             recorder.begin()
         if recorder.drain_completions is not None:
             recorder.drain_completions()
+        if self._evaluation.pending:
+            self._evaluation.ends()
         return self
 
     def __exit__(
@@ -58,11 +73,23 @@ class StepContext:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.leave(0 if error is None else _UNFINISHED)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the step is under way."""
+        return self._inside
+
+    def leave(self, flags: int) -> None:
+        """End the step; `flags` are bits of `StepFlag`."""
         self._inside = False
         loss, self._loss = self._loss, UNKNOWN_FLOAT
         grad_norm, self._grad_norm = self._grad_norm, UNKNOWN_FLOAT
-        flags = 0 if error is None else int(StepFlag.UNFINISHED)
         self._steps.end(self.tokens, loss, grad_norm, flags)
+
+    def number(self, step: int) -> None:
+        """Number the step that begins now as the trainer does."""
+        self._recorder.number(step)
 
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase of this step."""
@@ -72,15 +99,23 @@ class StepContext:
             return self._steps.phases.named(name)
 
     def record(
-        self, *, loss: Any = None, grad_norm: Any = None, grad_norm_share: Any = None
+        self,
+        *unnamed: Any,
+        loss: Any = None,
+        grad_norm: Any = None,
+        grad_norm_share: Any = None,
+        **unknown: Any,
     ) -> None:
         """Note numbers of this step: floats or one-element tensors, never synchronised here.
 
         `grad_norm_share` is a tensor that this rank is about to reduce with others into a gradient
-        norm: only whether it is finite is kept.
+        norm: only whether it is finite is kept. What has no name, or an
+        `unknown` one, is counted, logged once and left out.
         """
         if self._recorder.timeline is None:
             return
+        if unnamed or unknown:
+            self._leave_out(unnamed, unknown)
         if loss is not None:
             self._loss = self._scalar(loss)
         if grad_norm is not None:
@@ -88,6 +123,13 @@ class StepContext:
         if grad_norm_share is not None:
             numerics = self._steps.instruments.numerics
             numerics.check((grad_norm_share,), _share, NumericsSource.GRAD_NORM_SHARE)
+
+    def _leave_out(self, unnamed: tuple[Any, ...], unknown: dict[str, Any]) -> None:
+        misuse = self._recorder.guard.misuse
+        if unnamed:
+            misuse("record(...) left out a number without a name; write record(loss=...)")
+        for name in unknown:
+            misuse(f"record({name}=...) is left out; {closest_hint(name, _RECORDED)}")
 
     def _scalar(self, value: Any) -> Scalar:
         if type(value) is float and -_FAST_RANGE < value < _FAST_RANGE:

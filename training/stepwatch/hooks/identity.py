@@ -1,4 +1,4 @@
-"""Who this process is: job, attempt, rank, mesh and node, read from the environment."""
+"""Who this process is: job, attempt, rank, mesh and node."""
 
 from __future__ import annotations
 
@@ -6,19 +6,31 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import DEFAULT_CAPACITY, Identity
 from stepwatch.signals.blackbox.layout import MESH_AXES
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.processes import pid_namespace, start_ticks
+
+from .opening.launchers import RankInWorld, known_rank, launch_key, number, rank_of_launcher
+from .opening.mesh import place_in
 
 JOB_CLASS_SIZE = 32
+ALONE = RankInWorld(0, 1)
 Mesh = Mapping[str, int]
 
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
     """Whether the user switched stepwatch off."""
     return environ.get(places.ENV_DISABLE, "0") not in ("", "0")
+
+
+def is_quiet(environ: Mapping[str, str]) -> bool:
+    """Whether the user wants no line at the start and the end of a run."""
+    return environ.get(places.ENV_QUIET, "0") not in ("", "0")
 
 
 def is_helper() -> bool:
@@ -34,49 +46,57 @@ def is_helper() -> bool:
     return loading is not None and loading.get_worker_info() is not None
 
 
+class Asked(NamedTuple):
+    """What the trainer reported of itself; `given` is the rank that a framework knows."""
+
+    job: str | None = None
+    mesh_index: Mesh = MappingProxyType({})
+    mesh_size: Mesh = MappingProxyType({})
+    device: int = -1
+    given: RankInWorld | None = None
+
+
 def under_launcher(environ: Mapping[str, str]) -> bool:
-    """Whether a launcher such as torchrun numbered this process."""
-    return "RANK" in environ and "WORLD_SIZE" in environ
+    """Whether a launcher numbered this process before Python began."""
+    return rank_of_launcher(environ) is not None
 
 
-def read_identity(
-    job: str | None, mesh_index: Mesh, mesh_size: Mesh, device: int, environ: Mapping[str, str]
-) -> Identity:
-    """Build the identity of this rank; a process without a launcher is rank 0 of 1.
+def is_spawned() -> bool:
+    """Whether `multiprocessing` started this process."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
+def read_identity(asked: Asked, environ: Mapping[str, str]) -> Identity:
+    """Build the identity of this process; one that nobody numbered is rank 0 of 1.
 
     Raises:
         ConfigurationError: a number is not one, a name cannot be a path, or an axis is unknown.
     """
-    unknown = sorted({*mesh_index, *mesh_size} - set(MESH_AXES))
+    unknown = sorted({*asked.mesh_index, *asked.mesh_size} - set(MESH_AXES))
     if unknown:
         raise ConfigurationError(f"mesh axis {unknown[0]!r} is not one of {', '.join(MESH_AXES)}")
-    name = environ.get(places.ENV_JOB) or job or "default"
+    name = environ.get(places.ENV_JOB) or asked.job or "default"
+    rank, world = known_rank(environ, asked.given) or ALONE
     return Identity(
         job=places.checked_name(name, "job name"),
         attempt=_attempt(environ),
-        rank=_number(environ, "RANK", 0),
-        world=_number(environ, "WORLD_SIZE", 1),
+        rank=rank,
+        world=world,
         node=places.node_name(),
         pid=os.getpid(),
         ring_id=int.from_bytes(os.urandom(8), "little") >> 1,
         capacity=DEFAULT_CAPACITY,
-        mesh_index=_axes(mesh_index, 0),
-        mesh_size=_axes(mesh_size, 1),
+        mesh_index=_axes(asked.mesh_index, 0),
+        mesh_size=_axes(asked.mesh_size, 1),
         monotonic_ns=time.monotonic_ns(),
         wall_ns=time.time_ns(),
-        device=device,
-        process_start=process_start_ticks(),
+        device=asked.device,
+        process_start=start_ticks(os.getpid()),
         job_class=_job_class(environ),
+        pid_namespace=pid_namespace(),
+        launch=launch_key(environ),
     )
-
-
-def process_start_ticks() -> int:
-    """Start of this process in clock ticks since boot (proc(5), stat field 22); 0 if unknown."""
-    try:
-        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
-            return int(file.read().rpartition(")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 def _job_class(environ: Mapping[str, str]) -> str:
@@ -84,20 +104,33 @@ def _job_class(environ: Mapping[str, str]) -> str:
     return places.checked_name(name, places.ENV_JOB_CLASS)[:JOB_CLASS_SIZE]
 
 
-def _attempt(environ: Mapping[str, str]) -> int:
+def in_named_mesh(identity: Identity, environ: Mapping[str, str]) -> Identity:
+    """`identity` where STEPWATCH_MESH puts its rank; the same where nobody set it.
+
+    Raises:
+        ConfigurationError: it names no mesh of this world.
+    """
+    named = environ.get(places.ENV_MESH)
+    if not named:
+        return identity
+    place = place_in(named, identity.rank, identity.world)
+    return identity._replace(mesh_index=_axes(place.index, 0), mesh_size=_axes(place.size, 1))
+
+
+def base_attempt(environ: Mapping[str, str]) -> int:
+    """Number that the scheduler gives to the first attempt under this launcher.
+
+    Raises:
+        ConfigurationError: it is no whole number.
+    """
     base = places.ENV_ATTEMPT_BASE if places.ENV_ATTEMPT_BASE in environ else "SLURM_RESTART_COUNT"
-    return _number(environ, base, 0) + _number(environ, "TORCHELASTIC_RESTART_COUNT", 0)
+    return number(environ, base, 0)
+
+
+def _attempt(environ: Mapping[str, str]) -> int:
+    return base_attempt(environ) + number(environ, "TORCHELASTIC_RESTART_COUNT", 0)
 
 
 def _axes(values: Mesh, default: int) -> tuple[int, int, int, int]:
     pp, replicate, shard, tp = (int(values.get(axis, default)) for axis in MESH_AXES)
     return pp, replicate, shard, tp
-
-
-def _number(environ: Mapping[str, str], key: str, default: int) -> int:
-    text = environ.get(key, "")
-    if not text:
-        return default
-    if not text.isascii() or not text.isdigit():
-        raise ConfigurationError(f"{key}={text!r} is not a whole number; unset it or correct it")
-    return int(text)

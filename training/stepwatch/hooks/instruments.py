@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from .checkpoints import CheckpointQueue
 from .collectives.groups import GroupNumbers
 from .collectives.stream_waits import StreamWaits
 from .device.timing import DeviceTiming
 from .device_memory import DeviceMemory
 from .numerics.digests import Digests
 from .numerics.non_finite import Numerics
+from .pauses.pauses import Pauses
 from .pipeline.microbatches import MicrobatchSamples
 from .recorder.recorder import Recorder
 
@@ -25,3 +27,5 @@ class Instruments:
         self.digests = Digests(recorder, self.groups)
         self.memory = DeviceMemory(recorder)
         self.microbatches = MicrobatchSamples(recorder)
+        self.checkpoints = CheckpointQueue(recorder)
+        self.pauses = Pauses(recorder, self.checkpoints)

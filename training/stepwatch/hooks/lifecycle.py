@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+from collections.abc import Callable
+from typing import Any
+
 from stepwatch.signals.records import LifecycleEvent
 
 from .guard import guarded
+from .identity import is_spawned
 from .recorder.recorder import Recorder
 
 
@@ -35,10 +40,20 @@ class Lifecycle:
         self._outcome = (LifecycleEvent.FINISH, "")
 
     def failed(self, failure: BaseException) -> None:
-        """The process ends with `failure`, unless an outcome is known already."""
-        if self._outcome is None:
-            self._outcome = (LifecycleEvent.FAILURE, type(failure).__name__)
-            self._explain(failure)
+        """The process ends with `failure`, unless an outcome is known already.
+
+        Ctrl-C is no failure: somebody interrupted the rank. An exit with a message or with a code
+        other than 0 is one, and so is the error that led to it.
+        """
+        exits = isinstance(failure, SystemExit)
+        cause = failure.__context__ or failure if exits else failure
+        if self._outcome is not None or (isinstance(failure, SystemExit) and not failure.code):
+            return
+        if isinstance(cause, KeyboardInterrupt):
+            self._outcome = (LifecycleEvent.INTERRUPT, "")
+            return
+        self._outcome = (LifecycleEvent.FAILURE, type(cause).__name__)
+        self._explain(cause)
 
     @guarded()
     def _explain(self, failure: BaseException) -> None:
@@ -50,3 +65,16 @@ class Lifecycle:
         stopped = "preempted" if self._preempted else ""
         event, text = self._outcome or (LifecycleEvent.FINISH, stopped)
         self._recorder.write_lifecycle(event, self._recorder.step_number, text)
+
+
+def at_exit(call: Callable[..., None], argument: Any) -> None:
+    """Have `call(argument)` called when this process ends, also by an exception.
+
+    Children of multiprocessing leave out what `atexit` knows.
+    """
+    if is_spawned():
+        from multiprocessing.util import Finalize
+
+        Finalize(None, call, args=(argument,), exitpriority=0)
+    else:
+        atexit.register(call, argument)

@@ -8,13 +8,16 @@ from typing import Any
 
 from stepwatch.signals.records import Phase
 
+from .pauses.evaluation import Evaluation
 from .recorder.recorder import Recorder
 
 _OPTIMIZER = int(Phase.OPTIMIZER)
 
 
-def watch_optimizer(recorder: Recorder, optimizer: Any) -> None:
+def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) -> None:
     """Wrap `optimizer.step`, once; a call inside the phase `optimizer` counts with that phase.
+
+    A step is a sign of training: it ends an `evaluation`.
 
     Raises:
         AttributeError: the object has no `step`.
@@ -23,7 +26,7 @@ def watch_optimizer(recorder: Recorder, optimizer: Any) -> None:
 
     compiling = torch.compiler.is_compiling
     inner = optimizer.step
-    if hasattr(inner, "stepwatch_wrapped"):
+    if recorder.attachments.has(inner):
         return
 
     # A method, with the attributes of what it wraps: LR schedulers replace `step` as well, and
@@ -31,6 +34,8 @@ def watch_optimizer(recorder: Recorder, optimizer: Any) -> None:
     @functools.wraps(getattr(inner, "__func__", inner))
     def step(_self: Any, *args: Any, **kwargs: Any) -> Any:
         timeline = None if compiling() else recorder.timeline
+        if timeline is not None and evaluation.pending:
+            evaluation.ends()
         if timeline is None or timeline.bucket == _OPTIMIZER or not recorder.thread.is_current():
             return inner(*args, **kwargs)
         timeline.enter(_OPTIMIZER)
@@ -40,5 +45,18 @@ def watch_optimizer(recorder: Recorder, optimizer: Any) -> None:
             if recorder.timeline is timeline:
                 timeline.leave()
 
-    step.stepwatch_wrapped = True  # type: ignore[attr-defined]
-    optimizer.step = types.MethodType(step, optimizer)
+    recorder.attachments.replace(optimizer, "step", types.MethodType(step, optimizer))
+
+
+def steps_done(optimizer: Any) -> int | None:
+    """Steps that a torch optimizer has behind it, as its state counts them; None where unknown.
+
+    A count that lies on a device is left there: reading it would wait for the device.
+    """
+    state = getattr(optimizer, "state", None)
+    first = next(iter(state.values()), None) if isinstance(state, dict) else None
+    count = first.get("step") if isinstance(first, dict) else None
+    if isinstance(count, int | float):
+        return int(count)
+    on_host = getattr(getattr(count, "device", None), "type", "") == "cpu"
+    return int(count) if on_host and count is not None and count.numel() == 1 else None

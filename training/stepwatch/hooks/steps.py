@@ -14,7 +14,6 @@ from stepwatch.signals.records import (
     StepFlag,
 )
 
-from .checkpoints import CheckpointQueue
 from .guard import guarded
 from .instruments import Instruments
 from .numerics.deferred_scalars import Scalar, is_ready, read, scalar
@@ -32,14 +31,14 @@ _FIRST, _AFTER_PAUSE = int(StepFlag.FIRST), int(StepFlag.AFTER_PAUSE)
 class Steps:
     """Ends the steps of one rank and writes a STEP record of each."""
 
-    def __init__(self, instruments: Instruments, checkpoints: CheckpointQueue) -> None:
+    def __init__(self, instruments: Instruments) -> None:
         self.guard = instruments.guard
         self.instruments = instruments
         self.recorder = instruments.recorder
         self.phases = Phases(self.recorder)
         self.instruments.device.changed = self.phases.renew
         self._append = None if self.recorder.ring is None else self.recorder.ring.append
-        self._checkpoints = checkpoints
+        self._checkpoints = instruments.checkpoints
         self._held: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
 
     @guarded(fallback=UNKNOWN_FLOAT)
@@ -92,14 +91,17 @@ class Steps:
         if self._checkpoints.facts:
             self._checkpoints.write()
         if flags & _FIRST:
+            recorder.settle()
             recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
             self.instruments.device.consider()
+            self.instruments.pauses.start()
 
     def close(self) -> None:
         """Write what is held back; numbers that a device has not delivered yet stay unknown."""
         self._checkpoints.write()
         self._write_held(everything=True)
         self.instruments.device.close()
+        self.instruments.pauses.close()
         self.instruments.numerics.end_step(self.recorder.step_number, self.recorder.clock())
 
     def _sample(self, step: int) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
 
-from .checkpoints import CheckpointHandle, CheckpointQueue
+from .checkpoints import CheckpointHandle
 from .context_managers import Batches, CollectiveContext, StepContext
 from .guard import Guard, guarded
+from .identity import Asked
 from .instruments import Instruments
-from .lifecycle import Lifecycle
-from .opening import Opener, is_wanted
+from .lifecycle import Lifecycle, at_exit
+from .opening.launchers import RankInWorld
+from .opening.opener import Opener, is_wanted
+from .opening.placement import Placement
 from .phases import PhaseContext
 from .recorder.recorder import Recorder
+from .step_calls import StepCalls, around_each_call
 from .steps import Steps
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 _active: weakref.ref[Watch] | None = None
@@ -29,16 +34,28 @@ class Watch:
 
     Build it with `from_env`. Every method is safe to call at any time: misuse is counted in
     `guard.errors`, logged once with the fix, and changes nothing in the trainer.
+
+    A step is marked in one of three ways: `with watch.step():` around the body of the loop; the
+    calls `begin_step` and `end_step` at its two ends; `@watch.step_function` on a function that is
+    called once a step.
+
+    Phases, for `phase` and for `phase` of a step:
+
+    - `data`: waiting for the next batch. `batches` counts it.
+    - `forward`, `backward`, `optimizer`: the three parts of a step. `attach` counts `optimizer`.
+    - `checkpoint`: saving, as far as the loop waits for it. `checkpoint` counts it and more.
+    - `eval`: evaluation and generation, inside or between steps.
+    - `other`: everything else; also what has no phase.
     """
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self.guard = recorder.guard
         self.instruments = Instruments(recorder)
-        self._checkpoints = CheckpointQueue(recorder)
         self._lifecycle = Lifecycle(recorder)
-        self.steps = Steps(self.instruments, self._checkpoints)
+        self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
+        self._step_calls = StepCalls(self._step, self.guard)
 
     @classmethod
     def from_env(
@@ -48,13 +65,16 @@ class Watch:
         mesh_index: Mapping[str, int] | None = None,
         mesh_size: Mapping[str, int] | None = None,
         device: int = -1,
+        rank: int | None = None,
+        world: int | None = None,
     ) -> Watch:
-        """Watch this process as the rank that torchrun's environment says it is.
+        """Watch this process as the rank that torch, a framework or its launcher says it is.
 
         `job` names the job unless STEPWATCH_JOB does. `mesh_index` and `mesh_size` map the axes
         pp, dp_replicate, dp_shard and tp to this rank's coordinate and to the axis size. `device`
-        is the index of the rank's device. Whatever is wrong, the result is a `Watch` that does
-        nothing, with one log line that gives the reason.
+        is the index of the rank's device. `rank` and `world` are for frameworks that know them
+        before torch.distributed does; where nobody knows, the first step decides. Whatever is
+        wrong, the result is a `Watch` that does nothing, with one log line that gives the reason.
         """
         guard = Guard()
         if not is_wanted():
@@ -63,10 +83,12 @@ class Watch:
         if previous is not None and not previous.closed:
             guard.misuse("this process has a Watch already: use that one, or close() it first")
             return cls(Recorder(None, guard))
-        ring = Opener(guard).ring(job, mesh_index or {}, mesh_size or {}, device)
-        watch = cls(Recorder(ring, guard))
-        if ring is not None:
-            watch._activate()
+        given = None if rank is None or world is None else RankInWorld(rank, world)
+        asked = Asked(job, mesh_index or {}, mesh_size or {}, device, given)
+        placement = Opener(guard).placement(asked)
+        watch = cls(Recorder(None if placement is None else placement.ring, guard))
+        if placement is not None:
+            watch._activate(placement)
         return watch
 
     @property
@@ -102,15 +124,53 @@ class Watch:
         """Iterate over `loader`, counting the time inside its `next` as data wait."""
         return Batches(self.steps, iter(loader))
 
-    def step(self, tokens: int = 0) -> StepContext:
-        """Context manager around one step; `tokens` is what this rank trains on in it."""
+    def step(self, tokens: int = 0, *, number: int | None = None) -> StepContext:
+        """Context manager around one step; `tokens` is what this rank trains on in it.
+
+        `number` is the trainer's own number of the step; None counts on from the last.
+        """
+        if number is not None:
+            self.recorder.number(number)
         self._step.tokens = tokens
         return self._step
+
+    def begin_step(self, tokens: int = 0, *, number: int | None = None) -> None:
+        """Begin a step that `end_step` ends; `tokens` and `number` are those of `step`.
+
+        A step that is still under way, as after a `continue`, is recorded as unfinished.
+        """
+        self._step_calls.begin(tokens, number)
+
+    def end_step(
+        self, *, tokens: int | None = None, loss: Any = None, grad_norm: Any = None
+    ) -> None:
+        """End the step that `begin_step` began; the numbers are those of `record`.
+
+        `tokens` None keeps what `begin_step` was given. Without `begin_step` nothing is recorded.
+        """
+        self._step_calls.end(tokens, loss, grad_norm)
+
+    def step_function(self, function: Callable[P, R], tokens: int = 0) -> Callable[P, R]:
+        """Decorator of a function that is called once a step: each call of it is a step.
+
+        `tokens` is what this rank trains on in each call. An exception passes through; its step is
+        recorded as unfinished.
+        """
+        return around_each_call(self.step, function, tokens)
+
+    def record(
+        self, *unnamed: Any, loss: Any = None, grad_norm: Any = None, **unknown: Any
+    ) -> None:
+        """Note numbers of the step under way: floats or one-element tensors, never synchronised.
+
+        What has no name, or an unknown one, is counted, logged once and left out.
+        """
+        self._step.record(*unnamed, loss=loss, grad_norm=grad_norm, **unknown)
 
     def phase(self, name: str) -> PhaseContext:
         """Context manager around a phase, inside or outside a step (an evaluation, say).
 
-        On a thread other than the training thread it counts nothing.
+        The class lists the phases. On a thread other than the training thread it counts nothing.
         """
         return self.steps.phases.named(name)
 
@@ -127,7 +187,7 @@ class Watch:
 
         Keep it to report later, from any thread, that the checkpoint was written and verified.
         """
-        return CheckpointHandle(self._checkpoints, step)
+        return CheckpointHandle(self.instruments.checkpoints, step)
 
     def start_at(self, step: int) -> None:
         """Number the next step `step`; call it after a resume, before the first step."""
@@ -145,26 +205,39 @@ class Watch:
         """The job reached its end; without this call `close` assumes so after a clean exit."""
         self._lifecycle.finished()
 
+    def failed(self, failure: BaseException) -> None:
+        """The rank ends with `failure`; needed where somebody catches it before Python ends.
+
+        A KeyboardInterrupt is no failure: the rank was interrupted.
+        """
+        self._lifecycle.failed(failure)
+
     @guarded()
     def close(self) -> None:
         """Write what is held back and end the record of this rank."""
         recorder = self.recorder
         if not self.enabled or recorder.closed or recorder.ring is None:
             return
+        self._step_calls.close()
+        recorder.settle(alone=True)
         recorder.closed = True
         self.steps.close()
         self._lifecycle.end()
         recorder.server.close()
         recorder.disable()
+        recorder.attachments.remove_all()
         recorder.ring.close()
 
-    def _activate(self) -> None:
+    def _activate(self, placement: Placement) -> None:
         """Start recording; from now on this is the Watch of the process until it is closed."""
         global _active
         _active = weakref.ref(self)
+        self.recorder.place = placement.settle
+        if self.recorder.heartbeat is not None:
+            self.recorder.heartbeat.wait = placement.wait
         self.recorder.start()
         self.recorder.server.start()
-        atexit.register(_finish_at_exit, _active)
+        at_exit(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _leave_to_parent(self) -> None:
@@ -176,7 +249,8 @@ def _finish_at_exit(reference: weakref.ref[Watch]) -> None:
     watch = reference()
     if watch is None:
         return
-    failure = getattr(sys, "last_value", None)
+    # multiprocessing ends its children while the error is still on its way, others after that.
+    failure = sys.exc_info()[1] or getattr(sys, "last_value", None)
     if failure is not None:
-        watch._lifecycle.failed(failure)
+        watch.failed(failure)
     watch.close()

@@ -10,8 +10,12 @@ from .errors import ConfigurationError
 
 ENV_DISABLE = "STEPWATCH_DISABLE"
 """Any value but empty or `0` turns every hook into a no-op."""
+ENV_QUIET = "STEPWATCH_QUIET"
+"""Any value but empty or `0` keeps the lines away that a run prints at its start and its end."""
 ENV_JOB = "STEPWATCH_JOB"
 ENV_JOB_CLASS = "STEPWATCH_JOB_CLASS"
+ENV_MESH = "STEPWATCH_MESH"
+"""Axes and sizes of the job's mesh, the slowest first: `pp=2,dp=4`."""
 ENV_ATTEMPT_BASE = "STEPWATCH_ATTEMPT_BASE"
 """Attempt number of the first incarnation under this launcher; restarts count on from it."""
 ENV_RING_DIR = "STEPWATCH_RING_DIR"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stepwatch.signals.blackbox import RingReader
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.processes import FRESH_HEARTBEAT_SECONDS
 from stepwatch.signals.records import UNKNOWN_FLOAT, ProcessState
 
 from .process_exits import ProcessExit
@@ -22,8 +23,6 @@ _STATES = {
     "Z": ProcessState.ZOMBIE,
     "X": ProcessState.GONE,
 }
-FRESH_HEARTBEAT_SECONDS = 3.0
-"""The hooks' heart beats twice a second: one this young is of a process that lives."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

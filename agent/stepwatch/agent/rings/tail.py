@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.agent.keys import AttemptKey, Cursors, Tables
-from stepwatch.signals.blackbox import Identity, RingReader, find_rings
+from stepwatch.signals.blackbox import Identity, RingReader, closed_directories, find_rings
 from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
 
 from .process_exits import ProcessExit, ProcessExits
 from .processes import state_of
+from .users import UserJobs
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +63,14 @@ class RingTail:
     closed_flushes: int = 0
     drained: bool = False
     """The rank has ended, everything was read, and its last state has been sent."""
+    job: str = ""
+    """Name under which its job is sent; empty: its own."""
 
     @property
     def key(self) -> AttemptKey:
         """The attempt it belongs to."""
-        return AttemptKey(self.reader.identity.job, self.reader.identity.attempt)
+        identity = self.reader.identity
+        return AttemptKey(self.job or identity.job, identity.attempt)
 
     @property
     def ring_id(self) -> int:
@@ -95,6 +99,7 @@ class Tail:
     overruns: int = 0
     _tails: dict[Path, RingTail] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
+    _users: UserJobs = field(default_factory=UserJobs)
 
     def discover(self) -> None:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
@@ -107,9 +112,32 @@ class Tail:
             if known is not None:
                 self._drop(path)
             reader = self._open(path)
-            if reader is not None:
+            if reader is not None and not self._has_moved(reader):
                 start = self.cursors.get(reader.identity.ring_id, 1)
                 self._tails[path] = RingTail(reader, start)
+        self._name_closed_directories()
+
+    def _has_moved(self, reader: RingReader) -> bool:
+        """Whether `reader` reads a ring that is followed under its former name; if so, it goes on.
+
+        A rank may learn its number after its ring was made, and renames the ring then.
+        """
+        for former, tail in self._tails.items():
+            if tail.reader.inode == reader.inode and tail.ring_id == reader.identity.ring_id:
+                reader.close()
+                if not former.exists():
+                    tail.reader.path = reader.path
+                    self._tails[reader.path] = self._tails.pop(former)
+                return True
+        return False
+
+    def _name_closed_directories(self) -> None:
+        """Log once which users' rings this agent may not read, and what to do."""
+        for folder in closed_directories(self.root):
+            self._log_once(
+                f"cannot read the rings in {folder}: run an agent as their user, or this one as "
+                "root or with CAP_DAC_READ_SEARCH"
+            )
 
     def identities(self) -> list[Identity]:
         """Who writes the rings that are open."""
@@ -120,6 +148,7 @@ class Tail:
         for path, tail in list(self._tails.items()):
             if not path.exists() and tail.next_seq > tail.reader.head:
                 self._drop(path)
+        self._users.keep({identity.job for identity in self.identities()})
 
     def attempts(self) -> dict[AttemptKey, list[RingTail]]:
         """Rings that may still bring records, by attempt.
@@ -129,7 +158,8 @@ class Tail:
         """
         grouped: dict[AttemptKey, list[RingTail]] = {}
         for tail in self._tails.values():
-            tail.reader.refresh_identity()
+            identity = tail.reader.refresh_identity()
+            tail.job = self._users.name_of(identity.job, tail.reader.owner)
             if not tail.drained or tail.next_seq <= tail.reader.head:
                 grouped.setdefault(tail.key, []).append(tail)
         return grouped
@@ -183,12 +213,15 @@ class Tail:
 
     def _open(self, path: Path) -> RingReader | None:
         try:
-            return RingReader(path)
+            return RingReader(path, below=self.root)
         except RingError as error:
-            if str(error) not in self._logged and len(self._logged) < 1000:
-                self._logged.add(str(error))
-                logger.warning("%s", error)
+            self._log_once(str(error))
             return None
+
+    def _log_once(self, message: str) -> None:
+        if message not in self._logged and len(self._logged) < 1000:
+            self._logged.add(message)
+            logger.warning("%s", message)
 
 
 def watched(tails: list[RingTail], exits: ProcessExits) -> list[WatchedRank]:

@@ -3,3 +3,6 @@
 `choice` says which steps, `steps` and `events` turn records into spans, `export` sends them over
 OTLP/HTTP, and `tracer` is what the agent holds. Only `export` needs the OpenTelemetry SDK.
 """
+
+DEFAULT_EVERY = 100
+"""Steps per sampled one."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from stepwatch.signals import traces
 from stepwatch.signals.clock import MAX_DURATION_NS
-from stepwatch.signals.records import CheckpointEvent, LifecycleEvent
+from stepwatch.signals.records import ENDS, CheckpointEvent, LifecycleEvent
 from stepwatch.signals.wire import Rows
 
 from .spans import Source, Span, Value, as_int64
@@ -58,7 +58,7 @@ class Lifecycles:
 
     def _begin_ends(self, source: Source, row: np.void) -> Iterator[Span]:
         rank, step, end = int(row["rank"]), int(row["step"]), int(row["time_ns"])
-        ends = (LifecycleEvent.FIRST_STEP, LifecycleEvent.FAILURE, LifecycleEvent.FINISH)
+        ends = (LifecycleEvent.FIRST_STEP, *ENDS)
         if int(row["event"]) not in ends or rank not in self._begun:
             return
         began, resumes = self._begun.pop(rank)

@@ -11,13 +11,12 @@ from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 
+from . import DEFAULT_EVERY
 from .events import Checkpoints, Lifecycles
 from .sampling import Sampler
 from .spans import Source, Span
 from .steps import step_spans
 
-DEFAULT_EVERY = 100
-"""Steps per sampled one."""
 MOST_ATTEMPTS = 64
 """Attempts followed at once on one node; the one longest without records is forgotten first."""
 

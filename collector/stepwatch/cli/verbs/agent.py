@@ -7,11 +7,14 @@ import logging
 import os
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.agent.traces.tracer import DEFAULT_EVERY, TraceOptions
+from stepwatch.agent.traces import DEFAULT_EVERY
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepwatch.agent.traces.tracer import TraceOptions
 
 EXAMPLE = "stepwatch agent --collector http://collector:8480 --spool /var/lib/stepwatch/spool"
 OTLP_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -48,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
+    from stepwatch.agent.app import Agent, AgentOptions
+
     logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     options = AgentOptions(
@@ -83,6 +88,8 @@ def _flush_seconds(seconds: float) -> float:
 
 
 def _traces(arguments: argparse.Namespace) -> TraceOptions | None:
+    from stepwatch.agent.traces.tracer import TraceOptions
+
     if arguments.trace_every < 1:
         raise UsageError(f"--trace-every {arguments.trace_every} must be 1 or more")
     if arguments.otlp and not arguments.otlp.startswith(("http://", "https://")):

@@ -11,25 +11,36 @@ from typing import Any
 from stepwatch.agent.rings.processes import process_facts
 from stepwatch.cli import text
 from stepwatch.signals import places
-from stepwatch.signals.blackbox import DeviceLine, RingReader, find_rings
+from stepwatch.signals.blackbox import (
+    DeviceLine,
+    RingReader,
+    closed_directories,
+    find_rings,
+    user_directories,
+)
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import RingError, UsageError
 from stepwatch.signals.records import (
+    ENDS,
     OP_NAMES,
     PHASE_NAMES,
     DeviceState,
     Kind,
-    LifecycleEvent,
     phase_name,
 )
 
-EXAMPLE = "stepwatch blackbox /dev/shm/stepwatch/llama-7b"
+_ENDED = {"finish": "finished", "failure": "failed", "interrupt": "interrupted"}
+EXAMPLE = "stepwatch blackbox llama-7b/0"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "place", nargs="?", type=Path, default=places.ring_dir(), help="a ring file or directory"
+        "place",
+        nargs="?",
+        type=Path,
+        default=places.ring_dir(),
+        help="a ring file or directory, or JOB[/ATTEMPT[/RANK]] of this node",
     )
     parser.add_argument("--records", type=int, default=0, help="also show the newest N steps")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -37,21 +48,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every ring; exit 1 if one cannot be read."""
-    if not arguments.place.exists():
-        raise UsageError(f"there is no ring or directory {arguments.place}")
     found, broken = [], []
-    for path in find_rings(arguments.place):
-        try:
-            found.append(ring_facts(path, arguments.records))
-        except RingError as error:
-            broken.append(str(error))
+    for place in _places(arguments.place):
+        for path in find_rings(place):
+            try:
+                found.append(ring_facts(path, arguments.records))
+            except RingError as error:
+                broken.append(str(error))
     if arguments.json:
         print(json.dumps({"rings": found, "errors": broken}, indent=1))
     else:
         print(rings_text(found) if found else f"no rings below {arguments.place}")
         for reason in broken:
             print(f"stepwatch: {reason}")
+        for folder in closed_directories(arguments.place):
+            print(f"stepwatch: left out {folder}, whose rings only that user and root may read")
     return int(bool(broken))
+
+
+def _places(asked: Path) -> list[Path]:
+    """Where to look for what was asked: the path itself, or that job in every user's directory.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    if asked.exists():
+        return [asked]
+    of_users = [folder / asked for folder in user_directories(places.ring_dir())]
+    found = [place for place in of_users if not asked.is_absolute() and place.exists()]
+    if not found:
+        raise UsageError(
+            f"there is no ring, directory or job {asked} below {places.ring_dir()}; "
+            "`stepwatch blackbox` alone shows all"
+        )
+    return found
 
 
 def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
@@ -66,6 +96,7 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
     steps = rows.rows.get(Kind.STEP)
     last = steps[-1] if steps is not None and len(steps) else None
     state = process_facts(identity.pid, identity.process_start).state
+    ended = _end(rows.rows.get(Kind.LIFECYCLE))
     facts = {
         "path": str(path),
         "job": identity.job,
@@ -74,8 +105,8 @@ def ring_facts(path: Path, records: int = 0) -> dict[str, Any]:
         "node": identity.node,
         "stage": identity.stage,
         "pid": identity.pid,
-        "process": "finished" if reader.closed else state.name.lower(),
-        "end": _end(rows.rows.get(Kind.LIFECYCLE)),
+        "process": _how_it_ended(ended) if reader.closed else state.name.lower(),
+        "end": ended,
         "step": live.step,
         "phase": phase_name(live.phase),
         "microbatch": live.microbatch,
@@ -161,14 +192,17 @@ def _age(since_ns: int) -> float | None:
 
 
 def _end(rows: Any) -> str | None:
-    ends = {
-        int(event): event.name.lower() for event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE)
-    }
+    ends = {int(event): event.name.lower() for event in ENDS}
     for row in rows if rows is not None else ():
         if int(row["event"]) in ends:
             reason = bytes(row["text"]).decode("utf-8", "replace")
             return f"{ends[int(row['event'])]} {reason}".strip()
     return None
+
+
+def _how_it_ended(end: str | None) -> str:
+    """Word for a rank that closed its ring; one whose last record is overwritten just ended."""
+    return _ENDED.get((end or "").partition(" ")[0], "ended")
 
 
 def _step(row: Any) -> dict[str, Any]:

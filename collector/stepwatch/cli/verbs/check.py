@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stepwatch.cli import artefacts, closure
+from stepwatch.cli import artefacts
 from stepwatch.cli.main import OK, PROBLEM, VERBS
 from stepwatch.runbooks.library import read
 from stepwatch.signals.errors import ConfigurationError, UsageError
 from stepwatch.signals.names import ALERT_OF, METRICS
+
+if TYPE_CHECKING:
+    from stepwatch.cli import closure
 
 EXAMPLE = "stepwatch check --json"
 
@@ -31,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
         UsageError: there is no checkout to check.
         ConfigurationError: a file cannot be read.
     """
+    from stepwatch.cli import closure
+
     tree = read_tree(_root(arguments.root))
     words = closure.Vocabulary(METRICS, ALERT_OF, VERBS)
     fresh = {
@@ -65,6 +71,8 @@ def read_tree(root: Path) -> closure.Tree:
     Raises:
         ConfigurationError: a file cannot be read.
     """
+    from stepwatch.cli import closure
+
     pages = sorted((root / artefacts.RUNBOOK_PAGES).glob("*.md"))
     return closure.Tree(
         rules=_texts(root, artefacts.ALERT_RULES, "*.yaml"),

@@ -10,8 +10,6 @@ import sys
 from types import FrameType
 
 from stepwatch import runbooks
-from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.web import server
 from stepwatch.signals import places
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
@@ -47,6 +45,9 @@ def interval_seconds(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C."""
+    from stepwatch.collector.runtime.service import Service
+    from stepwatch.collector.web import server
+
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s collector %(levelname)s %(message)s"
     )

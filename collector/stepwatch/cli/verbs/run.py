@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from typing import NamedTuple
 
-from stepwatch.hooks.auto import SITE_DIR
+from stepwatch.cli.job_names import job_name
+from stepwatch.hooks.auto import SITE_DIR, TOP
 from stepwatch.hooks.identity import is_disabled
+from stepwatch.hooks.opening.mesh import read_mesh
 from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
@@ -21,6 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--job", help="name of the job [STEPWATCH_JOB, or the script's name]")
     parser.add_argument("--job-class", help="class of the job [STEPWATCH_JOB_CLASS]")
+    parser.add_argument(
+        "--mesh",
+        metavar="pp=2,dp=4",
+        help="axes that divide the ranks, the slowest first [STEPWATCH_MESH; stages are found "
+        "without it where they exchange tensors]",
+    )
     parser.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- CMD", help="the command and its arguments"
     )
@@ -35,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command[arguments.command[:1] == ["--"] :]
     if not command:
         raise UsageError(f"no command; for example: {EXAMPLE}")
-    environment = hooked(os.environ, command, arguments.job, arguments.job_class)
+    options = Options(arguments.job, arguments.job_class, arguments.mesh)
+    environment = hooked(os.environ, command, options)
     sys.stdout.flush()
     try:
         os.execvpe(command[0], command, environment)
@@ -43,28 +52,33 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"cannot start {command[0]!r}: {error.strerror}") from error
 
 
-def hooked(
-    environ: Mapping[str, str], command: Sequence[str], job: str | None, job_class: str | None
-) -> dict[str, str]:
+class Options(NamedTuple):
+    """What the user says of the job; None: what the environment says."""
+
+    job: str | None = None
+    job_class: str | None = None
+    mesh: str | None = None
+
+
+def hooked(environ: Mapping[str, str], command: Sequence[str], options: Options) -> dict[str, str]:
     """The environment that loads the hooks into `command`; unchanged where stepwatch is disabled.
 
     Raises:
-        ConfigurationError: a name cannot be a path.
+        ConfigurationError: a name cannot be a path, or the mesh is none.
     """
     environment = dict(environ)
     if is_disabled(environ):
         return environment
+    job, job_class, mesh = options
     name = job or environ.get(places.ENV_JOB) or job_name(command)
     environment[places.ENV_JOB] = places.checked_name(name, "job name")
     if job_class:
         environment[places.ENV_JOB_CLASS] = places.checked_name(job_class, "job class")
+    mesh = mesh or environ.get(places.ENV_MESH)
+    if mesh:
+        read_mesh(mesh)
+        environment[places.ENV_MESH] = mesh
     paths = [str(SITE_DIR), environ.get("PYTHONPATH", "")]
+    environment[TOP] = f"{os.getpid()}:{time.time_ns()}"
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     return environment
-
-
-def job_name(command: Sequence[str]) -> str:
-    """Name of the first script in `command`, else of the command, fit to be a job name."""
-    script = next((word for word in command if word.endswith(".py")), command[0])
-    stem = re.sub(r"[^A-Za-z0-9._-]", "-", PurePath(script).stem)
-    return stem.lstrip("._-")[: places.NAME_LIMIT] or "default"

@@ -9,12 +9,13 @@ from typing import Any
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
-from stepwatch.collector.state.live import QUARANTINED
 from stepwatch.collector.state.trackers.step_window import HOST
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
 _STAGES_SHOWN = 16
+_LEAST_GAIN = 0.005
+"""Below it a gain is shown as 0 %."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _is_problem(job: dict[str, Any]) -> bool:
     """Whether somebody must act; the number of incidents of a job not evaluated is unknown."""
+    from stepwatch.collector.state.live import QUARANTINED
+
     return job["state"] == QUARANTINED or bool(job["open_incidents"])
 
 
@@ -108,13 +111,22 @@ def _entry(name: str, value: str, width: int) -> str:
 def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
     """(name, value) of loss, speed, step time, checkpoints and SLOs."""
     quantiles = job["step_seconds"]
+    quantile_words = [f"{key} {text.seconds(quantiles[key])}" for key in quantiles]
     lines = [
         ("loss", f"{text.number(job['loss_first'])} -> {text.number(job['loss_last'])}"),
         ("tokens/s", text.number(job["tokens_per_second"], 0)),
-        ("step time", "   ".join(f"{key} {text.seconds(quantiles[key])}" for key in quantiles)),
+        ("step time", "   ".join([*quantile_words, _clock_words(job)])),
         ("checkpoints", checkpoint_line(job["checkpoints"])),
     ]
     return [*lines, *(("SLO", slo_line(slo)) for slo in job["slos"])]
+
+
+def _clock_words(job: dict[str, Any]) -> str:
+    """The clock of the step times, and how many steps it timed where the other one timed some."""
+    clock, on = job["step_seconds_clock"], job["steps_on"]
+    if all(on.values()):
+        return f"timed on the {clock} in {on[clock]} of {sum(on.values())} steps"
+    return f"timed on the {clock}"
 
 
 def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
@@ -131,9 +143,12 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
 
 
 def slo_line(slo: dict[str, Any]) -> str:
-    """An SLO's state, its ratio and target, and its budget."""
+    """An SLO's state, ratio, target and budget; its clock where it is not the hosts'."""
+
     good, target = text.share(slo["ratio"]), text.share(slo["target"])
-    return f"{slo['name']}: {slo['state']}, {good} good, target {target}; budget {slo['budget']}"
+    clock = f" ({slo['clock']})" if slo["clock"] not in (None, HOST) else ""
+    state = f"{slo['name']}{clock}: {slo['state']}, {good} good, target {target}"
+    return f"{state}; budget {slo['budget']}"
 
 
 def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
@@ -162,14 +177,22 @@ def breakdown_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
         )
     if stages is not None:
         lines.append(("stages idle", _idle(job["microbatches"])))
-    for item in job["what_if"]:
-        faster = text.percent(item["faster_ratio"])
-        lines.append(("what if", f"{item['scenario']}: {faster} faster"))
-    return lines
+    return [*lines, *(("what if", words) for words in what_if_lines(job["what_if"]))]
+
+
+def what_if_lines(found: list[dict[str, Any]]) -> list[str]:
+    """What each scenario would gain; one line in place of those that gain nothing to speak of."""
+    lines = [
+        f"{item['scenario']}: {text.percent(item['faster_ratio'])} faster"
+        for item in found
+        if item["faster_ratio"] is None or item["faster_ratio"] >= _LEAST_GAIN
+    ]
+    return lines or (["no gain beyond the run's own jitter"] if found else [])
 
 
 def timing_words(timing: dict[str, Any]) -> str:
     """Which clock timed the newest steps and why not the device's, or how busy the devices are."""
+
     if timing["clock"] == HOST:
         reason = f": {timing['reason']}" if timing["reason"] else ""
         return f"the host{reason}"

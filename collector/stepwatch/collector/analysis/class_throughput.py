@@ -9,7 +9,7 @@ import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_clock import LEAST_SHARE
+from stepwatch.collector.state.step_clock import LEAST_SHARE, hosts_run_ahead
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
@@ -78,7 +78,7 @@ class ClassThroughput:
         if not attempt.job_class or not speed > 0:
             return
         self.forget(job.name)
-        stages = int(attempt.ranks.stage.max(initial=-1)) + 1
+        stages = int(attempt.stages.max(initial=-1)) + 1
         tokens = int(np.median(baseline.tokens))
         shape = Shape(attempt.job_class, attempt.world, stages, tokens)
         self._shape[job.name] = shape
@@ -126,8 +126,14 @@ def first_steps_clock(attempt: Attempt) -> StepClock:
 
 
 def baseline_course(job: LiveJob, clock: StepClock = HOST) -> Course:
-    """The first steps of the attempt of `compared_attempt`; empty if too few."""
-    course = course_of(compared_attempt(job), _FIRST_STEPS, clock)
+    """The first steps of the attempt of `compared_attempt`; empty if too few.
+
+    Empty on the hosts' clock, too, where devices time steps: there a host's steps are no measure.
+    """
+    attempt = compared_attempt(job)
+    course = course_of(attempt, _FIRST_STEPS, clock)
+    if clock == HOST and (hosts_run_ahead(attempt) or hosts_run_ahead(job.current)):
+        return course.part(slice(0))
     return course if len(course.steps) >= LEAST_BASELINE_STEPS else course.part(slice(0))
 
 

@@ -3,7 +3,9 @@
 The model. Every step synchronises all ranks, so the rank with the most self time sets its length,
 and all else in the step (transfer, bubble, pauses) stays as it was. A step therefore gets shorter
 by what the largest self time gets smaller. What follows from that:
-- ordinary jitter counts as straggling: a healthy run gains something, too;
+- the rank with the most self time differs from step to step by jitter, which nobody can take out:
+  a step counts only where its longest rank (stage) is so more often than chance makes it, and then
+  by what exceeds the jitter (`_beyond_jitter`): a rank that is slow now and then counts too little;
 - ranks that share cores get slower when the straggler no longer leaves them the machine, which is
   not counted: on such a machine the gain is too high;
 - a slow rank on a stage with slack costs only what exceeds the limiting stage, and a shorter stage
@@ -15,17 +17,22 @@ Only steps that every rank reported count, without first steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import known_stages, self_time, stage_work
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
+from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.state.trackers.step_window import Window
-from stepwatch.signals.arrays import Matrix, Vector
+from stepwatch.signals.arrays import Integers, Mask, Matrix, SmallIntegers, Vector
 
 LEAST_STEPS = 3
 """Fewer steps are no basis for a what-if."""
+MOST_CHANCE = 0.01
+"""A rank that is the longest of its stage so often that chance does it in less than one window of
+a hundred; with ten steps of two ranks, the same one in all of them."""
 WITHOUT_STRAGGLERS = "without stragglers"
 WITHOUT_IMBALANCE = "without stage imbalance"
 WITH_OVERLAP = "with perfect overlap"
@@ -55,12 +62,14 @@ def what_if(window: Window, split: Exposed) -> list[WhatIf]:
         return []
     work = self_time(window)
     saved = {WITHOUT_STRAGGLERS: np.full(len(work), np.nan)}
-    stages = known_stages(window)
+    stages, limiting = known_stages(window), work.argmax(axis=1)
     if stages or (window.stage < 0).all():
-        saved[WITHOUT_STRAGGLERS] = _saved(work, _without_stragglers(work, window))
+        often = _more_often_than_chance(limiting, window.stage)
+        saved[WITHOUT_STRAGGLERS] = _beyond_jitter(work, window, _without_stragglers, often)
     if len(stages) > 1:
-        saved[WITHOUT_IMBALANCE] = _saved(work, _without_imbalance(work, window))
-    limiting = work.argmax(axis=1)
+        of_stage = window.stage[limiting]
+        often = _more_often_than_chance(of_stage, np.zeros(max(stages) + 1, dtype=np.int16))
+        saved[WITHOUT_IMBALANCE] = _beyond_jitter(work, window, _without_imbalance, often)
     saved[WITH_OVERLAP] = split.transfer[np.arange(len(work)), limiting]
     return [_replayed(name, window, seconds) for name, seconds in saved.items()]
 
@@ -78,6 +87,44 @@ def _without_imbalance(work: Matrix, window: Window) -> Matrix:
     stages = stage_work(work, window.stage)
     then: Matrix = work - stages[:, where] + stages.mean(axis=1, keepdims=True)
     return then
+
+
+def _more_often_than_chance(longest: Integers, group: SmallIntegers) -> Mask:
+    """Steps (steps,) whose `longest` member of a group is so more often than chance makes it.
+
+    `group` (members,) says who is alike: each is the longest of its group in as many steps, but for
+    chance. Four alike, the longest of ten steps 2, 2, 1, 2, 2, 2, 2, 2, 2, 2 -> all but the third.
+    """
+    counts = np.bincount(longest, minlength=len(group))
+    beyond = np.zeros(len(group), dtype=np.bool_)
+    for number in np.unique(group):
+        members = np.flatnonzero(group == number)
+        steps, size = int(counts[members].sum()), len(members)
+        for count in np.unique(counts[members]).tolist():
+            rare = at_least(count, steps, 1 / size) * size <= MOST_CHANCE
+            beyond[members[counts[members] == count]] = rare
+    return np.asarray(beyond[longest])
+
+
+def _beyond_jitter(
+    work: Matrix, window: Window, then: Callable[[Matrix, Window], Matrix], often: Mask
+) -> Vector:
+    """Seconds per step that `then` saves, less what it saves of ranks that are alike.
+
+    Alike are those of the same jitter whose medians are the same. Where the step is not `often`,
+    jitter alone explains which rank was the longest.
+    """
+    usual = _low_median(work)[None, :]
+    alike = work - usual + then(usual, window)
+    jitter = float(_low_median(_saved(alike, then(alike, window))))
+    saved = np.maximum(_saved(work, then(work, window)) - jitter, 0.0)
+    return np.asarray(np.where(often, saved, 0.0))
+
+
+def _low_median(values: Matrix | Vector) -> Vector:
+    """Low median over the steps: half of them may be slow."""
+    middle = (len(values) - 1) // 2
+    return np.asarray(np.partition(values, middle, axis=0)[middle])
 
 
 def _saved(work: Matrix, then: Matrix) -> Vector:

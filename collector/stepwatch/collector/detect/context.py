@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_clock import baseline_on, early_baseline_on
+from stepwatch.collector.state.step_clock import (
+    baseline_on,
+    early_baseline_on,
+    ranks_compare,
+)
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
+
+T = TypeVar("T")
 
 HISTORY_STEPS = 128
 """Steps handed to detectors: they evaluate the newest and look back for the first."""
@@ -41,7 +48,7 @@ class DetectionContext:
         self.now_s = now_s
         self.wall_s = wall_s
         self.attempt: Attempt = job.current if attempt is None else attempt
-        self._found: dict[Callable[[DetectionContext], list[Finding]], list[Finding]] = {}
+        self._found: dict[Callable[[DetectionContext], Any], Any] = {}
         self.staleness = self.attempt.staleness(now_s)
 
     @cached_property
@@ -68,11 +75,17 @@ class DetectionContext:
                     return found
         return {}
 
-    def once(self, find: Callable[[DetectionContext], list[Finding]]) -> list[Finding]:
+    @property
+    def compares_ranks(self) -> bool:
+        """Whether times of one rank can be compared with those of another in `window`."""
+        return ranks_compare(self.attempt, self.window.clock)
+
+    def once(self, find: Callable[[DetectionContext], T]) -> T:
         """What `find` finds here; it is asked the first time only."""
         if find not in self._found:
             self._found[find] = find(self)
-        return self._found[find]
+        found: T = self._found[find]
+        return found
 
     def dated(self, finding: Finding) -> Finding:
         """`finding` with its age: it began when the step before its first one ended."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.quantities import percent
 from stepwatch.collector.state.readings import Values
 from stepwatch.collector.state.trackers.node_facts import Neighbour, View
 from stepwatch.signals.names import Cause
@@ -116,7 +117,8 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
         because = f", because it is ready to run and gets no CPU{_culprit(None, named)}"
         cause, shown = finding.cause, measured
     else:
-        because, cause, shown = _nothing(measured, view), finding.cause, measured
+        because, cause = _nothing(measured, view), finding.cause
+        shown = sorted(measured, key=lambda item: not item.abnormal)
     rows = [_evidence(item) for item in shown if not math.isnan(item.value)][:MAX_EVIDENCE]
     if cause is Cause.CPU_CONTENTION and named is not None:
         rows.append(_neighbour_evidence(named))
@@ -183,6 +185,10 @@ def _median(values: Values) -> float:
 def _nothing(measured: list[Measured], view: View) -> str:
     """What to say when no fact explains it: normal, or unknown, and never one for the other."""
     relevant = [item for item in measured if item.rule.scope != DEVICE or view.devices_read]
+    beside = [item for item in relevant if item.abnormal]
+    if beside:
+        words = beside[0].rule.words
+        return f"; {words} {percent(beside[0].value)} of the time, which explains little of it"
     unknown = sorted({item.rule.cause.value for item in relevant if not item.known})
     if len(unknown) == len({item.rule.cause for item in relevant}):
         return "; node facts unknown"

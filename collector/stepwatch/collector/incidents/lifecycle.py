@@ -5,6 +5,7 @@ open ──▶ resolved      the finding has stayed away for `RESOLVE_AFTER_SECO
      ──▶ merged        its cause was found later; `merged_into` names the cause's incident
 resolved ──▶ open      the finding is back within `REOPEN_WITHIN_SECONDS`, or is the very same one
 merged ──▶ open        the same, once the finding stays and its cause does not
+What is about slowness and costs next to nothing opens none (`cost.toml`).
 A finding that another explains (`grouping.toml`) is a symptom: it is grouped under the incident of
 its cause and opens none. An open incident goes on explaining its symptoms until it resolves.
 While telemetry is lost, incidents about the ranks neither open nor resolve.
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stepwatch.collector.detect.finding import Finding, build_finding
+from stepwatch.collector.incidents.cost import costs_enough
 from stepwatch.collector.incidents.grouping import Group, grouped, identity
 from stepwatch.collector.incidents.model import MERGED, OPEN, RESOLVED, Incident, Moment, key_of
 from stepwatch.collector.incidents.transitions import (
@@ -41,6 +43,8 @@ def advance(
     usable = [each for each in findings if not moment.frozen or _is_telemetry_lost(each)]
     found = list({identity(finding): finding for finding in reversed(usable)}.values())
     for group in grouped(found, incidents.remembered(found), moment.nodes, incidents.open_since()):
+        if group.seen and not costs_enough(group, is_open=incidents.is_open(group.cause)):
+            continue
         cause = (
             incidents.seen(group) if group.seen else incidents.by_key[key_of(moment, group.cause)]
         )
@@ -84,6 +88,11 @@ class _Incidents:
         oldest = self.moment.now - RESOLVE_AFTER_SECONDS
         quiet = (item for item in self._open() if item.key not in found_keys)
         return [_finding_of(item) for item in quiet if item.last_seen_at > oldest]
+
+    def is_open(self, finding: Finding) -> bool:
+        """Whether a finding has an open incident."""
+        known = self.by_key.get(key_of(self.moment, finding))
+        return known is not None and known.state == OPEN
 
     def seen(self, group: Group) -> Incident:
         """The incident of a cause that is seen now, opened if there is none that goes on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -82,7 +83,7 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         node=finding.node or incident.node,
         phase=finding.phase,
         cause=finding.cause.value,
-        summary=finding.summary,
+        summary=_since(finding, incident.since_step),
         last_seen_at=moment.now,
         slowdown_ratio=finding.ratio,
         throughput_lost_ratio=finding.lost_ratio,
@@ -91,6 +92,12 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         timeline=timeline,
         merged_into="",
     )
+
+
+def _since(finding: Finding, step: int) -> str:
+    """The summary with the step that the incident began in: a detector looks back only so far."""
+    words = "since step {}"  # as all detectors say it
+    return re.sub(rf"\b{words.format(finding.began_step)}\b", words.format(step), finding.summary)
 
 
 def without_finding(incident: Incident, moment: Moment) -> list[Incident]:

@@ -25,6 +25,7 @@ from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
 from stepwatch.collector.slo.slices import changed, slices_of
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.step_facts import step_facts, usual_seconds
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
@@ -169,10 +170,7 @@ class Evaluator:
 
     def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, Slice]]:
         attempts = [
-            slis.AttemptSteps(
-                attempt.step_history.facts(attempt.world, attempt.began_s, lost),
-                attempt.step_history.baseline(),
-            )
+            slis.AttemptSteps(step_facts(attempt, lost), usual_seconds(attempt))
             for attempt, lost in job.ordered()
             if len(attempt.step_history)
         ]
@@ -230,7 +228,8 @@ def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
 
 def has_ended(attempt: Attempt, now: float) -> bool:
     """Whether nothing more is expected of the attempt."""
-    if attempt.finished or (attempt.failed and _all_gone(attempt)):
+    stopped = attempt.failed or attempt.interrupted
+    if attempt.finished or (stopped and _all_gone(attempt)):
         return True
     return is_abandoned(attempt, now)
 

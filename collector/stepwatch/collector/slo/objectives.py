@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from decimal import ROUND_FLOOR, Decimal
-from enum import Enum
 from typing import NamedTuple
 
+from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
-COVERAGE_FLOOR = Decimal("0.9")
-"""Below this share of expected records nothing is evaluated: an evaluation is frozen."""
 SHORT_WINDOW_SECONDS = 60
 LEAST_TOTAL = Decimal("60")
 """Device-seconds before a state is called; less is `unknown`."""
 _MICROSECOND = Decimal("0.000001")
-
-
-class SloState(Enum):
-    """The state of an SLO. `FROZEN` and `UNKNOWN` neither fire nor resolve anything."""
-
-    OK = "ok"
-    BURNING = "burning"
-    EXHAUSTED = "exhausted"
-    FROZEN = "frozen"
-    UNKNOWN = "unknown"
 
 
 class Slo(NamedTuple):

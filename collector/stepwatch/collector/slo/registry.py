@@ -15,11 +15,11 @@ from stepwatch.signals.arrays import Vector
 class AttemptSteps(NamedTuple):
     """What an SLI is computed from: the steps of one attempt, and its baseline step time.
 
-    `baseline_seconds` is NaN while too few steps are known.
+    `baseline_seconds` (steps,) is that on the clock of each step, NaN while too few are known.
     """
 
     steps: StepFacts
-    baseline_seconds: float
+    baseline_seconds: Vector
 
 
 class Sli(NamedTuple):

@@ -20,12 +20,14 @@ from stepwatch.collector.state.trackers.checkpoints_in_flight import Checkpoints
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
+from stepwatch.collector.state.trackers.exchanges import Exchanges
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
 from stepwatch.collector.state.trackers.ranks import Ranks, RankView
+from stepwatch.collector.state.trackers.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import DEVICE, StepRing, Window
 from stepwatch.collector.state.trackers.steps import Steps
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
 
@@ -88,8 +90,8 @@ class Attempt(TrackedAttempt):
         return fresh
 
     def give_up(self) -> None:
-        """Count the steps that some rank has not reported as they stand."""
-        self.tracker(Steps).give_up(self)
+        """Count the steps of which something is still missing as they stand."""
+        self.tracker(SettledSteps).give_up(self)
 
     def release(self) -> None:
         """Give cells back; steps that still arrive are refused, the step history stays."""
@@ -110,11 +112,19 @@ class Attempt(TrackedAttempt):
             return False
         return len(ended.keys() | vanished) >= self.world
 
+    @property
+    def stages(self) -> SmallIntegers:
+        """Pipeline stage of each rank (world,), -1 while unknown: as the ranks report it, or where
+        none does, as their exchanges show it."""
+        found = self.tracker(Exchanges).stage
+        reported = bool((self.ranks.stage > 0).any())
+        return self.ranks.stage if reported or found is None else found
+
     def window(self, count: int) -> Window:
         """The newest `count` steps, on the clock of `step_clock`."""
         on_device = step_timing(self).clock == DEVICE
         device = self.tracker(DeviceSteps).ring if on_device else None
-        return self.ring.window(count, self.ranks.stage, device)
+        return self.ring.window(count, self.stages, device)
 
     def staleness(self, now_s: float) -> dict[str, float]:
         """Seconds since each node was received from, at monotonic `now_s`, while it should report.
@@ -150,8 +160,19 @@ class Attempt(TrackedAttempt):
 
     @property
     def failed(self) -> bool:
-        """Whether a rank reported that it failed, or vanished without a report."""
-        return LifecycleEvent.FAILURE in self.ended.values() or bool(self.gone)
+        """Whether a rank reported that it failed, or vanished without a report.
+
+        Ranks that vanish in an interrupted attempt were ended with it.
+        """
+        if LifecycleEvent.FAILURE in self.ended.values():
+            return True
+        return bool(self.gone) and not self.interrupted
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody stopped it with Ctrl-C, and no rank failed."""
+        ends = self.ended.values()
+        return LifecycleEvent.INTERRUPT in ends and LifecycleEvent.FAILURE not in ends
 
     @property
     def gone(self) -> set[int]:

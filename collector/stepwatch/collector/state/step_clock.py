@@ -6,6 +6,7 @@ for the device next. Times of two clocks are never compared: all ranks are on on
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,20 +19,21 @@ from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.ranks import Ranks
+from stepwatch.collector.state.trackers.settled_steps import LATE_SECONDS
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.trackers.steps import Steps
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import Integers, MaskMatrix, Vector
 from stepwatch.signals.phrases import ranks_text
 
 SPAN_STEPS = 64
 """Newest steps of the devices that are looked at."""
 ARRIVING_STEPS = 8
 """Of them, those whose rows may still be on their way from some rank."""
+LEAST_WHOLE_STEPS = 4
+"""Of the steps of which devices timed the length alone, some must lie beside that were timed whole.
+"""
 LEAST_SHARE = 0.9
 """Of a rank's steps that its device must have timed."""
-LATE_SECONDS = 20.0
-"""Without a device row while steps go on: then the devices' times are taken for lost. A queue of a
-device holds a second or two."""
 
 
 class StepTiming(NamedTuple):
@@ -44,7 +46,7 @@ class StepTiming(NamedTuple):
 
 def step_timing(attempt: TrackedAttempt) -> StepTiming:
     """The device's clock where the device of every rank that reports steps times nearly all of
-    them."""
+    them, and some of them whole: the windows hold these."""
     steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
     timing = attempt.tracker(DeviceTiming)
     if not devices.ring.world or not steps.ring.world:
@@ -62,19 +64,42 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
     short |= reported.any(axis=0) & ~timed.any(axis=0)
     if short.any():
         return StepTiming(HOST, f"{ranks_text(np.flatnonzero(short))}: {_missing(devices)}")
+    if devices.in_part and not _has_whole(devices, span, reported):
+        return StepTiming(HOST, _missing(devices))
     if _is_late(steps, devices, attempt.tracker(Ranks)):
         return StepTiming(HOST, "device times no longer arrive")
     return StepTiming(DEVICE, "")
 
 
+def hosts_run_ahead(attempt: TrackedAttempt) -> bool:
+    """Whether devices time, or timed, the steps of some rank.
+
+    Then the hosts' first steps are no baseline: a host returns when it has enqueued a step, at once
+    until the queue of its device is full.
+    """
+    said = attempt.tracker(DeviceTiming).timed_ranks > 0
+    return said or attempt.tracker(DeviceSteps).lengths.any
+
+
+def ranks_compare(attempt: TrackedAttempt, clock: StepClock) -> bool:
+    """Whether times of one rank can be compared with those of another on that clock.
+
+    Not on the hosts' where some ranks say that devices time their steps and others do not: a host
+    that waits for its device shows where the time goes, one that runs ahead does not.
+    """
+    return clock == DEVICE or attempt.tracker(DeviceTiming).timed_ranks in (0, attempt.world)
+
+
 def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
-    """Medians of the attempt's first steps by rank, on that clock."""
-    return _steps_on(attempt, clock).baseline
+    """Medians of the attempt's first steps by rank, on that clock; empty where they say nothing."""
+    silent = clock == HOST and hosts_run_ahead(attempt)
+    return Baseline() if silent else _steps_on(attempt, clock).baseline
 
 
 def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
-    """Sums over ranks of the attempt's first steps, on that clock."""
-    return _steps_on(attempt, clock).early_baseline
+    """Sums over ranks of the attempt's first steps, on that clock; none where they say nothing."""
+    silent = clock == HOST and hosts_run_ahead(attempt)
+    return EarlyBaseline() if silent else _steps_on(attempt, clock).early_baseline
 
 
 def rank_seconds_on(attempt: TrackedAttempt, clock: StepClock) -> dict[str, Vector]:
@@ -90,6 +115,15 @@ def collectives_on(attempt: TrackedAttempt, clock: StepClock) -> Calls:
 
 def _steps_on(attempt: TrackedAttempt, clock: StepClock) -> Steps | DeviceSteps:
     return attempt.tracker(DeviceSteps) if clock == DEVICE else attempt.tracker(Steps)
+
+
+def _has_whole(devices: DeviceSteps, span: Integers, reported: MaskMatrix) -> bool:
+    """Whether enough of the steps were timed whole on every rank that reports them."""
+    in_part = devices.ring.in_part(span)
+    timed = devices.ring.known(span)
+    whole = ~in_part.any(axis=1) & (timed >= reported).all(axis=1) & timed.any(axis=1)
+    enough = min(LEAST_WHOLE_STEPS, math.ceil(LEAST_SHARE * len(span)))
+    return int(whole.sum()) >= enough
 
 
 def _missing(devices: DeviceSteps) -> str:

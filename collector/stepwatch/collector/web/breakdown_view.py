@@ -22,7 +22,7 @@ from stepwatch.collector.state.collective_timing import (
     Collective,
     summaries,
 )
-from stepwatch.collector.state.step_clock import step_timing
+from stepwatch.collector.state.step_clock import ranks_compare, step_timing
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.microbatches import Microbatches
 from stepwatch.collector.state.trackers.step_window import DEVICE, Window
@@ -37,6 +37,9 @@ def breakdown(attempt: Attempt) -> dict[str, Any]:
     window = newest_window(attempt)
     found = waits_of(attempt, window)
     complete = complete_steps(window)
+    scenarios = (
+        what_if(complete, exposed(complete, found)) if ranks_compare(attempt, window.clock) else []
+    )
     return {
         "timing": timing(attempt, window),
         "step_time_breakdown": _step_time(
@@ -44,7 +47,7 @@ def breakdown(attempt: Attempt) -> dict[str, Any]:
         ),
         "pipeline": _pipeline(attempt, window),
         "microbatches": _microbatches(attempt),
-        "what_if": [item._asdict() for item in what_if(complete, exposed(complete, found))],
+        "what_if": [item._asdict() for item in scenarios],
     }
 
 

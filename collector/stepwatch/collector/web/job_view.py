@@ -17,8 +17,8 @@ from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
-from stepwatch.collector.state.trackers.device_steps import DeviceSteps
-from stepwatch.collector.state.trackers.step_window import DEVICE, IDLE, WORK, StepClock
+from stepwatch.collector.state.step_facts import clock_of, step_lengths
+from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
@@ -30,11 +30,12 @@ MAX_RANKS = 1024
 
 
 def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
-    """running, finished, failed, or unknown while its telemetry is lost."""
+    """running, finished, interrupted, failed, or unknown while its telemetry is lost."""
     if attempt.finished:
         return "finished"
     if has_ended(attempt, now):
-        return "failed" if attempt.failed else "unknown"
+        ended = "interrupted" if attempt.interrupted else "unknown"
+        return "failed" if attempt.failed else ended
     stale = now - attempt.received_s > telemetry.LIMITS.least_seconds
     if stale or not attempt.world:
         return "unknown"
@@ -53,14 +54,19 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "reason": None,
         "since": None,
         "world_size": attempt.world,
-        "step": max(attempt.step_history.complete_until(attempt.world), 0)
-        if attempt.world
-        else None,
+        "step": _newest_step(attempt),
         "newest_record_at": attempt.received_s,
         "open_incidents": len(verdicts.open_incidents()),
         "worst": _worst(verdicts),
-        "slos": [_slo(status) for status in verdicts.slo_statuses],
+        "slos": [_slo(status, clock_of(job.totals.steps_on)) for status in verdicts.slo_statuses],
     }
+
+
+def _newest_step(attempt: Attempt) -> int | None:
+    """The newest step that every rank reported; None before the first."""
+    history = attempt.step_history
+    newest = history.complete_until(attempt.world) if attempt.world and len(history) else -1
+    return newest if newest >= history.first and len(history) else None
 
 
 def _worst(verdicts: Verdicts) -> dict[str, str] | None:
@@ -111,12 +117,15 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 
 
 def pace(job: LiveJob) -> dict[str, Any]:
-    """Loss over all attempts, speed and step time of the newest; null where there is no number."""
+    """Loss over all attempts, speed and step time of the newest; null where there is no number.
+
+    Step times are those of the steps on the clock that timed most; `steps_on` counts them by clock.
+    """
     attempt = job.current
     losses = np.concatenate([each.step_history.rows["loss"] for each, _ in job.ordered()])
     known = losses[~np.isnan(losses)]
-    clock = step_timing(attempt).clock
-    longest = step_lengths(attempt, clock)
+    found, recent = step_lengths(attempt), step_lengths(attempt, RECENT_STEPS)
+    longest = found.seconds
     return {
         "loss_first": float(known[0]) if len(known) else None,
         "loss_last": float(known[-1]) if len(known) else None,
@@ -125,19 +134,11 @@ def pace(job: LiveJob) -> dict[str, Any]:
             f"p{percent}": float(np.percentile(longest, percent)) if len(longest) else None
             for percent in (50, 95, 99)
         },
-        "step_seconds_clock": clock,
-        "recent_step_seconds": float(np.median(longest[-RECENT_STEPS:])) if len(longest) else None,
+        "step_seconds_clock": found.clock,
+        "steps_on": found.steps_on,
+        "recent_step_seconds": float(np.median(recent.seconds)) if len(recent.seconds) else None,
+        "recent_step_seconds_clock": recent.clock,
     }
-
-
-def step_lengths(attempt: Attempt, clock: StepClock) -> Vector:
-    """Seconds of each step after the first on its slowest rank, those that are known (steps,)."""
-    history = attempt.step_history
-    longest: Vector = history.rows["longest"][1:]
-    if clock == DEVICE:
-        lengths = attempt.tracker(DeviceSteps).lengths
-        longest = lengths.seconds(history.steps[1:], attempt.world)
-    return longest[longest > 0]
 
 
 def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
@@ -157,7 +158,7 @@ def rank_summary(
 
     `seconds` maps a column of a step to seconds so far (world,); `host_lead` is NaN where unknown.
     """
-    view = attempt.states.get(rank)
+    view, stage = attempt.states.get(rank), attempt.stages[rank]
     sums = {name: float(sums[rank]) for name, sums in seconds.items()}
     total = sums.get("duration", 0.0)
 
@@ -167,7 +168,7 @@ def rank_summary(
     return {
         "rank": rank,
         "node": view.node if view else None,
-        "stage": int(attempt.ranks.stage[rank]) if view else None,
+        "stage": int(stage) if view and stage >= 0 else None,
         "process_state": int(view.row["process_state"]) if view else None,
         "ended": attempt.ended[rank].name.lower() if rank in attempt.ended else None,
         "phase": _phase_name(int(view.row["phase"])) if view else None,
@@ -184,20 +185,21 @@ def _phase_name(number: int) -> str | None:
 
 
 def _tokens_per_second(attempt: Attempt) -> float | None:
-    """Tokens after the first step over the time after the first step."""
+    """Tokens after the first step over the time after it; None where no rank reports tokens."""
     rows = attempt.step_history.rows
     if len(rows) < 2:
         return None
     first, last = int(rows["end_wall_ns"][0]), int(rows["end_wall_ns"].max())
-    seconds = (last - first) / NANOSECONDS
-    return float(rows["tokens"][1:].sum()) / seconds if first and seconds > 0 else None
+    seconds, tokens = (last - first) / NANOSECONDS, float(rows["tokens"][1:].sum())
+    return tokens / seconds if first and seconds > 0 and tokens else None
 
 
-def _slo(status: SloStatus) -> dict[str, Any]:
+def _slo(status: SloStatus, clock: str | None) -> dict[str, Any]:
     remaining = status.budget_remaining
     return {
         "name": status.name,
         "state": status.state.value,
+        "clock": clock,
         "target": float(status.target),
         "ratio": None if status.ratio is None else float(round(status.ratio, 6)),
         "budget_remaining": None if remaining is None else float(round(remaining, 6)),

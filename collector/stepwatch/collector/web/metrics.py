@@ -17,7 +17,7 @@ from prometheus_client.core import (
 from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
-from stepwatch.collector.slo.objectives import SloState
+from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
@@ -127,7 +127,7 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     yield _gauge(names.JOB_LOSS, [((name,), _newest_loss(a)) for name, a, _ in current])
     yield _counter(
         names.JOB_TOKENS,
-        [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.rows],
+        [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.tokens],
     )
     still = [((name,), v.stalled_seconds) for name, a, v in current if not has_ended(a, now)]
     yield _gauge(names.SECONDS_WITHOUT_PROGRESS, still)
@@ -143,15 +143,18 @@ def _time(jobs: Jobs) -> Iterator[Metric]:
     phases: list[Sample] = []
     exposed: list[Sample] = []
     waits: list[Sample] = []
+    steps: list[Sample] = []
     for job, _ in jobs:
         totals = job.totals
         histogram.add_metric([job.name], totals.buckets(), totals.step_seconds)
+        steps.extend(((job.name, clock), float(n)) for clock, n in totals.steps_on.items() if n)
         if not totals.rows:
             continue
         phases.extend(((job.name, phase), totals.seconds[phase]) for phase in PHASE_NAMES)
         exposed.append(((job.name,), totals.seconds["collective"]))
         waits.append(((job.name,), totals.seconds["pipeline_wait"]))
     yield histogram
+    yield _counter(names.STEPS, steps)
     yield _counter(names.PHASE_SECONDS, phases)
     yield _counter(names.COLLECTIVE_EXPOSED_SECONDS, exposed)
     yield _counter(names.PIPELINE_WAIT_SECONDS, waits)

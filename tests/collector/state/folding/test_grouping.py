@@ -9,12 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.state import newest_rows, totals
+from stepwatch.collector.state import newest_rows
 from stepwatch.collector.state.folding.batches import Batches, batch_of
 from stepwatch.collector.state.folding.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers import baseline, collective_records, step_window
+from stepwatch.collector.state.trackers import (
+    baseline,
+    collective_records,
+    settled_steps,
+    step_window,
+)
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.histories import History, Taken, differences
@@ -41,7 +46,8 @@ def one_by_one(taken: list[Taken]) -> LiveJob:
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds so small that random histories cross them."""
-    monkeypatch.setattr(totals, "GIVE_UP_STEPS", 5)
+    monkeypatch.setattr(settled_steps, "GIVE_UP_STEPS", 5)
+    monkeypatch.setattr(settled_steps, "LATE_SECONDS", 1.5)
     monkeypatch.setattr(baseline, "BASELINE_STEPS", 6)
     monkeypatch.setattr(baseline, "GRACE_STEPS", 6)
     monkeypatch.setattr(collective_records, "MAX_ROWS", 256)

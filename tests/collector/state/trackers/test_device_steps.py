@@ -82,12 +82,20 @@ def test_what_no_device_can_have_made_is_refused(field: str, value: float) -> No
 @pytest.mark.parametrize(
     ("field", "value"), [("backward_seconds", np.nan), ("flags", DeviceFlag.INCOMPLETE)]
 )
-def test_a_step_that_was_not_timed_whole_is_left_out(field: str, value: float) -> None:
+def test_of_a_step_that_was_not_timed_whole_the_length_stays(field: str, value: float) -> None:
     attempt, rows = attempt_of(), device_step_rows([5, 6], [0])
     rows[field][0] = value
     found = send(attempt, rows)
     assert attempt.refused_records == 0
-    assert found.ring.known(np.array([5, 6]))[:, 0].tolist() == [False, True]
+    steps = np.array([5, 6])
+    planes = found.ring.planes(
+        steps, found.ring.known(steps), ("duration", "forward", "other_idle")
+    )
+    assert planes["duration"][:, 0].tolist() == pytest.approx([0.2, 0.2])
+    for name in ("forward", "other_idle"):
+        assert np.isnan(planes[name][:, 0]).tolist() == [True, False]
+    assert found.rank_seconds["duration"].tolist() == pytest.approx([0.2, 0.0])
+    assert found.lengths.seconds(steps, 1).tolist() == pytest.approx([0.2, 0.2])
 
 
 def test_an_unknown_idle_stays_unknown() -> None:

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional_collectives
 
 from stepwatch.hooks import Watch
 from stepwatch.signals.records import NumericsSource
 from tests.simulated_device import device
 
 COSTS = {"data": 0.004, "forward": 0.02, "backward": 0.04, "optimizer": 0.008}
-LATE = 0.05
+LATE, LINK = 0.05, 0.04
 STEPS = 8
 Scenario = Callable[[Watch], object]
 
@@ -148,7 +150,48 @@ def lost(watch: Watch) -> object:
     return {"errors": watch.guard.errors}
 
 
-SCENARIOS: tuple[Scenario, ...] = (phases, reads, late, unwaited, captured, forked, lost)
+def collectives(watch: Watch) -> None:
+    """Collectives that the trainer starts by name, and waits for in three ways, one in each step.
+
+    They run on a stream of their own: the compute stream stands where it waits for them.
+    """
+    store: Any = torch._C._distributed_c10d.HashStore()
+    dist.init_process_group("cpu:gloo,sim:simccl", store=store, rank=0, world_size=1)
+    watch.attach()
+    functional: Any = functional_collectives
+    tensor = torch.ones(4, device="sim")
+    dist.all_reduce(tensor)  # the first call connects
+    wait_passed()
+    device.set_link(LINK)
+
+    def started() -> None:
+        work = dist.all_reduce(tensor, async_op=True)
+        device.kernel(LINK / 4)  # overlaps
+        work.wait()
+
+    def traceable() -> None:
+        functional.wait_tensor(functional.all_reduce(tensor, "sum", dist.group.WORLD))
+
+    for call in (lambda: dist.all_reduce(tensor), started, traceable):
+        with watch.step() as step, step.phase("forward"):
+            device.kernel(COSTS["forward"])
+            call()
+            device.kernel(COSTS["forward"])
+    wait_passed()
+    device.set_link(0)
+    dist.destroy_process_group()
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    phases,
+    reads,
+    late,
+    unwaited,
+    collectives,
+    captured,
+    forked,
+    lost,
+)
 
 
 def main() -> None:

@@ -9,16 +9,22 @@ from accelerate import Accelerator
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
-from .wrappers import after, before, in_phase
+from .batches import count_batches
+from .tokens import Tokens
+from .wrappers import after, before
 
 
-def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch:
-    """Watch the loop around `accelerator`: its losses, gradient norms and saved states.
+def watch_accelerator(
+    accelerator: Accelerator, job: str | None = None, *, tokens: Tokens = None
+) -> Watch:
+    """Watch the loop around `accelerator`: its losses, gradient norms, tokens and saved states.
 
     A step ends when the optimizer steps, which it does not while gradients accumulate. The loss of
-    a step is that of its last batch. Call `close()` on the result after the last step.
+    a step is that of its last batch. `tokens` counts a batch of a prepared loader: a function of
+    it, or a number; without one, batches with `input_ids` and pairs of such are counted. Call
+    `close()` on the result after the last step.
     """
-    watch = Watch.from_env(job=job)
+    watch = Watch.from_env(job=job, rank=accelerator.process_index, world=accelerator.num_processes)
     observer = follow(watch)
     if observer is None:
         return watch
@@ -31,5 +37,5 @@ def watch_accelerator(accelerator: Accelerator, job: str | None = None) -> Watch
 
     accelerator.backward = before(observer, accelerator.backward, note_loss)
     accelerator.clip_grad_norm_ = after(observer, accelerator.clip_grad_norm_, note_norm)
-    accelerator.save_state = in_phase(observer, "checkpoint", accelerator.save_state)
+    count_batches(watch, observer, tokens)
     return watch

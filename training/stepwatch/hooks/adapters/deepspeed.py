@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from deepspeed import DeepSpeedEngine
 
 from stepwatch.hooks import Watch
@@ -26,7 +27,10 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
     done = [engine.global_steps]
 
     def begin(*args: Any, **kwargs: Any) -> None:
-        observer.forward_begins()
+        if torch.is_grad_enabled():
+            observer.forward_begins()
+        else:
+            observer.model_inferred()
 
     def note_loss(loss: Any, *args: Any, **kwargs: Any) -> None:
         observer.record(loss=loss)
@@ -40,5 +44,4 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
     engine.forward = before(observer, engine.forward, begin)
     engine.backward = before(observer, in_phase(observer, "backward", engine.backward), note_loss)
     engine.step = after(observer, in_phase(observer, "optimizer", engine.step), end)
-    engine.save_checkpoint = in_phase(observer, "checkpoint", engine.save_checkpoint)
     return watch

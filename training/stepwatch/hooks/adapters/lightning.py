@@ -9,23 +9,31 @@ from lightning.pytorch import Callback
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver, follow
 
+from .tokens import Tokens, counter
+from .wrappers import Note
+
 
 class StepwatchCallback(Callback):
     """Watches one call of `fit`.
 
-    A step ends with the batch in which the Trainer's global step moves on.
+    A step ends with the batch in which the Trainer's global step moves on; its loss is that of its
+    last batch, as `training_step` returned it. `tokens` counts a batch: a function of it, or a
+    number; without one, batches with `input_ids` and pairs of such are counted.
     """
 
-    def __init__(self, job: str | None = None) -> None:
+    def __init__(self, job: str | None = None, *, tokens: Tokens = None) -> None:
         super().__init__()
         self.job = job
+        self._tokens = counter(tokens)
         self.watch: Watch | None = None
         self._observer: LoopObserver | None = None
         self._step = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin, at the step that the Trainer resumed from."""
-        self.watch = Watch.from_env(job=self.job)
+        self.watch = Watch.from_env(
+            job=self.job, rank=trainer.global_rank, world=trainer.world_size
+        )
         self._step = trainer.global_step
         self.watch.start_at(self._step)
         self._observer = follow(self.watch, boundaries=False)
@@ -35,14 +43,29 @@ class StepwatchCallback(Callback):
     ) -> None:
         """End the step if an optimizer has stepped in this batch."""
         if self._observer is not None:
-            loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
-            self._observer.record(loss=loss)
+            Note(self._observer, self._note)(trainer, pl_module, outputs, batch)
             if trainer.global_step != self._step:
                 self._step = trainer.global_step
                 self._observer.end_step()
+
+    def _note(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any) -> None:
+        """Note the batch's loss, undivided, and its tokens."""
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        # Lightning divides what it trains on, and gives the quotient to callbacks.
+        parts = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
+        if loss is not None and parts > 1:
+            loss = loss * parts
+        if self._observer is not None:
+            self._observer.record(loss=loss, tokens=self._tokens(batch))
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Report that training reached its end."""
         if self.watch is not None:
             self.watch.finish()
+            self.watch.close()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Report the error that ends training: the Trainer may exit where nobody else sees it."""
+        if self.watch is not None:
+            self.watch.failed(exception)
             self.watch.close()

@@ -9,26 +9,34 @@ from transformers import TrainerCallback
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver, follow
 
+from .batches import count_batches
+from .tokens import Tokens
+
 
 class StepwatchCallback(TrainerCallback):
     """Watches one call of `train`.
 
     A step ends where the Trainer ends it. Its loss is known where the Trainer logs it: the mean
-    since the last log. Tokens need `include_num_input_tokens_seen=True`.
+    since the last log. Tokens are those that the Trainer counts with
+    `include_num_input_tokens_seen`; if it does not, `tokens` counts a batch: a function of it, or
+    a number; without one, batches with `input_ids` are counted.
     """
 
-    def __init__(self, job: str | None = None) -> None:
+    def __init__(self, job: str | None = None, *, tokens: Tokens = None) -> None:
         self.job = job
+        self._count = tokens
         self.watch: Watch | None = None
         self._observer: LoopObserver | None = None
         self._tokens = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begin, at the step that the Trainer resumed from."""
-        self.watch = Watch.from_env(job=self.job)
+        self.watch = Watch.from_env(job=self.job, rank=args.process_index, world=args.world_size)
         self.watch.start_at(state.global_step)
         self._observer = follow(self.watch, boundaries=False)
         self._tokens = state.num_input_tokens_seen
+        if self._observer is not None and args.include_num_input_tokens_seen in ("no", False):
+            count_batches(self.watch, self._observer, self._count)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """End the step, unless its loss is about to be logged."""

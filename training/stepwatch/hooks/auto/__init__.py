@@ -12,7 +12,9 @@ from pathlib import Path
 from .following import begin_unasked, follow
 from .observer import LoopObserver
 
-__all__ = ["SITE_DIR", "LoopObserver", "begin_unasked", "follow"]
+__all__ = ["SITE_DIR", "TOP", "LoopObserver", "begin_unasked", "follow"]
 
 SITE_DIR = Path(__file__).parent / "site"
 """Directory of the `sitecustomize` module."""
+TOP = "STEPWATCH_RUN_TOP"
+"""Variable that names the process that `stepwatch run` became, and when; `site` reads it."""

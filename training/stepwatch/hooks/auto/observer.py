@@ -2,8 +2,8 @@
 
 The order of events gives what no single call does. From the moment a batch came, or a
 DistributedDataParallel model was called, until backward begins, a rank is in forward. A batch that
-no backward followed was evaluated, if `eval()` was called, and is other work if not. The first
-optimizer seen ends the step.
+no backward followed is other work, unless its model was called without gradients: then it was
+evaluated, and so is what comes. The first optimizer seen ends the step.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 from stepwatch.hooks.collectives.ddp import ReducerWait
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.numerics.deferred_scalars import Scalar
+from stepwatch.hooks.optimizers import steps_done
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.hooks.steps import Steps
 from stepwatch.signals.records import UNKNOWN_FLOAT, Phase
 
 _OTHER, _DATA, _FORWARD = int(Phase.OTHER), int(Phase.DATA), int(Phase.FORWARD)
 _BACKWARD, _OPTIMIZER = int(Phase.BACKWARD), int(Phase.OPTIMIZER)
-_CHECKPOINT, _EVAL = int(Phase.CHECKPOINT), int(Phase.EVAL)
+_EVAL = int(Phase.EVAL)
 
 
 class LoopObserver:
@@ -38,7 +39,14 @@ class LoopObserver:
         self._steps = steps
         self._recorder = steps.recorder
         self._boundaries = boundaries
-        self._evaluating = False
+        self._pauses = steps.instruments.pauses
+        self._evaluation = self._pauses.evaluation
+        self._evaluation.on_begin = self._evaluation_begins
+        self._evaluation.on_end = self._resume
+        self._batch_came: tuple[int, int] | None = None
+        self._batch_tokens = 0
+        self._inferred = False
+        self._by_fetch = self._trains_without_gradients = False
         self._in_data = False
         self._forward_from = -1  # forward time of the step when it was opened; -1 while closed
         self._depth = 0
@@ -67,10 +75,9 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is None or self._in_data or self._depth:
             return False
-        self._leave_optimizer(timeline)
-        self._drop_forward(timeline)
+        self._compare_with_training(timeline)
         self._in_data = True
-        timeline.enter(_EVAL if self._evaluating else _DATA)
+        timeline.enter(_EVAL if self._evaluation.active else _DATA)
         return True
 
     @guarded()
@@ -80,14 +87,18 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is not None:
             timeline.leave()
-            if came:
-                self._open_forward(timeline)
+            if not self._evaluation.active:
+                if came:
+                    self._open_forward(timeline)
+            elif self._evaluation.lasting:
+                self._batch_came = (timeline.step, timeline.totals[_EVAL]) if came else None
 
     @guarded()
     def forward_begins(self) -> None:
-        """A framework calls its model; backward or the next batch ends it."""
+        """A framework calls its model to train it; backward or the next batch ends it."""
         timeline = self.timeline()
         if timeline is not None and not self._in_optimizer:
+            self._evaluation.ends()
             self._open_forward(timeline)
 
     @guarded()
@@ -96,14 +107,19 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is not None:
             self._steps.instruments.digests.follow(module)
-            if not self._in_optimizer:
+            self._evaluation.called(gradients=True, training=module.training)
+            self._inferred = False
+            if not (self._in_optimizer or self._evaluation.active):
                 self._open_forward(timeline)
 
     @guarded()
-    def evaluation_begins(self) -> None:
-        """A model was put into evaluation mode; the next backward ends it."""
+    def model_inferred(self) -> None:
+        """A DistributedDataParallel model is called without gradients."""
         if self.timeline() is not None:
-            self._evaluating = True
+            if self._forward_from >= 0:
+                self._inferred = True
+            else:
+                self._evaluation.called(gradients=False, training=False)
 
     @guarded(fallback=False)
     def backward_begins(self) -> bool:
@@ -111,10 +127,11 @@ class LoopObserver:
         timeline = self.timeline()
         if timeline is None:
             return False
-        if not self._depth:
+        if not self._depth and not self._evaluation.inside:
             self._close_forward(timeline)
-            self._evaluating = False
+            self._end_evaluation(timeline)
             timeline.microbatches += 1
+            self._tokens, self._batch_tokens = self._tokens + self._batch_tokens, 0
         self._depth += 1
         timeline.enter(_BACKWARD)
         return True
@@ -140,7 +157,11 @@ class LoopObserver:
         if self._stepping is not None and self._stepping() not in (None, optimizer):
             return  # an optimizer that wraps others, as Accelerate's does
         self._leave_optimizer(timeline)
+        if self._boundaries and self._leader is None:
+            self._count_on(optimizer)
         self._stepping = weakref.ref(optimizer)
+        self._pauses.follow_optimizer(optimizer)
+        self._evaluation.ends()
         if closure:
             self._open_forward(timeline)
         else:
@@ -158,22 +179,6 @@ class LoopObserver:
         if self._boundaries and self._leads(optimizer):
             self.end_step()
 
-    @guarded(fallback=False)
-    def save_begins(self) -> bool:
-        """Something is saved; False where `save_ends` must not be called."""
-        timeline = self.timeline()
-        if timeline is None or timeline.bucket == _CHECKPOINT:
-            return False
-        timeline.enter(_CHECKPOINT)
-        return True
-
-    @guarded()
-    def save_ends(self) -> None:
-        """It is saved."""
-        timeline = self.timeline()
-        if timeline is not None:
-            timeline.leave()
-
     @guarded()
     def record(self, *, loss: Any = None, grad_norm: Any = None, tokens: int = 0) -> None:
         """Note numbers of the running step: floats or one-element tensors; `tokens` add up."""
@@ -185,12 +190,25 @@ class LoopObserver:
             self._tokens += tokens
 
     @guarded()
+    def batch_holds(self, tokens: int) -> None:
+        """The trainer got a batch of `tokens`, which count once a backward follows."""
+        if self.timeline() is not None and not self._evaluation.inside:
+            before = 0 if self._evaluation.lasting else self._batch_tokens
+            self._batch_tokens = before + tokens
+
+    @guarded()
     def end_step(self) -> None:
         """The step ends, as a framework or the leading optimizer has it."""
         loss, grad_norm, tokens = self._loss, self._grad_norm, self._tokens
         self._loss = self._grad_norm = UNKNOWN_FLOAT
         self._tokens = 0
         self._steps.end(tokens, loss, grad_norm, 0)
+
+    def _count_on(self, optimizer: Any) -> None:
+        """Number the first step as an optimizer that was loaded has it, unless the trainer did."""
+        done = steps_done(optimizer)
+        if done and not self._recorder.step_number:
+            self._recorder.start_at(done)
 
     def _open_forward(self, timeline: Timeline) -> None:
         if self._forward_from < 0:
@@ -200,16 +218,67 @@ class LoopObserver:
     def _close_forward(self, timeline: Timeline) -> None:
         if self._forward_from >= 0:
             self._forward_from = -1
+            self._inferred = False
             timeline.leave()
 
     def _drop_forward(self, timeline: Timeline) -> None:
         """Close a forward that had no backward and book its time to what it was."""
-        before = self._forward_from
+        before, inferred = self._forward_from, self._inferred
         self._close_forward(timeline)
         spent = timeline.totals[_FORWARD] - before
         if before >= 0 and spent > 0:
-            timeline.totals[_FORWARD] -= spent
-            timeline.totals[_EVAL if self._evaluating else _OTHER] += spent
+            _move(timeline, spent, _FORWARD, _EVAL if inferred else _OTHER)
+
+    def _compare_with_training(self, timeline: Timeline) -> None:
+        """A batch is asked for: find out whether it is one to train on."""
+        import torch
+
+        evaluation, gradients = self._evaluation, torch.is_grad_enabled()
+        if self._by_fetch and gradients:
+            evaluation.ends()
+        evaluation.ends_if_training()
+        if evaluation.active:
+            return
+        inferred = self._inferred
+        self._pause()
+        by_fetch = not (gradients or self._trains_without_gradients)
+        if inferred or by_fetch:
+            evaluation.begins()
+            self._by_fetch = by_fetch
+
+    def _end_evaluation(self, timeline: Timeline) -> None:
+        """Backward begins: what was taken for an evaluation since the last batch was forward."""
+        came, was = self._batch_came, self._evaluation.lasting
+        self._evaluation.on_end = None
+        self._evaluation.ends()
+        self._evaluation.on_end = self._resume
+        self._batch_came = None
+        if was and came is not None:
+            self._trains_without_gradients |= self._by_fetch
+            step, before = came
+            spent = timeline.totals[_EVAL] - (before if step == timeline.step else 0)
+            _move(timeline, spent, _EVAL, _FORWARD)
+
+    def _evaluation_begins(self) -> None:
+        self._batch_tokens = 0
+        self._pause()
+
+    def _pause(self) -> None:
+        """What was under way has ended: no backward follows the forward."""
+        timeline = self.timeline()
+        if timeline is not None:
+            self._leave_optimizer(timeline)
+            self._drop_forward(timeline)
+            self._batch_came, self._by_fetch = None, False
+
+    def _resume(self) -> None:
+        """An evaluation has ended; a batch that came in it is trained on."""
+        timeline = self.timeline()
+        if timeline is not None and self._batch_came is not None:
+            self._open_forward(timeline)
+        else:
+            self._batch_tokens = 0
+        self._batch_came = None
 
     def _leave_optimizer(self, timeline: Timeline) -> None:
         self._stepping = None
@@ -230,3 +299,8 @@ class LoopObserver:
             self._leader = weakref.ref(optimizer)
         self._others.clear()
         return True
+
+
+def _move(timeline: Timeline, spent_ns: int, source: int, target: int) -> None:
+    timeline.totals[source] -= spent_ns
+    timeline.totals[target] += spent_ns

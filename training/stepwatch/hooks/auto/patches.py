@@ -13,7 +13,7 @@ from .router import Router
 
 
 def install(router: Router) -> None:
-    """Watch optimizers, backward, loaders, `torch.save`, evaluation and collectives.
+    """Watch optimizers, backward, loaders and collectives; evaluations and saves are `Pauses`.
 
     A part that this torch lacks is left out and counted by the guard of `router`.
     """
@@ -32,8 +32,6 @@ class Patches:
         self._watch_optimizers()
         self._watch_backward()
         self._watch_loaders()
-        self._watch_models()
-        self._watch_saves()
         self._watch_distributed()
 
     @guarded()
@@ -85,28 +83,6 @@ class Patches:
         loader.__iter__ = _timed_data(self._router, loader.__iter__, brings_batch=False)
 
     @guarded()
-    def _watch_models(self) -> None:
-        import torch
-
-        module: Any = torch.nn.Module
-        router, inner = self._router, module.train
-
-        # Not `eval`: models override it without calling it. Each submodule comes through here.
-        @functools.wraps(inner)
-        def train(model: Any, mode: bool = True) -> Any:
-            if not mode and router.observer is not None:
-                router.observer.evaluation_begins()
-            return inner(model, mode)
-
-        module.train = train
-
-    @guarded()
-    def _watch_saves(self) -> None:
-        import torch
-
-        torch.save = _timed_save(self._router, torch.save)
-
-    @guarded()
     def _watch_distributed(self) -> None:
         import torch
 
@@ -120,8 +96,11 @@ class Patches:
         @functools.wraps(inner)
         def forward(model: Any, *args: Any, **kwargs: Any) -> Any:
             observer = None
-            if not compiling() and torch.is_grad_enabled():
-                observer = router.training()
+            if not compiling():
+                if torch.is_grad_enabled():
+                    observer = router.training()
+                elif router.observer is not None:
+                    router.observer.model_inferred()
             if observer is None:
                 return inner(model, *args, **kwargs)
             observer.model_called(model)
@@ -149,17 +128,3 @@ def _timed_data(
             observer.data_ends(came=came)
 
     return call
-
-
-def _timed_save(router: Router, inner: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(inner)
-    def save(*args: Any, **kwargs: Any) -> Any:
-        observer = router.observer
-        if observer is None or not observer.save_begins():
-            return inner(*args, **kwargs)
-        try:
-            return inner(*args, **kwargs)
-        finally:
-            observer.save_ends()
-
-    return save

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
 from collections.abc import Mapping
 
 from stepwatch.hooks.collectives.calls import calls
 from stepwatch.hooks.collectives.process_groups import has_distributed
 from stepwatch.hooks.guard import Guard, guarded
-from stepwatch.hooks.identity import under_launcher
+from stepwatch.hooks.identity import is_spawned
+from stepwatch.hooks.opening.launchers import known_rank, rank_of_torch
 from stepwatch.hooks.watch import Watch
 
 from .observer import LoopObserver
 
 logger = logging.getLogger("stepwatch")
 
-OTHER_RANKS = (
-    "LOCAL_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "PMI_RANK",
-    "PMIX_RANK",
-    "SLURM_PROCID",
-)
-"""Where other launchers write a rank. Without RANK, only their rank 0 is watched."""
+
+RECORDS = "+"
+"""Follows the number of a process that records, in the variable that names it."""
 
 
 class Router:
@@ -36,7 +30,7 @@ class Router:
         self.observer: LoopObserver | None = None
         self._watch: Watch | None = None
         self._owner = ""
-        os.register_at_fork(after_in_child=self.stop)
+        os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def training(self) -> LoopObserver | None:
         """The observer; the first sign of training makes it under `stepwatch run`."""
@@ -49,9 +43,14 @@ class Router:
         self._owner = owner
 
     def stop(self) -> None:
-        """Record nothing from now on; also what a forked child does first."""
+        """Record nothing from now on."""
         self.observer = self._watch = None
         self._owner = ""
+
+    def _leave_to_parent(self) -> None:
+        # Where the parent does not train, a forked child may be one of its ranks: it waits on.
+        if self.observer is not None:
+            self.stop()
 
     def lead_to(self, watch: Watch, *, boundaries: bool = True) -> LoopObserver:
         """Record what this thread does into `watch` from now on."""
@@ -69,17 +68,23 @@ class Router:
     @guarded()
     def _make(self) -> None:
         owner, self._owner = self._owner, ""
-        if not may_record(os.environ):
+        if not may_record(os.environ, owner):
             return
-        os.environ[owner] = str(os.getpid())
+        os.environ[owner] = f"{os.getpid()}{RECORDS}"
         watch = Watch.from_env()
         if watch.enabled:
             self.lead_to(watch)
 
 
-def may_record(environ: Mapping[str, str]) -> bool:
-    """Whether this process is a rank, or trains alone: no worker, no other tool's helper rank."""
-    if multiprocessing.parent_process() is not None:
-        return False
-    numbers = [environ[name] for name in OTHER_RANKS if name in environ]
-    return under_launcher(environ) or all(number in ("", "0") for number in numbers)
+def may_record(environ: Mapping[str, str], owner: str = "") -> bool:
+    """Whether this process is a rank, or trains alone: no child of one, no other tool's helper.
+
+    `owner` is the variable in which a process that records tells its children so. A launcher of its
+    own kind may give a number on this node alone (LOCAL_RANK): all but 0 train only as ranks.
+    """
+    first = environ.get(owner, "")
+    if first not in ("", str(os.getpid())):
+        # The launcher numbered a process that starts its ranks itself and trains in none.
+        return is_spawned() and not first.endswith(RECORDS) and rank_of_torch() is not None
+    known = known_rank(environ) is not None
+    return known or environ.get("LOCAL_RANK", "0") in ("", "0")

@@ -1,8 +1,8 @@
 """Collectives that a trainer calls by name, and waits for those it started.
 
 Only the names in `torch.distributed` are replaced, once per process: inside its own module torch
-compares functions by identity. Hence `isend` and `irecv` are left alone; their wait is seen when it
-comes. NCCL returns before the work is done: on CUDA the time spent here is that of the host.
+compares functions by identity. Sends and receives are `pipeline.point_to_point`'s.
+NCCL returns before the work is done: on CUDA the time spent here is that of the host.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.instruments import Instruments
+from stepwatch.hooks.pipeline.point_to_point import PointToPoint
 from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
 from stepwatch.signals.records import Op, Phase
 
@@ -35,8 +36,6 @@ _INPUTS = {
     "reduce": (0, "tensor"),
     "gather": (0, "tensor"),
     "scatter": (0, "tensor"),
-    "send": (0, "tensor"),
-    "recv": (0, "tensor"),
     "barrier": (-1, ""),
     "monitored_barrier": (-1, ""),
     "all_gather_object": (-1, ""),
@@ -63,6 +62,7 @@ class Calls:
         self._instruments: weakref.ref[Instruments] | None = None
         self._every_wait = False
         self._hooked = has_group_hooks()
+        self._transfers = PointToPoint(self._following)
         self._started: weakref.WeakKeyDictionary[Any, Started] = weakref.WeakKeyDictionary()
 
     def follow(self, instruments: Instruments, *, every_wait: bool = False) -> None:
@@ -86,6 +86,7 @@ class Calls:
         for name, place in _INPUTS.items():
             if hasattr(namespace, name):
                 setattr(namespace, name, self._timed_call(getattr(namespace, name), name, place))
+        self._transfers.install()
         work: Any = dist.Work
         work.wait = self._timed_wait(work.wait)
         loose: Any = functional
@@ -132,12 +133,15 @@ class Calls:
             timeline = None if instruments is None else instruments.recorder.timeline
             if instruments is None or timeline is None or timeline.bucket == COLLECTIVE:
                 return function(work, *args, **kwargs)
+            transfer = self._transfers.waits_for(timeline, work)
+            if transfer is not None:
+                return self._transfers.wait(timeline, transfer, function, work, *args, **kwargs)
             started = self._recall(instruments, work)
             if started is None:
-                return function(work, *args, **kwargs)
+                return instruments.waits.during(function, work, *args, **kwargs)
             arrived = 0
             if self._hooked:  # the hooks count it
-                timeline.enter(COLLECTIVE)
+                timeline.enter_wait(started.group, started.op)
             else:
                 arrived = timeline.enter_collective(*started)
             try:
@@ -145,7 +149,7 @@ class Calls:
             finally:
                 if instruments.recorder.timeline is timeline:
                     if self._hooked:
-                        timeline.leave()
+                        timeline.leave_wait()
                     else:
                         timeline.leave_collective(*started, arrived)
 
@@ -178,7 +182,8 @@ class Calls:
         parts = value if isinstance(value, list | tuple) else (value,)
         tensors = [part for part in parts if hasattr(part, "nbytes")]
         group = next((one for one in (*args, kwargs.get("group")) if _is_group(one)), None)
-        if op in REDUCTIONS and not self._hooked:  # the hooks check as well
+        # The hooks check what is started, and leave out what is timed around them.
+        if op in REDUCTIONS and not (self._hooked and kwargs.get("async_op") is True):
             instruments.numerics.check_reduction(tensors, name)
         nbytes = sum(tensor.nbytes for tensor in tensors)
         return Started(instruments.groups.number(group), op, nbytes)
@@ -192,7 +197,7 @@ class Calls:
     def _recall(self, instruments: Instruments, work: Any) -> Started | None:
         known = self._started.pop(work, None) if self._started else None
         if known is None and self._every_wait:
-            return Started(0 if self._hooked else instruments.groups.number(None), int(Op.OTHER), 0)
+            return Started(instruments.groups.number(None), int(Op.OTHER), 0)
         return known
 
 

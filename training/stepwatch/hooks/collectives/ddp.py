@@ -20,7 +20,6 @@ from typing import Any
 
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.instruments import Instruments
-from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import NumericsSource, Op
 
 from .process_groups import has_group_hooks
@@ -38,7 +37,8 @@ def watch_ddp(instruments: Instruments, module: Any) -> None:
         return
     waits = ReducerWait.of(instruments)
     if waits.adopt(module):
-        module.register_forward_hook(_Called(waits))
+        handle = module.register_forward_hook(_Called(waits))
+        instruments.recorder.attachments.keep(handle)
 
 
 class _Called:
@@ -98,7 +98,8 @@ class ReducerWait:
             for name, parameter in named:
                 if parameter.device.type == "cpu":
                     check = functools.partial(self._check_one, name)
-                    parameter.register_post_accumulate_grad_hook(check)
+                    handle = parameter.register_post_accumulate_grad_hook(check)
+                    self._recorder.attachments.keep(handle)
         return True
 
     @guarded()
@@ -108,6 +109,8 @@ class ReducerWait:
         from torch.nn.parallel.distributed import _find_tensors
 
         if not module.require_backward_grad_sync or not torch.is_grad_enabled():
+            return
+        if self._recorder.timeline is None:
             return
         if not self._recorder.thread.is_current():
             return
@@ -125,7 +128,7 @@ class ReducerWait:
         timeline = self._recorder.timeline
         if self._arrived >= 0 and timeline is not None:
             timeline.step_outside(timeline.entered)
-            timeline.leave()
+            timeline.leave_wait()
             self._pending.clear()
         self._arrived = -1
 
@@ -149,12 +152,11 @@ class ReducerWait:
         for module in self._pending:
             if not module.gradient_as_bucket_view:
                 self._check(self._known[module])
+        number = self._instruments.groups.number(self._pending[0].process_group)
         if self._hooked:
-            timeline.enter(COLLECTIVE)
-            self._instruments.waits.begin(_ALL_REDUCE, self._pending[0].process_group)
+            timeline.enter_wait(number, _ALL_REDUCE)
             self._arrived = 0
         else:
-            number = self._instruments.groups.number(self._pending[0].process_group)
             self._arrived = timeline.enter_collective(
                 number, _ALL_REDUCE, self._nbytes(self._pending)
             )
@@ -168,8 +170,7 @@ class ReducerWait:
         if timeline is None or arrived < 0:
             return
         if not arrived:
-            self._instruments.waits.end()
-            timeline.leave()
+            timeline.leave_wait()
             return
         number = self._instruments.groups.number(pending[0].process_group)
         timeline.leave_collective(number, _ALL_REDUCE, self._nbytes(pending), arrived)

@@ -11,7 +11,11 @@ from typing import Any
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
 
-from .stream_waits import StreamWaits
+from .stream_waits import Awaited, StreamWaits
+
+_ALL_GATHER, _REDUCE_SCATTER, _ALL_REDUCE = (
+    int(op) for op in (Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE)
+)
 
 
 class TimedCommunication:
@@ -27,7 +31,7 @@ class TimedCommunication:
         instruments: Instruments,
         inner: Any,
         op: Op,
-        group: Any = None,
+        parameters: Any,
         *,
         timed: bool = True,
     ) -> None:
@@ -36,7 +40,7 @@ class TimedCommunication:
         self._inner = inner
         self._op = int(op)
         self._reduces = op is Op.REDUCE_SCATTER
-        self._parameters = group
+        self._parameters = parameters
         self._timed = timed
 
     def allocate(self, *args: Any, **kwargs: Any) -> Any:
@@ -51,6 +55,8 @@ class TimedCommunication:
         """Run the collective; time blocked in it is taken off the phase around it."""
         recorder = self._recorder
         timeline = recorder.timeline if recorder.thread.is_current() else None
+        if timeline is not None and self._is_inside_another():
+            timeline = None
         if timeline is not None and self._reduces:
             source = NumericsSource.COLLECTIVE_INPUT
             self._instruments.numerics.check((input_tensor,), self._name_of, source)
@@ -63,6 +69,11 @@ class TimedCommunication:
         finally:
             if recorder.timeline is not None:  # else a signal handler closed it
                 timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
+
+    def _is_inside_another(self) -> bool:
+        """Whether the trainer put an object of its own around this one, and that is watched now."""
+        held = getattr(self._parameters, _attribute(self._op), self)
+        return held is not self and self._recorder.attachments.has(held)
 
     def _name_of(self, _index: int) -> str:
         return str(getattr(self._parameters, "_module_fqn", None) or "root module")
@@ -77,21 +88,28 @@ def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
     if not hasattr(module, "set_custom_all_gather"):
         return
     instruments.numerics.at_source = True
+    _time_end_of_backward(instruments.waits, module._get_fsdp_state())
     for group in _parameter_groups(module):
-        if isinstance(group._reduce_scatter_comm, TimedCommunication):
-            continue
         if group.device.type != "cpu":
             _time_waits(instruments.waits, group)
         if not hooked:
-            gather = TimedCommunication(instruments, group._all_gather_comm, Op.ALL_GATHER)
-            group._all_gather_comm = gather
-        group._reduce_scatter_comm = TimedCommunication(
-            instruments,
-            group._reduce_scatter_comm,
-            Op.REDUCE_SCATTER,
-            group,
-            timed=not hooked or group.device.type == "cpu",
-        )
+            _time_calls(instruments, group, Op.ALL_GATHER)
+        timed = not hooked or group.device.type == "cpu"
+        _time_calls(instruments, group, Op.REDUCE_SCATTER, timed=timed)
+
+
+def _attribute(op: int) -> str:
+    """Where a parameter group keeps the object with which it does `op`."""
+    return f"_{Op(op).name.lower()}_comm"
+
+
+def _time_calls(instruments: Instruments, group: Any, op: Op, *, timed: bool = True) -> None:
+    """Put a `TimedCommunication` around the object with which `group` does `op`."""
+    attachments, name = instruments.recorder.attachments, _attribute(op)
+    inner = getattr(group, name)
+    if not attachments.has(inner):
+        around = TimedCommunication(instruments, inner, op, group, timed=timed)
+        attachments.replace(group, name, around)
 
 
 def _time_waits(waits: StreamWaits, group: Any) -> None:
@@ -102,30 +120,55 @@ def _time_waits(waits: StreamWaits, group: Any) -> None:
     is allocated.
     """
 
-    def shards() -> Any:
-        return getattr(group.mesh_info, "shard_process_group", None)
+    def gathered() -> Awaited:
+        waits = group._all_gather_result is not None
+        return (_ALL_GATHER, _shards(group)) if waits else None
 
-    def gathered() -> Any:
-        return shards() if group._all_gather_result is not None else None
-
-    def reduced() -> Any:
+    def reduced() -> Awaited:
         """None where gradients are only accumulated: nothing is reduced there."""
-        return shards() if getattr(group, "reduce_grads", True) else None
+        return _reduction(group) if getattr(group, "reduce_grads", True) else None
 
-    for name, op, group_of in (
-        ("wait_for_unshard", Op.ALL_GATHER, gathered),
-        ("post_backward", Op.REDUCE_SCATTER, reduced),
-        ("finalize_backward", Op.REDUCE_SCATTER, reduced),
-    ):
-        method = getattr(group, name, None)
-        if method is not None and not hasattr(method, "stepwatch_wrapped"):
-            setattr(group, name, waits.around(method, int(op), group_of))
+    waits.replace(group, "wait_for_unshard", gathered)
+    waits.replace(group, "post_backward", reduced)
+    waits.replace(group, "finalize_backward", reduced)
+
+
+def _time_end_of_backward(waits: StreamWaits, state: Any) -> None:
+    """Time the wait for the last reductions, which is the root's for all groups from 2.15 on.
+
+    Which module is the root turns out in the first forward; it may have no parameters of its own.
+    """
+
+    def reduced() -> Awaited:
+        pending = getattr(state._comm_ctx, "_last_post_reduce_events", None)
+        groups = (group for one in state._state_ctx.all_states for group in _groups_of(one))
+        return next(filter(None, map(_reduction, groups)), None) if pending else None
+
+    waits.replace(state, "_end_backward_iteration", reduced)
+
+
+def _shards(group: Any) -> Any:
+    """The process group over which `group` is sharded; None where it is replicated alone."""
+    return getattr(group.mesh_info, "shard_process_group", None)
+
+
+def _reduction(group: Any) -> Awaited:
+    """What reduces the gradients of `group`: an all-reduce where nothing is sharded."""
+    mesh = getattr(group, "mesh_info", None)
+    for op, name in ((_REDUCE_SCATTER, "shard"), (_ALL_REDUCE, "replicate")):
+        members = getattr(mesh, f"{name}_process_group", None)
+        if members is not None:
+            return op, members
+    return None
 
 
 def _parameter_groups(module: Any) -> list[Any]:
     # The public setters refuse a module whose parameters lie on several meshes, and cannot wrap
     # what is set already; both matter to a guest in somebody else's trainer.
-    state = module._get_fsdp_state()
+    return _groups_of(module._get_fsdp_state())
+
+
+def _groups_of(state: Any) -> list[Any]:
     groups = getattr(state, "_fsdp_param_groups", None)
     if groups is None:
         single = getattr(state, "_fsdp_param_group", None)

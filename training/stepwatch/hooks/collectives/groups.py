@@ -30,6 +30,7 @@ class GroupNumbers:
         self.guard = recorder.guard
         self._recorder = recorder
         self._numbers: dict[int, int] = {}
+        self._pairs: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
 
     def number(self, group: Any) -> int:
@@ -38,21 +39,42 @@ class GroupNumbers:
         return self._introduce(group) if known is None else known
 
     @guarded(fallback=0)
+    def pair(self, group: Any, peer: int) -> int:
+        """Number of the pair that this rank is with rank `peer` of `group`."""
+        import torch.distributed as dist
+
+        ring = self._recorder.ring
+        if ring is None:
+            return 0
+        other = dist.get_global_rank(group, peer)
+        if other not in self._pairs:
+            self._recorder.settle()
+            own = ring.identity.rank
+            self._pairs[other] = self._write(sorted((own, other)), own)
+        return self._pairs[other]
+
+    @guarded(fallback=0)
     def _introduce(self, group: Any) -> int:
         ring = self._recorder.ring
         if ring is None:
             return 0
-        ranks = _ranks(group, ring.identity.world)
-        number = group_number(ranks)
+        self._recorder.settle()
+        number = self._write(_ranks(group, ring.identity.world), ring.identity.rank)
         key = id(group)
         if group is not None:
             # The id of a destroyed group is soon that of another one.
             self._alive[key] = weakref.ref(group, lambda _: self._numbers.pop(key, None))
         self._numbers[key] = number
-        index = ranks.index(ring.identity.rank) if ring.identity.rank in ranks else 0
+        return number
+
+    def _write(self, ranks: list[int], own: int) -> int:
+        """Write the GROUP record of these ranks; returns their number."""
+        ring, number = self._recorder.ring, group_number(ranks)
+        index = ranks.index(own) if own in ranks else 0
         text = text_bytes(describe(ranks), 48)
         step, now = self._recorder.step_number, self._recorder.clock()
-        ring.write(Kind.GROUP, step, now, number, len(ranks), index, text)
+        if ring is not None:
+            ring.write(Kind.GROUP, step, now, number, len(ranks), index, text)
         return number
 
 

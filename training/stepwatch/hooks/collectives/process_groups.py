@@ -95,6 +95,21 @@ def watch_process_groups(instruments: Instruments) -> None:
     recorder.drain_completions = hooks.drain_completions
 
 
+class _HookPair:
+    """The two hooks of a group, as a handle that removes them; the group may be gone by then."""
+
+    def __init__(self, group: Any, hook_id: int) -> None:
+        self._group = weakref.ref(group)
+        self._id = hook_id
+
+    def remove(self) -> None:
+        """Take both off."""
+        group = self._group()
+        if group is not None:
+            group.unregister_pre_hook(self._id)
+            group.unregister_post_hook(self._id)
+
+
 class GroupHooks:
     """The hooks of all groups of this rank and the operations in flight."""
 
@@ -122,6 +137,7 @@ class GroupHooks:
             # torch passes what a hook raises on to the trainer: both are guarded.
             group.register_pre_hook(hook_id, functools.partial(self._began, number))
             group.register_post_hook(hook_id, functools.partial(self._enqueued, number))
+            self._recorder.attachments.keep(_HookPair(group, hook_id))
 
     @guarded()
     def drain_completions(self) -> None:
@@ -154,11 +170,13 @@ class GroupHooks:
         if timeline.bucket == COLLECTIVE:  # the call around it is timed
             return
         op = int(op_of(arguments.name))
+        if op in (Op.SEND, Op.RECV):  # counted where they are issued, by the pair of ranks
+            return
         nbytes = sum(tensor.nbytes for tensor in arguments.input_tensors)
         if op in REDUCTIONS:
             self._instruments.numerics.check_reduction(arguments.input_tensors, Op(op).name.lower())
         arrived = timeline.arrive(number, op, nbytes)
-        blocking = not arguments.async_op and op not in (Op.SEND, Op.RECV)
+        blocking = not arguments.async_op
         # Operations are numbered per group: the number alone would mix two groups up.
         self._started[number, arguments.op_id] = Call(
             timeline.entered, number, op, nbytes, arrived, timeline.bucket, blocking

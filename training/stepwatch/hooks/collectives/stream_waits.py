@@ -2,7 +2,8 @@
 
 FSDP2 starts its collectives on streams of its own: those cost the compute stream nothing. It waits
 for an all-gather when a module is about to use what it gathered, and for reduce-scatters before it
-starts another one and at the end of backward.
+starts another one and at the end of backward. What a trainer starts itself runs on another stream
+too, and the compute stream waits for it where the trainer does.
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ from typing import Any
 from stepwatch.hooks.device.timing import DeviceTiming
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.hooks.recorder.timeline import PIPELINE_WAIT
+from stepwatch.signals.records import Op
 
 from .groups import GroupNumbers
+
+Awaited = tuple[int, Any] | None
+"""An operation and its process group, for which a stream waits; None where it does not wait."""
 
 
 class StreamWaits:
@@ -29,6 +35,8 @@ class StreamWaits:
         self._recorder = recorder
         self._device = device
         self._groups = groups
+        self._inside = False
+        """Inside a wait that is timed here: others are part of it."""
 
     @guarded()
     def begin(self, op: int, group: Any) -> None:
@@ -45,26 +53,55 @@ class StreamWaits:
         if marks is not None and timeline is not None:
             marks.leave_collective(self._recorder.clock(), timeline.bucket)
 
+    def replace(self, owner: Any, name: str, waits_for: Callable[[], Awaited]) -> None:
+        """Time method `name` of `owner`, if it has one that is not timed yet."""
+        method = getattr(owner, name, None)
+        attachments = self._recorder.attachments
+        if method is not None and not attachments.has(method):
+            attachments.replace(owner, name, self.around(method, waits_for))
+
     def around(
-        self, method: Callable[..., Any], op: int, group_of: Callable[[], Any]
+        self, method: Callable[..., Any], waits_for: Callable[[], Awaited]
     ) -> Callable[..., Any]:
-        """`method`, which makes the stream wait for `op`; `group_of` is None where it does not."""
+        """`method`, which makes the stream wait for what `waits_for` tells, unless that is None."""
         import torch
 
         compiling = torch.compiler.is_compiling
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or self._device.marks is None:
+            marks = None if compiling() or self._inside else self._device.marks
+            if marks is None or self._recorder.timeline is None:
                 return method(*args, **kwargs)
-            group = group_of()
-            if group is None:
+            known = self._ask(waits_for)
+            if known is None:
                 return method(*args, **kwargs)
-            self.begin(op, group)
+            self._inside = True
+            self.begin(*known)
             try:
                 return method(*args, **kwargs)
             finally:
+                self._inside = False
                 self.end()
 
-        call.stepwatch_wrapped = True  # type: ignore[attr-defined]
         return call
+
+    def during(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What `method` returns, which makes the stream wait for something that no one remembers.
+
+        A stage of a pipeline waits for its neighbours: that time is a wait already.
+        """
+        marks, timeline = self._device.marks, self._recorder.timeline
+        if marks is None or timeline is None or self._inside or timeline.bucket == PIPELINE_WAIT:
+            return method(*args, **kwargs)
+        self._inside = True
+        self.begin(int(Op.OTHER), None)
+        try:
+            return method(*args, **kwargs)
+        finally:
+            self._inside = False
+            self.end()
+
+    @guarded()
+    def _ask(self, waits_for: Callable[[], Awaited]) -> Awaited:
+        return waits_for()

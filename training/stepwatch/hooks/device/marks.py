@@ -27,8 +27,10 @@ AHEAD_STEPS, LOOK_EVERY = 8, 8
 """After so many steps in which the device never waited for its host, marks inside a phase are made
 in every eighth step only, until it waits again."""
 LEAST_TIMED, SHARE_OF_STEP = 64, 1e-3
-"""Collectives of a step that are timed: as many as the first number, and more as long as the host
-spends no larger share of the step on their marks; of others every second or third is."""
+"""Collectives timed in the mean step: as many as the first number, and more as long as the host
+spends no larger share of the step on their marks. Where there are more, those of every second or
+fourth step are all timed, and of the others none: a phase then holds no collective's time in the
+steps that are timed."""
 OWN_NS, TRIES = 500, 8
 """What a mark costs beside the event's own record, which is measured at the first step."""
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
@@ -57,6 +59,8 @@ class DeviceMarks:
         self.pool = pool
         self.failed = failed
         self._follow(Boundaries([], [], [], []))
+        self.closing: ClosedStep | None = None
+        """The step that was closed last, so that another thread finds it before it is resolved."""
         self.seen: dict[Event, int] = {}
         """Host moments at which events were found passed before their step was resolved."""
         self.inferred = _OTHER
@@ -177,10 +181,8 @@ class DeviceMarks:
                 self.inside(now, bucket)
 
     def enter_collective(self, now: int, key: Key) -> None:
-        """A collective begins; it is timed if the compute stream waits for it, and it is its turn.
-
-        With a stride of 3, every third call is timed, in each step other ones.
-        """
+        """A collective begins, timed where the compute stream waits for it and its step has its
+        turn."""
         if not self.active or self.stream is None:
             return
         try:
@@ -189,10 +191,8 @@ class DeviceMarks:
         except FAILURES as error:
             self._fail(error)
             return
-        counts = self._counts
-        number = counts.get(key, 0)
-        counts[key] = number + 1
-        if self._stride > 1 and (number + self._turn) % self._stride:
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._turn % self._stride:
             self._flags |= _INCOMPLETE
             return
         self._in_collective = True
@@ -211,14 +211,16 @@ class DeviceMarks:
         ended = self._end(now, bucket)
         whole = ended and self._whole and len(boundaries.events) > 1
         closed = ClosedStep(step, boundaries, self._flags, counts, whole, ended)
+        self.closing = closed
         self._follow(boundaries.after_end() if ended else Boundaries([], [], [], []))
         self._whole = ended
         self._flags = 0
+        self._stride = 1
         if counts:
-            affordable = int(duration * SHARE_OF_STEP) // self._collective_ns
-            self._stride = -(-sum(counts.values()) // max(LEAST_TIMED, affordable))
+            affordable = max(LEAST_TIMED, int(duration * SHARE_OF_STEP) // self._collective_ns)
+            self._stride = 1 << ((sum(counts.values()) - 1) // affordable).bit_length()
             self._counts = {}
-        self._turn += 1
+        self._turn = step + 1  # powers of two of step numbers: ranks take the same steps
         if self.active:
             self._follow_stream(ended)
             self._merged_until = self.clock() + MERGED_AFTER_STEP_NS if ended else 0

@@ -108,20 +108,26 @@ class _Hook:
         return getattr, (contextlib.nullcontext(), "__exit__")
 
 
-def mark_model(marks: ModelMarks, root: Any) -> None:
+def mark_model(marks: ModelMarks, root: Any) -> list[Any]:
     """Put hooks on `root` and on a few of its blocks, where those carry hooks of torch already.
 
     Any hook keeps a module out of `make_graphed_callables`, out of `torch.jit.script`, and out of
     the fused inference of `TransformerEncoderLayer`: only the wrapper of DistributedDataParallel
-    and what FSDP2 manages have none of that to lose.
+    and what FSDP2 manages have none of that to lose. The handles of the hooks are returned.
     """
     if not _is_wrapped(root):
-        return
-    root.register_forward_pre_hook(_Hook(marks.forward_begins, of_output=False))
-    root.register_forward_hook(_Hook(marks.forward_ends, of_output=True))
+        return []
+    handles = _mark(root, marks.forward_begins, marks.forward_ends)
     for block in filter(_is_wrapped, blocks_of(root)):
-        block.register_forward_pre_hook(_Hook(marks.block_begins, of_output=False))
-        block.register_forward_hook(_Hook(marks.block_ends, of_output=True))
+        handles += _mark(block, marks.block_begins, marks.block_ends)
+    return handles
+
+
+def _mark(module: Any, begins: Any, ends: Any) -> list[Any]:
+    return [
+        module.register_forward_pre_hook(_Hook(begins, of_output=False)),
+        module.register_forward_hook(_Hook(ends, of_output=True)),
+    ]
 
 
 def _is_wrapped(module: Any) -> bool:

@@ -100,8 +100,14 @@ class Progress:
                     return
 
     def _steps(self) -> list[tuple[int, Boundaries]]:
+        """Closed steps and the one under way, read from the last to the first: a step that is
+        closed meanwhile is found twice and never missed."""
+        under_way = (self._step(), self._marks.open)
+        closing = self._marks.closing
         closed = tuple(self._resolver.closed)
-        return [*((one.step, one.boundaries) for one in closed), (self._step(), self._marks.open)]
+        if closing is not None and all(one is not closing for one in closed):
+            closed = (*closed, closing)
+        return [*((one.step, one.boundaries) for one in closed), under_way]
 
     def _is_held(self, boundaries: Boundaries) -> bool:
         """Whether these events were not taken back meanwhile: then they are other boundaries'."""

@@ -49,6 +49,7 @@ class Resolver:
         """Resolve this step when the device has passed it."""
         if closed.boundaries.events:
             self.closed.append(closed)
+        self._marks.closing = None
 
     def resolve(self, now: int, most: int, patience_s: float = 0.0) -> None:
         """Make rows of at most `most` steps that the device has passed by `now`, and note which.

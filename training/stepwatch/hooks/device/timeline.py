@@ -75,6 +75,16 @@ class DeviceTimeline(Timeline):
         _leave_collective(self, group, op, nbytes, arrived_ns)
         self.marks.leave_collective(self.since, self.bucket)
 
+    def enter_wait(self, group: int, op: int) -> None:
+        """The rank waits for a collective, and so does the device if its stream waits there."""
+        super().enter_wait(group, op)
+        self.marks.enter_collective(self.since, (group, op))
+
+    def leave_wait(self) -> None:
+        """That wait has ended for the host."""
+        super().leave_wait()
+        self.marks.leave_collective(self.since, self.bucket)
+
     def end_step(self) -> tuple[int, int, list[int]]:
         """Close the step on the host and on the device."""
         now, duration, totals = super().end_step()

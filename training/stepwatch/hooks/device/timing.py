@@ -59,7 +59,8 @@ class DeviceTiming:
 
     def _mark(self, model: Any) -> None:
         if self.marks is not None and hasattr(model, "register_forward_pre_hook"):
-            mark_model(ModelMarks(self._recorder, self.marks), model)
+            for handle in mark_model(ModelMarks(self._recorder, self.marks), model):
+                self._recorder.attachments.keep(handle)
 
     @guarded()
     def consider(self) -> None:

@@ -28,15 +28,16 @@ def watch_schedule(instruments: Instruments, schedule: Any) -> None:
     Raises:
         AttributeError: the object is not a torch pipeline schedule.
     """
+    attachments = instruments.recorder.attachments
     stages = getattr(schedule, "_stages", None) or [schedule._stage]
     for stage in stages:
         for name, phase in _STAGE_WORK.items():
             method = getattr(stage, name, None)
-            if method is not None and not hasattr(method, "stepwatch_wrapped"):
+            if method is not None and not attachments.has(method):
                 work = Work(int(stage.stage_index), int(phase), int(name == _WEIGHT_ONLY))
-                setattr(stage, name, _timed_chunk(instruments, method, work))
-    if not hasattr(schedule.step, "stepwatch_wrapped"):
-        schedule.step = _timed_schedule(instruments, schedule)
+                attachments.replace(stage, name, _timed_chunk(instruments, method, work))
+    if not attachments.has(schedule.step):
+        attachments.replace(schedule, "step", _timed_schedule(instruments, schedule))
 
 
 def _timed_chunk(
@@ -64,7 +65,6 @@ def _timed_chunk(
                     blocked = timeline.totals[COLLECTIVE] - blocked
                     samples.chunk_ends(work, chunk, began, ended, blocked)
 
-    call.stepwatch_wrapped = True  # type: ignore[attr-defined]
     return call
 
 
@@ -90,5 +90,4 @@ def _timed_schedule(instruments: Instruments, schedule: Any) -> Callable[..., An
                 if samples.active:
                     samples.call_ends(began, ended)
 
-    call.stepwatch_wrapped = True  # type: ignore[attr-defined]
     return call

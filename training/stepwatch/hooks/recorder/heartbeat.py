@@ -21,6 +21,8 @@ class Heartbeat:
         self._ring = weakref.ref(ring)
         self.beside: Callable[[], None] | None = None
         """Called after each beat, on this thread; it must not raise."""
+        self.wait: Callable[[], None] | None = None
+        """The same, for whoever waits for something that may never come."""
 
     @guarded()
     def start(self) -> None:
@@ -37,7 +39,7 @@ class Heartbeat:
             except ValueError:  # the ring is closed: its memory is released
                 return
             del ring
-            beside = self.beside
-            if beside is not None:
-                beside()
+            for called in (self.wait, self.beside):
+                if called is not None:
+                    called()
             time.sleep(HEARTBEAT_SECONDS)

@@ -11,6 +11,7 @@ from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.signals.blackbox import RingWriter
 from stepwatch.signals.records import Kind, LifecycleEvent, text_bytes
 
+from .attachments import Attachments
 from .heartbeat import Heartbeat
 from .timeline import Timeline
 from .training_thread import TrainingThread
@@ -44,6 +45,9 @@ class Recorder:
         """Books collectives that have ended; called on the training thread around each step."""
         self.step_boundary: Callable[[], None] | None = None
         """Called when the first step begins and when it has ended."""
+        self.place: Callable[..., bool] | None = None
+        """Follows what is known of the rank (`Placement.settle`); whether that moved the ring."""
+        self.attachments = Attachments(guard)
         self.heartbeat = Heartbeat(ring, guard) if ring is not None else None
         self.closed = False
         """Whether it recorded once and does so no more."""
@@ -55,11 +59,22 @@ class Recorder:
 
     def start(self) -> None:
         """Record that the rank has started; show from now on that its interpreter runs."""
+        self._write_start()
+        if self.heartbeat is not None:
+            self.heartbeat.start()
+
+    def settle(self, *, alone: bool = False) -> None:
+        """Follow what is known of the rank by now; `alone`: nobody will number it any more.
+
+        On the training thread only: a ring that moved gets another START record.
+        """
+        if self.place is not None and self.place(alone=alone):
+            self._write_start()
+
+    def _write_start(self) -> None:
         if self.ring is not None:
             identity = self.ring.identity
             self.write_lifecycle(LifecycleEvent.START, identity.world, identity.node)
-        if self.heartbeat is not None:
-            self.heartbeat.start()
 
     def begin(self) -> Timeline | None:
         """Start the clock of the first step, once; None while nothing is recorded."""
@@ -69,6 +84,7 @@ class Recorder:
             return None
         if not self.began:
             self.began = True
+            self.settle(alone=True)
             self.server.start()
             self.timeline.step = self.step_number
             self.timeline.begin()
@@ -92,6 +108,11 @@ class Recorder:
         self.step_number = step
         if self.timeline is not None:
             self.timeline.step = step
+
+    def number(self, step: int) -> None:
+        """Number the step that begins now as the trainer does."""
+        if step != self.step_number:
+            self.start_at(step)
 
     def write_lifecycle(self, event: LifecycleEvent, value: int, text: str) -> None:
         """Write one LIFECYCLE record; a forked child writes none into its parent's ring."""

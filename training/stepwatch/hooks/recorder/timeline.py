@@ -229,20 +229,31 @@ class Timeline:
     def enter_collective(self, group: int, op: int, nbytes: int = 0) -> int:
         """A blocking collective begins: stop the current bucket's clock."""
         now = self.arrive(group, op, nbytes)
+        self._block(now)
+        return now
+
+    def _block(self, now: int) -> None:
         self.totals[self.bucket] += now - self.since
         self.since = now
         self.stack.append(self.bucket)
         self.bucket = COLLECTIVE
-        return now
 
-    def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
-        """A blocking collective has ended: go back to the bucket it interrupted."""
+    def enter_wait(self, group: int, op: int) -> None:
+        """The rank waits for a collective that is counted where it was called."""
+        self._block(self.clock())
+
+    def leave_wait(self) -> None:
+        """That wait has ended: go back to the bucket it interrupted."""
         now = self.clock()
         self.totals[COLLECTIVE] += now - self.since
         self.since = now
         self.bucket = self.stack.pop()
+
+    def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
+        """A blocking collective has ended: go back to the bucket it interrupted."""
+        Timeline.leave_wait(self)  # not that of a class that marks waits on a device
         self._outside()
-        self.depart(group, op, nbytes, arrived_ns, now)
+        self.depart(group, op, nbytes, arrived_ns, self.since)
 
     def move_to_collective(self, bucket: int, spent_ns: int) -> None:
         """Re-book time of `bucket` that turned out to be spent blocked in a collective.

@@ -7,10 +7,11 @@ ring from the start; the server comes later, or never where torch or its server 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from stepwatch.signals.blackbox import RingWriter
 PATH_LIMIT = 107
 """Bytes of a unix socket's path without its final zero (unix(7))."""
 FLIGHT_ENTRIES = "2000"
-FLIGHT_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-"""What sets the length of torch's flight recorder; the second is the older name."""
+FLIGHT_VARIABLE = "TORCH_FR_BUFFER_SIZE"
+"""What sets the length of torch's flight recorder."""
+_OLDER_FLIGHT_VARIABLE = "TORCH_NCCL_TRACE_BUFFER_SIZE"
+"""Its name before torch 2.8; torch prints a warning where it is set, so only a user sets it."""
+_ERRORS_ONLY = 2
+"""Log level of torch's native code that leaves warnings out."""
 
 
 def socket_beside(ring: Path) -> Path:
@@ -39,9 +44,8 @@ def enable_flight_recorder(environ: MutableMapping[str, str]) -> bool:
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return False
-    if not any(name in environ for name in FLIGHT_VARIABLES):
-        for name in FLIGHT_VARIABLES:
-            environ[name] = FLIGHT_ENTRIES
+    if _OLDER_FLIGHT_VARIABLE not in environ:
+        environ.setdefault(FLIGHT_VARIABLE, FLIGHT_ENTRIES)
     return True
 
 
@@ -67,7 +71,8 @@ class WorkerServer:
             return
         path = Path(self._ring.identity.worker_socket)
         path.unlink(missing_ok=True)
-        server = _listen(_WorkerServer, path)
+        with _without_warnings():
+            server = _listen(_WorkerServer, path)
         path.chmod(0o600)
         # Its destructor joins a thread that a forked child does not have, and aborts there: an
         # object with one reference too many is never destroyed.
@@ -78,6 +83,28 @@ class WorkerServer:
         """Remove the socket; the server's thread ends with the process."""
         if self._tried and self._ring is not None:
             Path(self._ring.identity.worker_socket).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keep torch's native code from printing warnings; as it was where torch has no such switch.
+
+    The server prints a line for every socket, as a warning.
+    """
+    try:
+        # RTLD_NOLOAD: the library that torch has loaded, or none.
+        library = Path(sys.modules["torch"].__file__ or "").parent / "lib" / "libc10.so"
+        loaded = ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD)
+        level = ctypes.c_int.in_dll(loaded, "FLAGS_caffe2_log_level")
+    except (OSError, ValueError):
+        yield
+        return
+    before = level.value
+    level.value = max(before, _ERRORS_ONLY)
+    try:
+        yield
+    finally:
+        level.value = before
 
 
 def _listen(server: Any, path: Path) -> Any:

@@ -8,7 +8,9 @@ sees what it missed (`overruns`) and what it cannot trust (`torn`).
 """
 
 from .described import LayoutCondition
+from .directories import cannot_create, closed_directories, own_directory, user_directories
 from .layout import DEFAULT_CAPACITY, CollectiveLine, DeviceLine, Identity, LiveLine
+from .owners import owner_lives
 from .reader import RingReader, RingRows, find_rings
 from .writer import RingWriter
 
@@ -22,5 +24,10 @@ __all__ = [
     "RingReader",
     "RingRows",
     "RingWriter",
+    "cannot_create",
+    "closed_directories",
     "find_rings",
+    "own_directory",
+    "owner_lives",
+    "user_directories",
 ]

@@ -28,7 +28,7 @@ them. It rises with the first change to the slot of a kind that they know."""
 
 WORKER_SOCKET_SIZE = 256
 """Bytes of the path of a rank's worker socket."""
-_IDENTITY = struct.Struct(f"<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s {WORKER_SOCKET_SIZE}s")
+_IDENTITY = struct.Struct(f"<8s4I Q 4i 8h 2Q i I Q 64s 64s 32s {WORKER_SOCKET_SIZE}s Q 16s")
 IDENTITY_CRC_AT = 1016
 LIVE_AT = 1024
 HEARTBEAT_AT = 1040
@@ -46,7 +46,8 @@ class Identity(NamedTuple):
 
     `mesh_index` and `mesh_size` follow `MESH_AXES`. `process_start` is the kernel's start time of
     the process in clock ticks, so that a reused pid is not taken for the rank. The clock pair is in
-    nanoseconds.
+    nanoseconds. `pid_namespace` numbers the namespace of `pid`; `launch` is the same in all ranks
+    of one launch on a node and in no other. Rings of earlier versions have neither (0, empty).
     """
 
     job: str
@@ -65,6 +66,8 @@ class Identity(NamedTuple):
     process_start: int = 0
     job_class: str = "experiment"
     worker_socket: str = ""
+    pid_namespace: int = 0
+    launch: str = ""
 
     @property
     def stage(self) -> int:
@@ -138,6 +141,8 @@ def pack_identity(identity: Identity) -> bytes:
         identity.node.encode(),
         identity.job_class.encode(),
         identity.worker_socket.encode(),
+        identity.pid_namespace,
+        identity.launch.encode(),
     ).ljust(IDENTITY_CRC_AT, b"\0")
     return raw + zlib.crc32(raw).to_bytes(4, "little")
 
@@ -164,7 +169,9 @@ def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
         raise ValueError(f"capacity {capacity} is out of range")
     if rank < 0 or world < 0:
         raise ValueError(f"there is no rank {rank} of {world}")
-    texts = [value.rstrip(b"\0").decode("utf-8", "replace") for value in fields[23:27]]
+    texts = [
+        value.rstrip(b"\0").decode("utf-8", "replace") for value in (*fields[23:27], fields[28])
+    ]
     if not is_name(texts[0]):
         raise ValueError(f"its job name {texts[0]!r} is not one")
     return Identity(
@@ -184,6 +191,8 @@ def unpack_identity(header: bytes, *, described: bool = False) -> Identity:
         process_start=fields[22],
         job_class=texts[2],
         worker_socket=texts[3],
+        pid_namespace=fields[27],
+        launch=texts[4],
     )
 
 

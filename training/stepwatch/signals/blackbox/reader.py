@@ -44,25 +44,38 @@ class RingReader:
     field name, as the ring describes them: its writer may be of another version. `layout_condition`
     says whether it does; `unknown_kinds` counts whole records of kinds that are not known here.
 
+    With `below`, a directory above `path`, no link between the two is followed: users write there,
+    and a reader may be root.
+
     Raises:
-        RingError: the file cannot be opened, is not a ring, is shorter than it says, or is of a
-            later version and does not describe its slots.
+        RingError: the file cannot be opened, is not a ring, is shorter than it says, is reached
+            through a link, or is of a later version and does not describe its slots.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, below: Path | None = None) -> None:
         self.path = path
         try:
             # Without O_NONBLOCK a FIFO in the ring directory would hold the agent for ever.
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+            self._file = os.open(path, flags)
         except (OSError, ValueError) as error:
             raise RingError(f"cannot read the ring {path}: {error}") from error
         self._closing = weakref.finalize(self, os.close, self._file)
         self.unknown_kinds = 0
         try:
+            self._refuse_links(below)
             self.identity, self.inode, self._size = self._checked()
         except (OSError, ValueError) as error:
             self._closing()
             raise RingError(f"cannot read the ring {path}: {error}") from error
+
+    def _refuse_links(self, below: Path | None) -> None:
+        # The kernel tells what it opened: a path checked before may change until it is opened.
+        if below is None or self.path == below:
+            return
+        found = os.readlink(f"/proc/self/fd/{self._file}")
+        if found != str(below.resolve() / self.path.relative_to(below)):
+            raise ValueError(f"its path leads to {found}")
 
     def _checked(self) -> tuple[Identity, int, int]:
         status = os.fstat(self._file)

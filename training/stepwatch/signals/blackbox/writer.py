@@ -8,10 +8,9 @@ import struct
 import zlib
 from pathlib import Path
 
-from stepwatch.signals.errors import RingError
-
 from . import layout
 from .described import LAYOUT_AT, pack_layout
+from .directories import cannot_create
 from .layout import DeviceLine, Identity
 
 _PACK = {int(kind): slot.pack for kind, slot in layout.SLOT_STRUCTS.items()}
@@ -35,11 +34,7 @@ class RingWriter:
         try:
             self._map = _create(path, size, _header(identity))
         except (OSError, ValueError, struct.error) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise RingError(
-                f"cannot create the ring {path}: {reason}; set STEPWATCH_RING_DIR to a "
-                "writable directory with free space"
-            ) from error
+            raise cannot_create(path, error) from error
         self.words = memoryview(self._map).cast("Q")
         """The ring as native 64-bit words; the timeline stores live lines through it."""
         self._seq = 0
@@ -76,6 +71,22 @@ class RingWriter:
         self.identity = identity
         raw = layout.pack_identity(identity)
         self._map[: len(raw)] = raw
+
+    def move(self, path: Path, identity: Identity) -> None:
+        """Go on at `path` as `identity`; what was written stays, and so does a reader's place.
+
+        Raises:
+            OSError: the directory cannot be written; the ring stays what and where it was.
+        """
+        before = self.identity
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.set_identity(identity)
+        try:
+            os.rename(self.path, path)
+        except OSError:
+            self.set_identity(before)
+            raise
+        self.path = path
 
     @property
     def written(self) -> int:

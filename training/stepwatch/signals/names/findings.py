@@ -19,6 +19,7 @@ ALERT_SILENT_CORRUPTION = "TrainingSilentCorruption"
 ALERT_MEMORY_GROWTH = "TrainingMemoryGrowth"
 ALERT_CHECKPOINT_STALL = "TrainingCheckpointStall"
 ALERT_THROUGHPUT_REGRESSION = "TrainingThroughputRegression"
+ALERT_PAUSE = "TrainingPause"
 ALERT_NOT_RESTARTED = "TrainingNotRestarted"
 ALERT_CHECKPOINT_UNVERIFIED = "TrainingCheckpointUnverified"
 
@@ -41,6 +42,7 @@ class FindingKind(Enum):
     MEMORY_GROWTH = "memory-growth"
     CHECKPOINT_STALL = "checkpoint-stall"
     THROUGHPUT_REGRESSION = "throughput-regression"
+    PAUSE = "pause"
 
 
 ALERT_OF: dict[FindingKind, str] = {
@@ -59,6 +61,7 @@ ALERT_OF: dict[FindingKind, str] = {
     FindingKind.MEMORY_GROWTH: ALERT_MEMORY_GROWTH,
     FindingKind.CHECKPOINT_STALL: ALERT_CHECKPOINT_STALL,
     FindingKind.THROUGHPUT_REGRESSION: ALERT_THROUGHPUT_REGRESSION,
+    FindingKind.PAUSE: ALERT_PAUSE,
 }
 """The alert, and so the runbook, of each kind of finding."""
 

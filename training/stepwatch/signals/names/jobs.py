@@ -5,6 +5,7 @@ from __future__ import annotations
 from .labels import (
     ATTEMPT,
     CAUSE,
+    CLOCK,
     JOB,
     JOB_CLASS,
     KIND,
@@ -30,7 +31,16 @@ JOB_STEP = Metric("stepwatch_job_step", _G, "Newest step that every rank complet
 JOB_TOKENS = Metric("stepwatch_job_tokens_total", _C, "Tokens trained on, over all ranks.", (JOB,))
 JOB_LOSS = Metric("stepwatch_job_loss", _G, "Loss at the newest completed step.", (JOB,))
 STEP_DURATION = Metric(
-    "stepwatch_step_duration_seconds", _H, "Step time of the slowest rank, per step.", (JOB,)
+    "stepwatch_step_duration_seconds",
+    _H,
+    "Step time of the slowest rank, per step; on the devices' clock where they timed it.",
+    (JOB,),
+)
+STEPS = Metric(
+    "stepwatch_steps_total",
+    _C,
+    "Steps that stepwatch_step_duration_seconds counts, by the clock that timed them.",
+    (JOB, CLOCK),
 )
 PHASE_SECONDS = Metric(
     "stepwatch_phase_seconds_total", _C, "Self time in a phase, summed over ranks.", (JOB, PHASE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .fields import BODIES, COMMON, DTYPES, RING_KINDS, UNKNOWN
 from .vocabulary import (
+    ENDS,
     LOSS_SCALED,
     OP_NAMES,
     PHASE_BY_NAME,
@@ -36,6 +37,7 @@ __all__ = [
     "BODIES",
     "COMMON",
     "DTYPES",
+    "ENDS",
     "LOSS_SCALED",
     "OP_NAMES",
     "PHASE_BY_NAME",

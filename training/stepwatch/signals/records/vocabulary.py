@@ -124,6 +124,12 @@ class LifecycleEvent(IntEnum):
     DEVICE_TIMING = 8
     """Whether the rank's steps are timed on its device: `value` 1 and the device's type in `text`,
     or 0 and the reason why they are timed on the host alone."""
+    INTERRUPT = 9
+    """Somebody stopped the rank with Ctrl-C (SIGINT): it ended, and neither finished nor failed."""
+
+
+ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
+"""Events after which a rank does nothing more."""
 
 
 class NumericsSource(IntEnum):

@@ -1,14 +1,21 @@
-"""zstd with bounds: compressors and decompressors live as long as their thread."""
+"""zstd with bounds: compressors and decompressors live as long as their thread.
+
+The package is imported at the first use: what only names records and formats runs without it.
+"""
 
 from __future__ import annotations
 
 import threading
 from functools import cache
 from pathlib import Path
-
-import zstandard
+from typing import TYPE_CHECKING
 
 from stepwatch.signals.errors import SegmentError
+
+if TYPE_CHECKING:
+    import zstandard
+
+    _Contexts = tuple[zstandard.ZstdCompressor, zstandard.ZstdDecompressor]
 
 _MAX_WINDOW_BYTES = 1 << 26
 _MAX_RATIO = 1 << 15
@@ -23,21 +30,13 @@ class Codec(threading.local):
     """
 
     def __init__(self, level: int, *, dictionary: bool) -> None:
-        if dictionary:
-            shared = _dictionary()
-            self._compressor = zstandard.ZstdCompressor(
-                level=level, dict_data=shared, write_dict_id=False
-            )
-            self._decompressor = zstandard.ZstdDecompressor(
-                dict_data=shared, max_window_size=_MAX_WINDOW_BYTES
-            )
-        else:
-            self._compressor = zstandard.ZstdCompressor(level=level)
-            self._decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+        self._level = level
+        self._dictionary = dictionary
+        self._contexts: _Contexts | None = None
 
     def deflate(self, raw: bytes) -> bytes:
         """Compress into one frame that states the size of its content."""
-        return self._compressor.compress(raw)
+        return self._made()[0].compress(raw)
 
     def inflate(self, payload: bytes, raw_size: int) -> bytes:
         """Decompress one frame of exactly `raw_size` bytes.
@@ -45,6 +44,8 @@ class Codec(threading.local):
         Raises:
             SegmentError: the frame is damaged, or is of another size.
         """
+        import zstandard
+
         # max_output_size is ignored where the frame states a size of its own: check that first.
         try:
             stated = zstandard.frame_content_size(payload)
@@ -52,14 +53,37 @@ class Codec(threading.local):
                 raise SegmentError(f"a frame of {stated} bytes in a payload of {raw_size}")
             if raw_size > _MAX_RATIO * len(payload):
                 raise SegmentError(f"{len(payload)} bytes cannot hold the {raw_size} promised")
-            raw = self._decompressor.decompress(payload, max_output_size=max(raw_size, 1))
+            raw = self._made()[1].decompress(payload, max_output_size=max(raw_size, 1))
         except zstandard.ZstdError as error:
             raise SegmentError(f"its payload cannot be decompressed: {error}") from error
         if len(raw) != raw_size:
             raise SegmentError(f"{len(raw)} bytes came out of a payload of {raw_size}")
         return raw
 
+    def _made(self) -> _Contexts:
+        """The contexts of this thread, made at their first use."""
+        if self._contexts is None:
+            self._contexts = _contexts(self._level, dictionary=self._dictionary)
+        return self._contexts
+
+
+def _contexts(level: int, *, dictionary: bool) -> _Contexts:
+    import zstandard
+
+    if not dictionary:
+        return (
+            zstandard.ZstdCompressor(level=level),
+            zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES),
+        )
+    shared = _dictionary()
+    return (
+        zstandard.ZstdCompressor(level=level, dict_data=shared, write_dict_id=False),
+        zstandard.ZstdDecompressor(dict_data=shared, max_window_size=_MAX_WINDOW_BYTES),
+    )
+
 
 @cache
 def _dictionary() -> zstandard.ZstdCompressionDict:
+    import zstandard
+
     return zstandard.ZstdCompressionDict(_DICTIONARY.read_bytes())

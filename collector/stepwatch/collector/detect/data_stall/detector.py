@@ -81,7 +81,8 @@ def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> lis
         (limits.long_window_steps, limits.long_least_steps, baseline.mean, limits.window_steps),
     ):
         stalled = _is_stalled(waits, steps, least, usual, limits)
-        enough = max(limits.least_ranks, limits.least_ranks_share * loaders.sum())
+        least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
+        enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
         if stalled.sum() >= enough:
             began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, gap)
             return [_finding(waits, stalled, began, usual)]

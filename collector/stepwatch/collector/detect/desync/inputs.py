@@ -13,12 +13,12 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Ranks that disagree, in a job that makes no progress."""
-    stalled = context.once(hang.find)
-    if not stalled:
+    stall = context.once(hang.stalled)
+    if stall is None:
         return []
-    lines, found = entered(context.attempt), hang.asked(context.attempt)
+    lines, found = entered(context.attempt), stall.asked
     mismatch = detector.from_flight(found.diagnoses) or detector.from_lines(lines, found.groups)
-    return _found(mismatch, lines, stalled[0])
+    return _found(mismatch, lines, stall.seconds)
 
 
 def find_failure(context: DetectionContext) -> list[Finding]:
@@ -28,16 +28,16 @@ def find_failure(context: DetectionContext) -> list[Finding]:
         return []
     lines = entered(context.attempt)
     mismatch = detector.from_lines(lines, hang.asked(context.attempt).groups)
-    return _found(mismatch, lines, failed[0])
+    return _found(mismatch, lines, failed[0].began_ago_seconds)
 
 
 def _found(
-    mismatch: detector.Mismatch | None, lines: list[detector.Entered], seen_as: Finding
+    mismatch: detector.Mismatch | None, lines: list[detector.Entered], ago: float
 ) -> list[Finding]:
-    """It began when what it is first seen as began."""
+    """It began so many seconds ago, when what it is first seen as began."""
     if mismatch is None:
         return []
-    return [detector.finding(mismatch, lines, seen_as.began_ago_seconds)]
+    return [detector.finding(mismatch, lines, ago)]
 
 
 def entered(attempt: Attempt) -> list[detector.Entered]:

@@ -3,22 +3,30 @@
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import allowed_seconds, detect
-from .inputs import asked, find, rank_situations, stalled_seconds
+from .activity import Activity
+from .detector import detect
+from .inputs import asked, find, rank_situations, stalled, stalled_seconds
+from .report import op_name
 from .situation import Asked, RankSituation, missed_collectives
+from .stall import Stall, allowed_seconds, stall_of
 from .thresholds import LIMITS
 
 __all__ = [
     "DETECTORS",
     "LIMITS",
+    "Activity",
     "Asked",
     "RankSituation",
+    "Stall",
     "allowed_seconds",
     "asked",
     "detect",
     "find",
     "missed_collectives",
+    "op_name",
     "rank_situations",
+    "stall_of",
+    "stalled",
     "stalled_seconds",
 ]
 

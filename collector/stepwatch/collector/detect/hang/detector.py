@@ -1,81 +1,40 @@
-"""Hang: no rank makes progress for longer than the job's phase allows; who did not arrive, and why.
+"""Hang: no rank makes progress, and no pause explains it; who did not arrive, and why.
 
 Ages are taken on each node's own monotonic clock, so no two clocks are compared. The rank that did
 not arrive is the one that is neither inside a collective nor waiting for a pipeline neighbour.
-Where a rank's device is busy, the device says where the rank is (`device`).
+Where a rank's device is busy, the device says where the rank is (`device`). What a rank outside
+any collective does decides whether it is a pause (`stall`).
 """
 
 from __future__ import annotations
 
-import math
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.signals.records import ProcessState
 
-from stepwatch.collector.detect.finding import (
-    Finding,
-)
-from stepwatch.signals.records import Phase, ProcessState
-
+from .activity import DEAD
 from .report import finding_of
-from .situation import NOBODY_ASKED, Asked, Missed, RankSituation, missed_collectives
+from .situation import RankSituation
+from .stall import Stall
 from .thresholds import Thresholds
 
 
-def detect(
-    ranks: list[RankSituation],
-    median_step: float,
-    longest_step: float,
-    limits: Thresholds,
-    asked: Asked = NOBODY_ASKED,
-) -> list[Finding]:
-    """One finding if nothing moves; `median_step` in seconds, NaN while unknown, and `longest_step`
-    that of the attempt so far, NaN before the first step has ended.
-
-    `ranks` leaves out those that have finished. No rank known is no finding: that is for the
-    telemetry detector.
-    """
-    if not ranks:
+def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
+    """One finding if nothing moves for longer than a pause explains."""
+    if stall is None or not stall.is_hang:
         return []
-    stalled_for = min(situation.moved_age for situation in ranks)
-    if stalled_for < allowed_seconds(ranks, median_step, longest_step, limits):
-        return []
-    missing = [item for item in ranks if not item.waiting and not item.in_collective]
-    lacking = missed_collectives(asked.diagnoses)
-    culprit = _culprit(ranks, missing, lacking)
-    return [
-        finding_of(
-            ranks=ranks,
-            culprit=culprit,
-            stalled_for=stalled_for,
-            limits=limits,
-            asked=asked,
-            lacking=lacking,
-        )
-    ]
+    return [finding_of(stall, _culprit(stall), limits)]
 
 
-def allowed_seconds(
-    ranks: list[RankSituation], median_step: float, longest_step: float, limits: Thresholds
-) -> float:
-    """How long all ranks may make no progress in the phase they are in."""
-    if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
-        return limits.pause_seconds
-    if math.isnan(longest_step):
-        return limits.first_step_seconds
-    if math.isnan(median_step):
-        early = max(limits.early_seconds, limits.step_multiple * longest_step)
-        return min(early, limits.first_step_seconds)
-    return max(limits.least_seconds, limits.step_multiple * median_step)
-
-
-def _culprit(
-    ranks: list[RankSituation], missing: list[RankSituation], lacking: list[Missed]
-) -> RankSituation | None:
+def _culprit(stall: Stall) -> RankSituation | None:
     """The rank all others wait for: a dead or stopped one first, else the one that is behind.
 
     Where the lines do not name one rank (the hooks may not see the trainer's collectives), the
     flight recorders do: `lacking` entered one collective less. A rank that waits may be seen
     blocked in the kernel for a moment; only one that does not wait holds the others up by it.
     """
-    for state in (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED):
+    ranks = stall.ranks
+    missing = [item for item in ranks if not item.waiting and not item.in_collective]
+    for state in DEAD:
         for item in ranks:
             if item.process is state:
                 return item
@@ -87,7 +46,7 @@ def _culprit(
     if blocked:
         return blocked[0]
     if not missing or len(missing) == len(ranks) > 1:
-        behind = {item.rank for item in lacking}
+        behind = {item.rank for item in stall.lacking}
         # A busy device's recorder counts what its host enqueued ahead.
         found = [item for item in ranks if item.rank in behind and item.host is None]
         return found[0] if len(found) == 1 else None

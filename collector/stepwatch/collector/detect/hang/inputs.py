@@ -15,20 +15,27 @@ from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 
+from .activity import DEAD, cpu_ratio
 from .detector import detect
 from .device import BUSY, as_device, followed, moved_ages
 from .situation import Asked, RankSituation
+from .stall import Stall, stall_of
 from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """A job in which no rank makes progress, and the rank that did not arrive."""
+    return detect(context.once(stalled), LIMITS)
+
+
+def stalled(context: DetectionContext) -> Stall | None:
+    """How a job makes no progress for longer than its phase allows, be it a hang or a pause."""
     if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
-        return []
+        return None
     situations = rank_situations(context.attempt, context.now_s)
     if _is_finishing(context.attempt, situations):
-        return []
-    return detect(situations, *_step_seconds(context.attempt), LIMITS, asked(context.attempt))
+        return None
+    return stall_of(situations, *_step_seconds(context.attempt), LIMITS, asked(context.attempt))
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:
@@ -51,9 +58,8 @@ def _is_finishing(attempt: Attempt, ranks: list[RankSituation]) -> bool:
         return False
     if any(item.waiting or item.in_collective for item in ranks):
         return False
-    dead = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
     still = min((item.moved_age for item in ranks), default=0.0)
-    return still < LIMITS.pause_seconds and not any(item.process in dead for item in ranks)
+    return still < LIMITS.pause_seconds and not any(item.process in DEAD for item in ranks)
 
 
 def asked(attempt: Attempt) -> Asked:
@@ -104,6 +110,9 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[RankSituation]:
             heartbeat_age=_age(int(row["time_ns"]), int(row["heartbeat_ns"])),
             process=_process_state(int(row["process_state"])),
             group=int(row["collective_group"]),
+            cpu_ratio=cpu_ratio(
+                attempt.ranks.usage.get(rank, ()), _moved_ns(row), LIMITS.reading_seconds
+            ),
         )
         situations.append(as_device(host, row))
     return situations

@@ -13,7 +13,8 @@ from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import OP_NAMES, GilState, ProcessState, phase_name
 
 from .device import place_words
-from .situation import Asked, Missed, RankSituation
+from .situation import RankSituation
+from .stall import Stall
 from .thresholds import Thresholds
 
 _COMPLETED = "completed"
@@ -21,18 +22,9 @@ _COMPLETED = "completed"
 _ENDED = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
 
 
-def finding_of(
-    ranks: list[RankSituation],
-    culprit: RankSituation | None,
-    stalled_for: float,
-    limits: Thresholds,
-    asked: Asked,
-    lacking: list[Missed],
-) -> Finding:
-    """The finding on a job stalled for so many seconds; `culprit` is None where no rank stands out.
-
-    `asked` holds what the ranks were doing, `lacking` the ranks that missed a collective.
-    """
+def finding_of(stall: Stall, culprit: RankSituation | None, limits: Thresholds) -> Finding:
+    """The finding on a stalled job; `culprit` is None where no rank stands out."""
+    ranks, stalled_for, asked = stall.ranks, stall.seconds, stall.asked
     step = min(item.step for item in ranks)
     evidence = _standing(ranks, stalled_for)
     if culprit is None:
@@ -51,7 +43,7 @@ def finding_of(
     phase = phase_name(culprit.phase)
     diagnosis = asked.diagnoses.get(culprit.rank)
     cause, words = _cause(culprit, diagnosis, limits)
-    absent = _absence(culprit, ranks, asked, lacking)
+    absent = _absence(culprit, stall)
     where = f"it is in {phase}, microbatch {culprit.microbatch}"
     if culprit.host is not None:
         where = f"its device is {place_words(culprit)}, its host {place_words(culprit.host)}"
@@ -62,7 +54,9 @@ def finding_of(
         f"rank {culprit.rank} {absent}; "
         f"{where}, and {words}"
     )
-    evidence += _about(culprit, absent, diagnosis, limits) + _device_rows(culprit, diagnosis)
+    waiters = "the others wait for it" if len(ranks) > 1 else "the only rank"
+    evidence += _about(culprit, absent, diagnosis, limits, waiters)
+    evidence += _device_rows(culprit, diagnosis)
     return build_finding(
         kind=FindingKind.HANG,
         cause=cause,
@@ -87,7 +81,7 @@ def _standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
     if inside is not None:
         evidence.append(
             Evidence(
-                f"{_whose(inside)} waits in {_op_name(inside.op)} for",
+                f"{_whose(inside)} waits in {op_name(inside.op)} for",
                 inside.moved_age,
                 "seconds",
                 "an arrival that does not come",
@@ -127,23 +121,26 @@ def _device_rows(culprit: RankSituation, diagnosis: Diagnosis | None) -> list[Ev
     return rows
 
 
-def _absence(
-    culprit: RankSituation, ranks: list[RankSituation], asked: Asked, lacking: list[Missed]
-) -> str:
+def _absence(culprit: RankSituation, stall: Stall) -> str:
     """What the culprit did not do: the collective it did not enter, if that is known."""
-    inside = next((item for item in ranks if item.in_collective and item is not culprit), None)
-    members = asked.groups.get(inside.group, "") if inside is not None else ""
+    others = (item for item in stall.ranks if item is not culprit)
+    inside = next((item for item in others if item.in_collective), None)
+    members = stall.asked.groups.get(inside.group, "") if inside is not None else ""
     of = f" of group {members}" if members else ""
-    missed = next((item for item in lacking if item.rank == culprit.rank), None)
+    missed = next((item for item in stall.lacking if item.rank == culprit.rank), None)
     if missed is not None:
         return f"did not enter {missed.op} #{missed.number}{of or f' of group {missed.group}'}"
     if inside is not None and not culprit.in_collective:
-        return f"did not arrive in {_op_name(inside.op)}{of}"
-    return "did not arrive"
+        return f"did not arrive in {op_name(inside.op)}{of}"
+    return "did not arrive" if len(stall.ranks) > 1 else "does not go on"
 
 
 def _about(
-    culprit: RankSituation, absent: str, diagnosis: Diagnosis | None, limits: Thresholds
+    culprit: RankSituation,
+    absent: str,
+    diagnosis: Diagnosis | None,
+    limits: Thresholds,
+    waiters: str,
 ) -> list[Evidence]:
     evidence = [
         Evidence(
@@ -152,7 +149,7 @@ def _about(
             "seconds ago",
             f"beyond {limits.heartbeat_seconds:.0f} s its interpreter is blocked",
         ),
-        text_evidence(f"rank {culprit.rank}", absent, "the others wait for it"),
+        text_evidence(f"rank {culprit.rank}", absent, waiters),
     ]
     if diagnosis is None:
         return evidence
@@ -169,7 +166,8 @@ def _about(
     return evidence
 
 
-def _op_name(op: int) -> str:
+def op_name(op: int) -> str:
+    """Name of an operation as a line holds it; one of a later version is `other`."""
     return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
 
 
@@ -177,7 +175,7 @@ def _shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
     """Why all ranks stand where none stands out: devices that are all inside one operation."""
     inside = {item.op if item.in_collective and item.host is not None else None for item in ranks}
     if len(inside) == 1 and (op := inside.pop()) is not None:
-        words = f"the devices of all ranks are in {_op_name(op)}, which does not end"
+        words = f"the devices of all ranks are in {op_name(op)}, which does not end"
         return Cause.DEVICE_STUCK, f"{words}; no rank stands out"
     return Cause.UNKNOWN, "no rank stands out"
 

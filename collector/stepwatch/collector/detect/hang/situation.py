@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,7 +16,8 @@ class RankSituation(NamedTuple):
 
     `moved_age` is the time since its live or collective line changed, `heartbeat_age` since its
     hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
-    `moved_age` are the device's; those of the host are in `host`.
+    `moved_age` are the device's; those of the host are in `host`. `cpu_ratio` is the CPU time its
+    process used or was ready for, per second since the rank last moved; NaN where unknown.
     """
 
     rank: int
@@ -30,6 +32,7 @@ class RankSituation(NamedTuple):
     process: ProcessState
     group: int = 0
     host: RankSituation | None = None
+    cpu_ratio: float = math.nan
 
 
 class Missed(NamedTuple):

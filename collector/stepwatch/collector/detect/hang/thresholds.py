@@ -16,6 +16,9 @@ class Thresholds(NamedTuple):
     early_seconds: float
     pause_seconds: float
     heartbeat_seconds: float
+    held_seconds: float
+    running_cpu_ratio: float
+    reading_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -31,8 +31,9 @@ UNKNOWN_EXIT = -1
 _SIGNALLED = 128
 _TERMINATED = _SIGNALLED + signal.SIGTERM
 _ASKED_TO_STOP = (_TERMINATED, _SIGNALLED + signal.SIGINT)
-_INTERRUPT = "KeyboardInterrupt"
-_ORDERLY = (_INTERRUPT, "SystemExit: 0", "SystemExit: 75")
+INTERRUPT = "KeyboardInterrupt"
+"""What a rank reports that Ctrl-C ended."""
+_ORDERLY = (INTERRUPT, "SystemExit: 0", "SystemExit: 75")
 _SYMPTOMS = (
     "connection closed",
     "connection reset",
@@ -128,7 +129,7 @@ def _interrupted_before(failed: list[RankEnd], ends: list[RankEnd]) -> bool:
 
 
 def _is_interrupted(end: RankEnd) -> bool:
-    return _INTERRUPT in end.failure or end.exit_code == _SIGNALLED + signal.SIGINT
+    return INTERRUPT in end.failure or end.exit_code == _SIGNALLED + signal.SIGINT
 
 
 def _is_symptom(end: RankEnd) -> bool:

@@ -9,11 +9,14 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.lifecycle import Lifecycle
 from stepwatch.collector.state.trackers.ranks import RankView
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 
 from . import detector
+
+_NOT_FINISHED = (LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 
 
 def find(context: DetectionContext) -> list[Finding]:
@@ -39,9 +42,7 @@ def _is_preempted(attempt: Attempt) -> bool:
 
 def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     """Ranks of `attempt` that ended in any way."""
-    failures = {
-        fact.rank: fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.FAILURE
-    }
+    failures = {fact.rank: fact for fact in attempt.lifecycle if fact.event in _NOT_FINISHED}
     seen = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
     ends = []
     for rank in sorted({*failures, *seen} & attempt.states.keys()):
@@ -57,11 +58,17 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
                 gone_at=gone_at,
                 exit_code=int(view.row["exit_code"]),
                 failed_at=failure.at if failure is not None else math.nan,
-                failure=failure.text or "an exception" if failure is not None else "",
+                failure=_words(failure) if failure is not None else "",
                 finished=attempt.ended.get(rank) is LifecycleEvent.FINISH,
             )
         )
     return ends
+
+
+def _words(end: Lifecycle) -> str:
+    """The exception that a rank reported; earlier versions call an interruption a failure."""
+    interrupted = end.event is LifecycleEvent.INTERRUPT
+    return detector.INTERRUPT if interrupted else end.text or "an exception"
 
 
 def _gone_at(attempt: Attempt, view: RankView) -> float:

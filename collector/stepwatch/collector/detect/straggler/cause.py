@@ -52,7 +52,20 @@ def cause_of(
 def _waits_for_a_cpu(
     rank: int, excess: float, step: float, facts: RankFacts, limits: Thresholds
 ) -> bool:
-    queued = float(facts.run_queue_ratio[rank]) * step
-    others = np.delete(facts.run_queue_ratio, rank)
-    usual = float(np.nanmedian(others)) * step if np.isfinite(others).any() else 0.0
-    return queued - usual >= limits.run_queue_share * excess
+    queue, usual = float(facts.run_queue_ratio[rank]), _usual(facts.run_queue_ratio, rank)
+    more = (queue - (0.0 if math.isnan(usual) else usual)) * step
+    share = limits.run_queue_share
+    if queue >= limits.run_queue_pressure and _computes_as_its_peers(rank, facts, limits):
+        share = limits.pressed_share
+    return more >= share * excess
+
+
+def _computes_as_its_peers(rank: int, facts: RankFacts, limits: Thresholds) -> bool:
+    """Whether a rank uses no more CPU than the others: one that does has more to do."""
+    return float(facts.cpu_ratio[rank]) <= limits.usual_cpu_ratio * _usual(facts.cpu_ratio, rank)
+
+
+def _usual(values: Vector, rank: int) -> float:
+    """Median of the other ranks, NaN where none is known."""
+    others = np.delete(values, rank)
+    return float(np.nanmedian(others)) if np.isfinite(others).any() else math.nan

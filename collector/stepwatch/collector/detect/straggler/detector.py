@@ -41,7 +41,9 @@ def detect(
     if usable.sum() < limits.certain_steps or stages is None:
         return []
     steps = evaluated_steps(window, usable, stages, baseline or {})
-    slow = [each for phase in WORK for each in persistent(steps, phase, limits)]
+    # A single process that waits for data is a job that does: there is no rank to compare it with.
+    phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
+    slow = [each for phase in phases for each in persistent(steps, phase, limits)]
     findings = _worst_phase([finding_of(each, steps, facts, limits) for each in slow])
     named = {finding.rank for finding in findings}
     findings += [

@@ -20,6 +20,8 @@ from .thresholds import LIMITS
 def find(context: DetectionContext) -> list[Finding]:
     """Ranks whose self time is longer than that of their peers."""
     attempt = context.attempt
+    if not context.compares_ranks:
+        return []
     facts, baseline = rank_facts(attempt), context.baseline.work_of(attempt.ring.world)
     found = detect(context.window, facts, LIMITS, baseline)
     if not found:

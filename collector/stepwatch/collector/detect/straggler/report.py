@@ -39,7 +39,7 @@ def finding_of(
         rank=rank,
         phase=phase,
         cause=cause,
-        summary=_summary(slow, int(steps.steps[since]), mine, theirs, lost)
+        summary=_summary(slow, int(steps.steps[since]), (mine, theirs), lost, _peers(slow, steps))
         + (_waits_words(device) if cause is Cause.LAUNCH_BOUND else ""),
         began_step=int(steps.steps[since]),
         began_ago_seconds=float(steps.step_seconds[since:].sum()),
@@ -67,14 +67,20 @@ def _lost(slow: SlowRank, steps: EvaluatedSteps, usual: float) -> float:
     return max(0.0, 1.0 - usual / float(np.median(steps.step_seconds[slow.shows])))
 
 
-def _summary(slow: SlowRank, first: int, mine: float, theirs: float, lost: float) -> str:
+def _peers(slow: SlowRank, steps: EvaluatedSteps) -> str:
+    """What it is compared with: the other ranks of its stage, or where it has none, itself."""
+    return "baseline" if slow.rank in steps.stages.alone else "peers"
+
+
+def _summary(slow: SlowRank, first: int, work: tuple[float, float], lost: float, peers: str) -> str:
+    mine, theirs = work
     ratio = f" ({times(mine / theirs)})" if theirs > 0 else ""
     how = ""
     if slow.of:
         how = f" intermittently, in {len(slow.shows)} of the last {slow.of} steps"
     return (
         f"rank {slow.rank} is slow in {slow.phase}{how} since step {first}: {in_words(mine)} "
-        f"a step, its peers {in_words(theirs)}{ratio}; the job lost {lost:.0%} of its throughput"
+        f"a step, its {peers} {in_words(theirs)}{ratio}; the job lost {lost:.0%} of its throughput"
     )
 
 
@@ -87,11 +93,12 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     """Rows on self time (of the rank, of its peers), step time (now, usual), wait and CPU."""
     rank, queue = slow.rank, facts.run_queue_ratio
-    against = f"peers {in_words(work[1])}"
+    against = f"{_peers(slow, steps)} {in_words(work[1])}"
+    waits = steps.collective(slow.since)
     return (
         Evidence(f"self time in {slow.phase} per step", work[0], "seconds", against),
         Evidence("step time", lengths[0], "seconds", f"baseline {in_words(lengths[1])}"),
-        _wait_evidence(rank, steps.collective(slow.since)),
+        *([_wait_evidence(rank, waits)] if waits.shape[1] > 1 else ()),
         Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _compared_with(facts.cpu_ratio)),
         Evidence("time on the run queue", float(queue[rank]), "ratio", _compared_with(queue)),
     )
@@ -112,5 +119,7 @@ def _wait_evidence(rank: int, waits: Matrix32) -> Evidence:
 
 
 def _compared_with(values: Vector) -> str:
+    if len(values) == 1:
+        return "the only rank"
     known = values[np.isfinite(values)]
     return f"median rank {float(np.median(known)):.0%}" if len(known) else "unknown"

@@ -19,6 +19,9 @@ class Thresholds(NamedTuple):
     least_device_ratio: float
     least_excess_ratio: float
     run_queue_share: float
+    run_queue_pressure: float
+    pressed_share: float
+    usual_cpu_ratio: float
     launch_share: float
     intermittent_spans: tuple[int, ...]
     intermittent_usual_quantile: float

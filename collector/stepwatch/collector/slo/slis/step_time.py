@@ -14,11 +14,13 @@ SLOW_STEP_FACTOR = 2.0
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     """Good: device-seconds in steps no longer than `SLOW_STEP_FACTOR` x the attempt's baseline.
 
-    A baseline of NaN (too few steps yet) makes no step bad.
+    Where the baseline is NaN (too few steps yet, or none on that clock), a step is neither good nor
+    bad, and counts for neither.
     """
     steps = attempt.steps
     slow = steps.longest > SLOW_STEP_FACTOR * attempt.baseline_seconds
-    return np.where(slow, 0.0, steps.busy), steps.busy
+    total = np.where(np.isnan(attempt.baseline_seconds), 0.0, steps.busy)
+    return np.where(slow, 0.0, total), total
 
 
 SLI = Sli("step-time", good_and_total)

@@ -13,17 +13,17 @@ import numpy as np
 from stepwatch.collector.state.folding.batches import Batches, Table
 from stepwatch.collector.state.tracker import MAX_WORLD, TrackedAttempt
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.collector.state.trackers.microbatches import STEPS_AHEAD
 from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask
-from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.records import ENDS, Kind, LifecycleEvent, ProcessState
 
 _NO_STEP = 1 << 40
 """Beyond any step, which has 32 bits."""
-_ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE)
 
 
 class Grouping:
@@ -47,7 +47,8 @@ class Grouping:
             _reduced(np.maximum, states, possible, 0), _reduced(np.maximum, events, claims, 0)
         )
         self._starts = _any(events, started)
-        self._ends = _any(events, np.isin(events.rows["event"], _ENDS))
+        self._timing = _any(events, events.rows["event"] == LifecycleEvent.DEVICE_TIMING)
+        self._ends = _any(events, np.isin(events.rows["event"], ENDS))
         self._ends |= _any(states, states.rows["process_state"] == ProcessState.GONE)
         self._events = events.counts > 0
         self._saves = batches.table(Kind.CHECKPOINT).counts > 0
@@ -70,13 +71,17 @@ class Grouping:
         found |= self._world[start:] > attempt.world
         if attempt.tracker(LifecycleEvents).ended or attempt.tracker(Ranks).gone:
             found |= self._starts[start:]
+        devices = attempt.tracker(DeviceSteps).ring
+        if attempt.tracker(DeviceTiming).all_timed is None and not devices.world:
+            found |= self._device_rows[start:] > 0  # the first ones say that there are devices
         return found
 
     def _begins(self, start: int, attempt: TrackedAttempt) -> Mask:
-        """Batches that cannot follow those since `start`: steps that share slots, or a start of
-        ranks after a checkpoint, which is believed by when they started."""
+        """Batches that cannot follow those since `start`: steps that share slots, a rank that says
+        whether its device times steps, or a start of ranks after a checkpoint, which is believed
+        by when they started."""
         saved = np.logical_or.accumulate(self._saves[start:])
-        found: Mask = self._events[start:] & saved
+        found: Mask = (self._events[start:] & saved) | self._timing[start:]
         for first, last, ring in (
             (self._first, self._last, StepRing),
             (self._device_first, self._device_last, DeviceRing),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
@@ -13,8 +14,9 @@ from stepwatch.collector.state.trackers.step_history import (
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.wire import Rows
 
-LENGTH = np.dtype([("ranks", "<u4"), ("longest", "<f4")])
-"""Devices that timed a step, and the seconds of the slowest without checkpoint and evaluation."""
+LENGTH = np.dtype([("ranks", "<u4"), ("longest", "<f4"), ("busy", "<f8"), ("end_wall_ns", "<u8")])
+"""Devices that timed a step, the seconds of the slowest and of all together, both without
+checkpoint and evaluation, and the wall time at which the last one ended it."""
 
 
 class DeviceLengths:
@@ -24,15 +26,19 @@ class DeviceLengths:
         self._first = 0
         self._rows: Rows = np.zeros(0, dtype=LENGTH)
 
-    def add(self, rows: Rows, first: int) -> None:
-        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step."""
+    def add(self, fresh: Fresh, first: int) -> None:
+        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step.
+
+        Sums are taken row after row (`np.add.at`), so they do not depend on which rows come in one
+        call.
+        """
         if len(self._rows) and first < self._first:
             earlier = np.zeros(min(self._first - first, MAX_STEPS), dtype=LENGTH)
             self._rows = np.concatenate([earlier, self._rows])[:MAX_STEPS]
         self._first = first
-        index = rows["step"].astype(np.int64) - first
+        index = fresh.steps - first
         inside = (index >= 0) & (index < MAX_STEPS)
-        rows, index = rows[inside], index[inside]
+        rows, index, ends = fresh.rows[inside], index[inside], fresh.ends_ns[inside]
         used = int(index.max(initial=-1)) + 1
         if used > len(self._rows):
             # A power of two: the same length whether it grows at once or little by little.
@@ -40,9 +46,13 @@ class DeviceLengths:
             grown = np.zeros(length, dtype=LENGTH)
             grown[: len(self._rows)] = self._rows
             self._rows = grown
-        seconds = rows["duration_seconds"] - rows["checkpoint_seconds"] - rows["eval_seconds"]
+        pauses = np.nan_to_num(rows["checkpoint_seconds"]) + np.nan_to_num(rows["eval_seconds"])
+        seconds = rows["duration_seconds"] - pauses
+        seconds = np.maximum(seconds, 0.0)
         np.add.at(self._rows["ranks"], index, 1)
-        np.maximum.at(self._rows["longest"], index, np.maximum(seconds, 0.0))
+        np.maximum.at(self._rows["longest"], index, seconds)
+        np.add.at(self._rows["busy"], index, seconds)
+        np.maximum.at(self._rows["end_wall_ns"], index, np.maximum(ends, 0).astype(np.uint64))
 
     def baseline(self, world: int) -> float:
         """Median seconds of the attempt's first steps after its warm-up; NaN until enough known."""
@@ -56,11 +66,21 @@ class DeviceLengths:
         timed = self._rows["longest"][self._rows["ranks"] > 0]
         return float(timed.max()) if len(timed) else float("nan")
 
+    @property
+    def any(self) -> bool:
+        """Whether a device timed a step."""
+        return len(self._rows) > 0
+
+    def of(self, steps: Integers) -> Rows:
+        """Rows of `LENGTH` of these steps (steps,); all 0 where no device timed one."""
+        index = steps - self._first
+        found = np.zeros(len(steps), dtype=LENGTH)
+        inside = (index >= 0) & (index < len(self._rows))
+        found[inside] = self._rows[index[inside]]
+        return found
+
     def seconds(self, steps: Integers, world: int) -> Vector:
         """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
-        index = steps - self._first
-        found = np.full(len(steps), np.nan)
-        inside = (index >= 0) & (index < len(self._rows))
-        rows = self._rows[index[inside]]
-        found[inside] = np.where(rows["ranks"] >= world, rows["longest"], np.nan)
-        return found
+        rows = self.of(steps)
+        timed = (rows["ranks"] > 0) & (rows["ranks"] >= world)
+        return np.where(timed, rows["longest"].astype(np.float64), np.nan)

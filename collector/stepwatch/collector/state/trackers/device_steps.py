@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
@@ -38,8 +39,8 @@ class DeviceSteps(JoinedTracker):
 
     `rank_seconds` maps each of `COLUMNS` and `IDLE` to seconds so far (world,); `newest_s` is the
     wall time of the newest row, 0 before the first, `received_s` the collector's monotonic time
-    when one arrived last. `in_part` counts rows of steps in which boundaries went untimed: they are
-    left out.
+    when one arrived last. `in_part` counts rows of steps in which boundaries went untimed: of them
+    the length is known, and no part.
     """
 
     kinds = frozenset({Kind.DEVICE_STEP})
@@ -54,6 +55,8 @@ class DeviceSteps(JoinedTracker):
         self.newest_s = 0.0
         self.received_s = 0.0
         self.in_part = 0
+        self.fresh = Fresh.nothing(Kind.DEVICE_STEP)
+        """Rows of the group under way that were new; `settled_steps` takes them."""
         self._released = False
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
@@ -66,23 +69,27 @@ class DeviceSteps(JoinedTracker):
         possible = validation.steps(rows, world, batches.to_wall_ns[origin])
         possible &= _possible(rows, steps.ring.newest + STEPS_AHEAD)
         attempt.refused_records += len(rows) - int(possible.sum())
-        whole = np.flatnonzero(possible & _whole(rows))
-        self.in_part += int(possible.sum()) - len(whole)
-        if not len(whole):
+        usable = np.flatnonzero(possible)
+        if not len(usable):
             return
-        self.received_s = float(batches.received_monotonic_s[origin[whole[-1]]])
+        self.received_s = float(batches.received_monotonic_s[origin[usable[-1]]])
         self._make_room(world)
-        taken = whole[self.ring.add_all(chosen(rows, whole), origin[whole])]
-        fresh = chosen(rows, taken)
-        first = steps.history.first
-        self.lengths.add(fresh, first)
+        rows, origin = chosen(rows, usable), origin[usable]
+        whole = _whole(rows)
+        self.in_part += len(rows) - int(whole.sum())
+        taken = self.ring.add_all(_without_parts(rows, ~whole), origin)
+        origin = origin[taken]
+        self.fresh = Fresh(chosen(rows, taken), batches.to_wall_ns[origin], origin)
+        self._sum_up(chosen(rows, taken[whole[taken]]), steps.history.first, attempt)
+        self.newest_s = max(self.newest_s, int(self.fresh.ends_ns.max(initial=0)) / NANOSECONDS)
+
+    def _sum_up(self, fresh: Rows, first: int, attempt: TrackedAttempt) -> None:
+        """Add rows of steps that were timed whole to the baselines and the sums by rank."""
         calls = DeviceCalls(attempt.tracker(CollectiveRecords), attempt.tracker(DeviceCollectives))
-        self.baseline.add(fresh, first, world, calls)
+        self.baseline.add(fresh, first, self.ring.world, calls)
         self.early_baseline.add(fresh)
         for name, sums in self.rank_seconds.items():
             np.add.at(sums, fresh["rank"], np.nan_to_num(seconds_of(fresh, name)))
-        ends = fresh["time_ns"].astype(np.int64) + batches.to_wall_ns[origin[taken]]
-        self.newest_s = max(self.newest_s, int(ends.max(initial=0)) / NANOSECONDS)
 
     def resize(self, world: int) -> None:
         """Make room for `world` ranks, once there are rows; what is known stays."""
@@ -116,6 +123,15 @@ def _possible(rows: Rows, last_step: int) -> Mask:
         seconds = seconds_of(rows, name)
         possible &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= _MAX_SECONDS))
     return np.asarray(possible & ~np.isnan(rows["duration_seconds"]))
+
+
+def _without_parts(rows: Rows, in_part: Mask) -> Rows:
+    """The rows; of those `in_part` only the length stays, as a phase may hold another's time."""
+    if in_part.any():
+        rows = rows.copy()
+        for name in (*COLUMNS[1:], *IDLE):
+            rows[f"{name}_seconds"][in_part] = np.nan
+    return rows
 
 
 def _whole(rows: Rows) -> Mask:

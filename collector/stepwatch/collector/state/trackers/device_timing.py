@@ -32,6 +32,7 @@ class DeviceTiming(Tracker):
 
     def __init__(self) -> None:
         self.of: dict[int, Timed] = {}
+        self._all_timed: bool | None = None
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
         """Apply DEVICE_TIMING rows; of two of one rank the later one counts, as it arrives."""
@@ -45,6 +46,18 @@ class DeviceTiming(Tracker):
             if before is None or before.at_ns <= at_ns:
                 text = bytes(row["text"]).decode("utf-8", "replace")
                 self.of[rank] = Timed(int(row["value"]) == 1, text, at_ns)
+        if known.any():
+            self._all_timed = all(each.on_device for each in self.of.values())
+
+    @property
+    def all_timed(self) -> bool | None:
+        """Whether each rank that said anything is timed on its device; None where none did."""
+        return self._all_timed
+
+    @property
+    def timed_ranks(self) -> int:
+        """How many ranks say that they are timed on their devices now."""
+        return sum(each.on_device for each in self.of.values())
 
     def untimed(self, ranks: Iterable[int]) -> list[int]:
         """Those of `ranks` that said that no device times their steps."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepwatch.collector.state.tracker import MAX_WORLD, Batch, TrackedAttempt, Tracker
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.records import ENDS, Kind, LifecycleEvent
 
 MAX_EVENTS = 10_000
 
@@ -71,7 +71,7 @@ class LifecycleEvents(Tracker):
                 attempt.grow(value)
             elif event is LifecycleEvent.RESUME and value >= 0:
                 self.resumed_from = value
-            elif event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
+            elif event in ENDS:
                 self._end(rank, event)
             if len(self.events) < MAX_EVENTS:
                 text = bytes(row["text"]).decode("utf-8", "replace")

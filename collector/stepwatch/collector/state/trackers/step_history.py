@@ -22,6 +22,9 @@ NEWEST_STEPS = 8
 _Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 _Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
+UNSETTLED, ON_HOST, ON_DEVICE = 0, 1, 2
+"""Which clock a step is counted on; unsettled until that is known."""
+
 ROW = np.dtype(
     [
         ("reported", "<u4"),
@@ -33,12 +36,14 @@ ROW = np.dtype(
         ("loss_sum", "<f8"),
         ("loss_ranks", "<u4"),
         ("flags", "<u2"),
+        ("clock", "u1"),
     ]
 )
 """Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation.
 
 `loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did; `loss_sum`
-is their sum, so that the mean is the same however the rows came.
+is their sum, so that the mean is the same however the rows came. `clock` is written by
+`settled_steps`; every other column is what the hosts said.
 """
 
 
@@ -48,7 +53,8 @@ class StepFacts(NamedTuple):
     `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
     in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
     `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
-    steps that a later attempt redoes.
+    steps that a later attempt redoes. `on_device` marks those of which `end_s`, `busy` and
+    `longest` are the devices'; of the others they are the hosts'.
     """
 
     world: int
@@ -58,6 +64,7 @@ class StepFacts(NamedTuple):
     longest: _Floats
     observed: _Integers
     lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class StepHistory:
@@ -113,7 +120,7 @@ class StepHistory:
         return self.first + (int(short[0]) if len(short) else self._used) - 1
 
     def baseline(self) -> float:
-        """Median step time in seconds of the attempt's first steps after its warm-up.
+        """Median step time in seconds of the attempt's first steps after its warm-up, on the hosts.
 
         It is fixed once they are over, so that a run that slows down later is compared with what it
         was, and history does not change. NaN until there are enough.
@@ -131,7 +138,7 @@ class StepHistory:
         return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
 
     def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
-        """The steps as `sli` takes them; steps from `resumed_at` on are lost to a later attempt.
+        """The steps as the hosts have them; those from `resumed_at` on are lost to a later attempt.
 
         A step that no rank reported is expected all the same; its end is put between those of its
         neighbours. `began_s` is 0 where the start was not received: then the first step began it.
@@ -154,6 +161,7 @@ class StepHistory:
             rows["longest"].astype(np.float64),
             rows["reported"].astype(np.int64),
             lost,
+            np.zeros(self._used, dtype=np.bool_),
         )
 
     def moves(self, first: Integers, last: Integers) -> Mask:

@@ -44,7 +44,8 @@ class Window(NamedTuple):
 
     `flags` (steps, ranks) holds `records.StepFlag`; `stage` (ranks,) the pipeline stage, -1 while
     unknown. All durations are on one `clock`; on the device's a step that the device of a rank has
-    not finished, or that it did not time, is NaN there.
+    not finished, or that it did not time, is NaN there. Steps of which a device timed the length
+    alone are not in it.
     """
 
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -153,6 +154,10 @@ class CellRing:
             plane[at] = rows[name] if name in VALUES else seconds_of(rows, name)
         return fresh
 
+    def steps(self, count: int, last: int) -> Integers:
+        """The `count` steps up to `last`, as far as it reaches back."""
+        return np.arange(max(0, last - min(count, self.depth) + 1), last + 1, dtype=np.int64)
+
     def known(self, steps: Integers) -> MaskMatrix:
         """Which (steps, ranks) it holds."""
         return np.asarray(self._step[steps % self.depth] == steps[:, None])
@@ -172,10 +177,6 @@ class StepRing(CellRing):
 
     names = _PLANES
 
-    def steps(self, count: int, last: int) -> Integers:
-        """The `count` steps up to `last`, as far as it reaches back."""
-        return np.arange(max(0, last - min(count, self.depth) + 1), last + 1, dtype=np.int64)
-
     def window(
         self,
         count: int,
@@ -187,8 +188,7 @@ class StepRing(CellRing):
         With `device`, on the clock of the devices, up to the newest step that one has finished.
         """
         last = self.newest if device is None else min(self.newest, device.newest)
-        reach = count if device is None else min(count, device.depth)
-        steps = self.steps(reach, last)
+        steps = self.steps(count, last) if device is None else device.whole_steps(count, last)
         known = self.known(steps)
         reported = known.any(axis=1)
         steps, known = steps[reported], known[reported]
@@ -209,6 +209,19 @@ class DeviceRing(CellRing):
     names = DEVICE_COLUMNS
     most_cells = MAX_CELLS // 2
     """A cell has half as many bytes more than one of a `StepRing`: 86."""
+
+    def whole_steps(self, count: int, last: int) -> Integers:
+        """The newest `count` steps up to `last`, without those that a device timed in part."""
+        steps = self.steps(count, last)
+        if not self.in_part(steps).any():
+            return steps
+        steps = self.steps(self.depth, last)
+        return steps[~self.in_part(steps).any(axis=1)][-count:]
+
+    def in_part(self, steps: Integers) -> MaskMatrix:
+        """Of which (steps, ranks) it holds the length alone."""
+        known = self.known(steps)
+        return np.asarray(known & np.isnan(self._planes["other"][steps % self.depth]))
 
     @property
     def cells(self) -> int:

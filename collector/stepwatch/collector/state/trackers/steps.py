@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.folding.rows import chosen
-from stepwatch.collector.state.totals import CountedSteps
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import COLUMNS, StepRing
-from stepwatch.signals.arrays import Integers, Rows, Vector
+from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 
@@ -21,8 +21,9 @@ from stepwatch.signals.records import Kind
 class Steps(JoinedTracker):
     """What STEP rows say.
 
-    `newest_s` is the wall time of the newest step, 0 before the first; `first_received_s` the
-    collector's monotonic time at which the first came.
+    `settled_steps` enters them in `history`, together with those of the devices. `newest_s` is the
+    wall time of the newest step, 0 before the first; `first_received_s` the collector's monotonic
+    time at which the first came.
     """
 
     kinds = frozenset({Kind.STEP})
@@ -36,7 +37,8 @@ class Steps(JoinedTracker):
         self._rank_nanoseconds = {name: np.zeros(0, dtype=np.int64) for name in COLUMNS}
         self.newest_s = 0.0
         self.first_received_s: float | None = None
-        self._counted = CountedSteps()
+        self.fresh = Fresh.nothing(Kind.STEP)
+        """Rows of the group under way that were new; `settled_steps` takes them."""
         self._released = False
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
@@ -57,34 +59,18 @@ class Steps(JoinedTracker):
         if self.first_received_s is None:
             self.first_received_s = float(batches.received_monotonic_s[origin[0]])
         attempt.totals.add_rows(fresh)
-        self._count(fresh, to_wall_ns[taken], origin, attempt)
+        self.fresh = Fresh(fresh, to_wall_ns[taken], origin)
         calls = attempt.tracker(CollectiveRecords)
         self.baseline.add(fresh, self.history.first, self.ring.world, calls)
         self.early_baseline.add(fresh)
-        self.newest_s = self.history.newest_end_ns() / NANOSECONDS
         rank = fresh["rank"].astype(np.int64)
         for name, sums in self._rank_nanoseconds.items():
             np.add.at(sums, rank, fresh[f"{name}_ns"].astype(np.int64))
 
-    def _count(
-        self, fresh: Rows, to_wall_ns: Integers, origin: Integers, attempt: TrackedAttempt
-    ) -> None:
-        """Add rows to the history and count the steps that are complete with them.
-
-        A step counts as it stands once a later one is complete. Where batches that come together
-        hold rows of a step which counts before they came, they are taken one after the other.
-        """
-        index = fresh["step"].astype(np.int64)
-        parts = [np.ones(len(fresh), dtype=np.bool_)]
-        if self._counted.is_late(self.history, index, origin, attempt.world).any():
-            parts = [origin == number for number in np.unique(origin)]
-        for part in parts:
-            self.history.add(chosen(fresh, part), to_wall_ns[part])
-            self._counted.advance(self.history, attempt.world, attempt.totals)
-
-    def give_up(self, attempt: TrackedAttempt) -> None:
-        """Count the steps that some rank has not reported as they stand."""
-        self._counted.give_up(self.history, attempt.totals)
+    def enter(self, rows: Fresh) -> None:
+        """Enter rows in the history."""
+        self.history.add(rows.rows, rows.to_wall_ns)
+        self.newest_s = self.history.newest_end_ns() / NANOSECONDS
 
     @property
     def rank_seconds(self) -> dict[str, Vector]:

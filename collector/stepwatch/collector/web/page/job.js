@@ -9,6 +9,13 @@ const BUCKETS = [
   ["collective", "wait in collectives"], ["pipeline", "pipeline wait"],
 ];
 
+// Which clock the step times are on; where steps count on both, they are of the one with the most.
+function stepClocks(on) {
+  const some = Object.entries(on).filter(([, count]) => count > 0).sort((one, other) => other[1] - one[1]);
+  if (!some.length) return UNKNOWN;
+  return some.length === 1 ? some[0][0] : some.map(([name, count]) => name + " " + count).join(", ");
+}
+
 function drawFacts(view) {
   const facts = [
     ["state", state(view.state)], ["attempt", known(view.attempt) ? view.attempt : UNKNOWN], ["ranks", view.world_size || UNKNOWN],
@@ -16,7 +23,7 @@ function drawFacts(view) {
     ["loss, first to last", number(view.loss_first, 3) + " → " + number(view.loss_last, 3)],
     ["tokens per second", number(view.tokens_per_second, 0)],
     ["step p50", seconds(view.step_seconds.p50)], ["step p95", seconds(view.step_seconds.p95)],
-    ["step p99", seconds(view.step_seconds.p99)],
+    ["step p99", seconds(view.step_seconds.p99)], ["steps timed on the", stepClocks(view.steps_on)],
     ["last received", clock(view.newest_record_at)],
   ];
   if (view.lost_records) facts.push(["records lost", view.lost_records]);
@@ -179,7 +186,8 @@ function drawPhases(view) {
 
 function drawTables(view) {
   document.querySelector("#slos tbody").replaceChildren(...view.slos.map((slo) => row(
-    slo.name, state(slo.state), percent(slo.ratio), percent(slo.target), slo.budget, percent(slo.coverage))));
+    slo.name, state(slo.state), percent(slo.ratio), percent(slo.target), slo.budget, percent(slo.coverage),
+    known(slo.clock) ? slo.clock : UNKNOWN)));
   const word = (value) => value === true ? "verified" : value === false ? "failed" : UNKNOWN;
   const verified = (item) => element("span", {}, state(word(item.verified)), item.reason ? " " + item.reason : "");
   document.querySelector("#checkpoints tbody").replaceChildren(...view.checkpoints.map((item) => row(

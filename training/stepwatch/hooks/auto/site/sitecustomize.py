@@ -1,7 +1,8 @@
 """Runs at the start of every Python below `stepwatch run`: waits for torch, then starts the hooks.
 
-It imports nothing but what the interpreter has loaded, is a no-op in children of a rank and in
-multiprocessing workers, and hands over to the user's own `sitecustomize`.
+It imports nothing but what the interpreter has loaded, is a no-op in children of a rank, and hands
+over to the user's own `sitecustomize`. Children of multiprocessing may be ranks where their parent
+does not train.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 OWNER = "STEPWATCH_RUN_OWNER"
-"""Process that records in this environment; its children inherit the variable and do not."""
+"""Process that may record in this environment, with `+` once it does; its children inherit the
+variable and do not record."""
+TOP = "STEPWATCH_RUN_TOP"
+"""Process that `stepwatch run` became, and when in Unix nanoseconds: `1234:1700000000000000000`."""
 
 
 class TorchFinder:
@@ -72,12 +76,29 @@ def is_wanted() -> bool:
     """Whether this process may be one that trains."""
     if os.environ.get("STEPWATCH_DISABLE", "0") not in ("", "0"):
         return False
-    if "--multiprocessing-fork" in getattr(sys, "orig_argv", ()):
-        return False
     owner = os.environ.get(OWNER, "")
     if "RANK" in os.environ and not owner:
         owner = os.environ[OWNER] = str(os.getpid())
-    return owner in ("", str(os.getpid()))
+    spawned = "--multiprocessing-fork" in getattr(sys, "orig_argv", ())
+    return owner in ("", str(os.getpid())) or (spawned and not owner.endswith("+"))
+
+
+def follow_end() -> None:
+    """Have the process that `stepwatch run` became say at its end if no step was recorded."""
+    pid, _, began_ns = os.environ.get(TOP, "").partition(":")
+    if pid == str(os.getpid()):
+        import atexit
+
+        atexit.register(report_no_step, int(began_ns))
+
+
+def report_no_step(began_ns: int) -> None:
+    """Look for steps of this run and print a line if there are none."""
+    try:
+        from stepwatch.hooks.auto.found_steps import report
+    except ImportError:  # the line that says so was printed when torch came, if it came
+        return
+    report(began_ns)
 
 
 def run_next() -> None:
@@ -98,4 +119,5 @@ me = sys.modules.get(__name__)
 if __name__ == "sitecustomize":
     if is_wanted():
         sys.meta_path.insert(0, TorchFinder())
+        follow_end()
     run_next()

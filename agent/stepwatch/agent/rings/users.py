@@ -1,0 +1,35 @@
+"""Jobs of one name that belong to different users of the node are different jobs."""
+
+from __future__ import annotations
+
+import logging
+
+from stepwatch.signals.places import NAME_LIMIT
+
+logger = logging.getLogger(__name__)
+
+
+class UserJobs:
+    """Which user has which job name: the first that an agent meets keeps it while it looks.
+
+    Hooks tell apart the launches of one user; they do not see the rings of another.
+    """
+
+    def __init__(self) -> None:
+        self._owner: dict[str, int] = {}
+        self._told: set[str] = set()
+
+    def name_of(self, job: str, owner: int) -> str:
+        """The name under which `job` of user id `owner` is sent."""
+        if self._owner.setdefault(job, owner) == owner:
+            return job
+        suffix = f"-uid-{owner}"
+        name = f"{job[: NAME_LIMIT - len(suffix)]}{suffix}"
+        if name not in self._told:
+            self._told.add(name)
+            logger.warning("two users train as job %s: that of user %s is %s", job, owner, name)
+        return name
+
+    def keep(self, jobs: set[str]) -> None:
+        """Forget names that no ring has any more."""
+        self._owner = {job: owner for job, owner in self._owner.items() if job in jobs}

@@ -1,0 +1,131 @@
+"""A job in which nothing moves: who waits, who is outside, and how long that may last.
+
+Where a rank sits in a collective that others did not enter, those others decide: one that runs
+evaluates, saves or computes something that no hook recognises, and the rest wait for it. That is a
+pause, until it has lasted so long that the collective's timeout is near. One that does not run
+will not arrive: that is a hang at once. Where nobody waits, nobody is held up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from stepwatch.signals.records import Phase
+
+from .activity import DEAD, Activity, activity_of
+from .situation import NOBODY_ASKED, Asked, Missed, RankSituation, missed_collectives
+from .thresholds import Thresholds
+
+
+class Stall(NamedTuple):
+    """A job whose ranks have made no progress for `seconds`, longer than its phase allows.
+
+    `waiting` are the ranks that wait for others, `outside` those that may be waited for, and
+    `activity` what these do: running where one of them runs, idle where all are known to be.
+    `lacking` holds the ranks that missed a collective by their flight recorders. Its phase allows
+    `allowed_seconds`, and beyond `hang_seconds` it is a hang.
+    """
+
+    ranks: list[RankSituation]
+    seconds: float
+    waiting: list[RankSituation]
+    outside: list[RankSituation]
+    activity: Activity
+    lacking: list[Missed]
+    asked: Asked
+    allowed_seconds: float
+    hang_seconds: float
+
+    @property
+    def is_hang(self) -> bool:
+        """Whether it no longer is, or never was, explained by a pause."""
+        return self.seconds >= self.hang_seconds
+
+
+def stall_of(
+    ranks: list[RankSituation],
+    median_step: float,
+    longest_step: float,
+    limits: Thresholds,
+    asked: Asked = NOBODY_ASKED,
+) -> Stall | None:
+    """The stall of `ranks`, None while they make progress or need make none.
+
+    `median_step` is in seconds, NaN while unknown, and `longest_step` that of the attempt so far,
+    NaN before the first step has ended. `ranks` leaves out those that have finished. No rank known
+    is no stall: that is for the telemetry detector.
+    """
+    if not ranks:
+        return None
+    seconds = min(item.moved_age for item in ranks)
+    allowed = allowed_seconds(ranks, median_step, longest_step, limits)
+    if seconds < allowed:
+        return None
+    lacking = missed_collectives(asked.diagnoses)
+    waiting, outside = _sides(ranks, lacking)
+    activity = _together([activity_of(item, limits) for item in outside])
+    bound = _hang_seconds(ranks, waiting, outside, activity, limits)
+    return Stall(
+        ranks=ranks,
+        seconds=seconds,
+        waiting=waiting,
+        outside=outside,
+        activity=activity,
+        lacking=lacking,
+        asked=asked,
+        allowed_seconds=allowed,
+        hang_seconds=max(allowed, bound),
+    )
+
+
+def allowed_seconds(
+    ranks: list[RankSituation], median_step: float, longest_step: float, limits: Thresholds
+) -> float:
+    """How long all ranks may make no progress in the phase they are in."""
+    if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
+        return limits.pause_seconds
+    if math.isnan(longest_step):
+        return limits.first_step_seconds
+    if math.isnan(median_step):
+        early = max(limits.early_seconds, limits.step_multiple * longest_step)
+        return min(early, limits.first_step_seconds)
+    return max(limits.least_seconds, limits.step_multiple * median_step)
+
+
+def _sides(
+    ranks: list[RankSituation], lacking: list[Missed]
+) -> tuple[list[RankSituation], list[RankSituation]]:
+    """Ranks that wait, and those outside. Where no line shows a wait, the hooks may not see the
+    trainer's collectives: then the flight recorders tell who has not entered one."""
+    waiting = [item for item in ranks if item.waiting or item.in_collective]
+    outside = [item for item in ranks if not item.waiting and not item.in_collective]
+    behind = {item.rank for item in lacking}
+    # A busy device's recorder counts what its host enqueued ahead.
+    known = [item for item in outside if item.rank in behind and item.host is None]
+    if waiting or not known:
+        return waiting, outside
+    return [item for item in outside if item.rank not in behind], known
+
+
+def _together(outside: list[Activity]) -> Activity:
+    for kind in (Activity.RUNNING, Activity.UNKNOWN):
+        if kind in outside:
+            return kind
+    return Activity.IDLE
+
+
+def _hang_seconds(
+    ranks: list[RankSituation],
+    waiting: list[RankSituation],
+    outside: list[RankSituation],
+    activity: Activity,
+    limits: Thresholds,
+) -> float:
+    """For how long a pause explains it; 0 where it explains nothing."""
+    stuck = any(item.host is not None for item in outside)
+    if stuck or not outside or any(item.process in DEAD for item in ranks):
+        return 0.0
+    if not waiting:
+        return limits.pause_seconds
+    return 0.0 if activity is Activity.IDLE else limits.held_seconds

@@ -1,0 +1,19 @@
+"""Pause: no rank makes progress, but what holds the job up runs, or nobody waits for it."""
+
+from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.signals.names import FindingKind
+
+from .detector import LIMITS, detect
+from .inputs import find
+
+__all__ = ["DETECTORS", "LIMITS", "detect", "find"]
+
+DETECTORS = (
+    Detector(
+        kinds=frozenset({FindingKind.PAUSE}),
+        when=When.STALLED,
+        order=40,
+        find=find,
+        gives_way_to=frozenset({FindingKind.CHECKPOINT_STALL}),
+    ),
+)

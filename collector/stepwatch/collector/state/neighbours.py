@@ -1,0 +1,49 @@
+"""Pipeline stages where nobody named them, from which ranks exchange tensors with which.
+
+In a pipeline each rank exchanges with the stage before and the one after: the pairs of ranks form
+chains, one for each replica, all of the same length. A rank's place in its chain is its stage.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from stepwatch.signals.arrays import SmallIntegers
+
+UNKNOWN_STAGE = -1
+
+
+def stages_of(pairs: Iterable[tuple[int, int]], world: int) -> SmallIntegers | None:
+    """Stage (world,) of each rank from the pairs that exchange; None where they are no pipeline.
+
+        pairs 0-2, 1-3 of 4 ranks       stages 0 0 1 1
+        pairs 0-1, 1-2, 2-3             stages 0 1 2 3
+        pairs 0-1, 1-2, 2-0             a ring: ranks that pass blocks around are equals
+
+    A chain begins at the end with the lower rank, as frameworks number stages.
+    """
+    beside: dict[int, set[int]] = defaultdict(set)
+    for one, other in pairs:
+        beside[one].add(other)
+        beside[other].add(one)
+    if len(beside) != world or any(len(each) > 2 for each in beside.values()):
+        return None
+    found: SmallIntegers = np.full(world, UNKNOWN_STAGE, dtype=np.int16)
+    lengths = set()
+    for end in sorted(rank for rank, each in beside.items() if len(each) == 1):
+        if found[end] == UNKNOWN_STAGE:
+            chain = _chain_from(end, beside)
+            found[chain] = range(len(chain))
+            lengths.add(len(chain))
+    return found if len(lengths) == 1 and (found != UNKNOWN_STAGE).all() else None
+
+
+def _chain_from(end: int, beside: dict[int, set[int]]) -> list[int]:
+    chain, before = [end], {end}
+    while following := beside[chain[-1]] - before:
+        chain.append(following.pop())
+        before.add(chain[-1])
+    return chain

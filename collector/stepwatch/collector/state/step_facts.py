@@ -1,0 +1,127 @@
+"""The steps of an attempt that count, each on the clock on which it counts: for SLIs and figures.
+
+Clocks are never compared: what is usual is known for each apart. Where devices time the steps of a
+rank, nothing says what is usual on the hosts, which return when they have enqueued a step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.step_clock import hosts_run_ahead
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.settled_steps import SettledSteps
+from stepwatch.collector.state.trackers.step_history import (
+    BASELINE_STEPS,
+    LEAST_BASELINE_STEPS,
+    ON_DEVICE,
+    WARMUP_STEPS,
+    StepFacts,
+)
+from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
+from stepwatch.signals.arrays import Mask, Vector
+from stepwatch.signals.clock import NANOSECONDS
+
+MIXED = "mixed"
+"""What is said of a figure over steps of both clocks."""
+
+
+class StepLengths(NamedTuple):
+    """Seconds of steps on their slowest rank, all on one clock, and how many count on each."""
+
+    seconds: Vector
+    clock: StepClock
+    steps_on: dict[StepClock, int]
+
+
+def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
+    """The steps that count; those from `resumed_at` on are lost to a later attempt.
+
+    A step on the hosts' clock between two on the devices' ends between them: a host is ahead.
+    """
+    history = attempt.step_history
+    facts = history.facts(attempt.world, attempt.began_s, resumed_at)
+    on_device = _on_device(attempt)
+    count = len(on_device)
+    if not on_device.any() and count == len(history):
+        return facts
+    found = attempt.tracker(DeviceSteps).lengths.of(history.steps[:count])
+    ends = np.where(on_device, found["end_wall_ns"] / NANOSECONDS, facts.end_s[:count])
+    return facts._replace(
+        end_s=_between(ends, on_device),
+        busy=np.where(on_device, found["busy"], facts.busy[:count]),
+        longest=np.where(on_device, found["longest"], facts.longest[:count]).astype(np.float64),
+        observed=facts.observed[:count],
+        lost=facts.lost[:count],
+        on_device=on_device,
+    )
+
+
+def usual_seconds(attempt: Attempt) -> Vector:
+    """For each step that counts the median of the attempt's first steps on its clock (steps,).
+
+    NaN while there are too few of these.
+    """
+    on_device = _on_device(attempt)
+    usual = np.where(on_device, _usual_on_devices(attempt, on_device), _usual_on_hosts(attempt))
+    return np.asarray(usual, dtype=np.float64)
+
+
+def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
+    """Steps after the first one that ranks reported, or the `newest` of them, on the clock on which
+    most of them count: the other one's would be figures of something else."""
+    history, on_device = attempt.step_history, _on_device(attempt)
+    rows = history.rows[: len(on_device)]
+    known = np.flatnonzero(rows["longest"] > 0)
+    known = known[known > 0][-newest if newest else None :]
+    timed, count = known[on_device[known]], int(on_device[known].sum())
+    steps_on: dict[StepClock, int] = {DEVICE: count, HOST: len(known) - count}
+    if not count or count < len(known) - count:
+        seconds = rows["longest"][known[~on_device[known]]].astype(np.float64)
+        return StepLengths(seconds, HOST, steps_on)
+    found = attempt.tracker(DeviceSteps).lengths.of(history.first + timed)
+    return StepLengths(found["longest"].astype(np.float64), DEVICE, steps_on)
+
+
+def clock_of(steps_on: dict[StepClock, int]) -> str | None:
+    """The clock of a figure over so many steps on each; None where there is no step."""
+    clocks = [clock for clock, count in steps_on.items() if count]
+    return (clocks[0] if len(clocks) == 1 else MIXED) if clocks else None
+
+
+def _on_device(attempt: Attempt) -> Mask:
+    """Whether each step that counts does so on its devices' clock (steps,)."""
+    count = attempt.tracker(SettledSteps).count(attempt)
+    return np.asarray(attempt.step_history.rows["clock"][:count] == ON_DEVICE)
+
+
+def _usual_on_devices(attempt: Attempt, on_device: Mask) -> float:
+    timed = np.flatnonzero(on_device)
+    timed = timed[timed >= WARMUP_STEPS][:BASELINE_STEPS]
+    if len(timed) < LEAST_BASELINE_STEPS:
+        return math.nan
+    lengths = attempt.tracker(DeviceSteps).lengths
+    return float(np.median(lengths.of(attempt.step_history.first + timed)["longest"]))
+
+
+def _usual_on_hosts(attempt: Attempt) -> float:
+    return math.nan if hosts_run_ahead(attempt) else attempt.step_history.baseline()
+
+
+def _between(ends: Vector, fixed: Mask) -> Vector:
+    """`ends`, those that are not `fixed` moved between the fixed ones before and after.
+
+    Fixed at 1.0 and 2.0, between them 0.8 and 1.5 -> 1.0, 1.0, 1.5, 2.0.
+    """
+    at = np.flatnonzero(fixed)
+    if not len(at):
+        return ends
+    place = np.searchsorted(at, np.arange(len(ends)))  # of the next fixed one, or itself
+    after = np.append(ends[at], np.inf)[place]
+    before = np.append(-np.inf, ends[at])[place]
+    moved: Vector = np.where(fixed, ends, np.minimum(np.maximum(ends, before), after))
+    return moved

@@ -1,0 +1,225 @@
+"""On which clock each step of an attempt counts, decided once: its devices', or its hosts'.
+
+Where ranks say that devices time their steps, a step is settled when its DEVICE_STEP rows are in,
+or when they will not come: all devices have timed a later one, a rank says that its device no
+longer times, or the hosts are `LATE_SECONDS` further. Then it counts as the hosts have it. Where no
+rank is timed on a device, or one says that it is not, the hosts' clock counts for all at once.
+
+A step counts as it stood when it was settled, so that no counter falls. Steps are settled in their
+order; what the hosts did not report before a complete step is lost, since a rank reports in order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.folding.fresh import Fresh
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.device_timing import DeviceTiming
+from stepwatch.collector.state.trackers.step_history import ON_DEVICE, ON_HOST
+from stepwatch.collector.state.trackers.step_window import DEVICE, HOST
+from stepwatch.collector.state.trackers.steps import Steps
+from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import Rows
+
+GIVE_UP_STEPS = 64
+"""A step that some rank has not reported counts as it stands once so many newer steps exist."""
+LATE_SECONDS = 20.0
+"""Without a device row while steps go on: then the devices' times are taken for lost. A queue of a
+device holds a second or two."""
+
+
+class SettledSteps(JoinedTracker):
+    """Enters the rows of a group in the history and the devices' lengths, and settles steps.
+
+    Steps before `awaited` are settled; it is None before the first step.
+    """
+
+    kinds = frozenset({Kind.STEP, Kind.DEVICE_STEP})
+    order = 45
+
+    def __init__(self) -> None:
+        self.awaited: int | None = None
+        self._ended_ns = 0
+        """The latest end of the settled steps on any host, wall time."""
+
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Take what `Steps` and `DeviceSteps` made of the group.
+
+        Where a row may come after its step was settled, within the group, its batches are taken in
+        two halves, and these likewise: then it is late as it would be alone.
+        """
+        steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
+        host, device = steps.fresh, devices.fresh
+        steps.fresh, devices.fresh = Fresh.nothing(Kind.STEP), Fresh.nothing(Kind.DEVICE_STEP)
+        if len(host.rows) or len(device.rows):
+            self._take(host, device, (0, len(batches)), attempt)
+
+    def awaits_devices(self, attempt: TrackedAttempt) -> bool:
+        """Whether steps wait for rows of devices: some rank has one, and none says it has not."""
+        said = attempt.tracker(DeviceTiming).all_timed
+        return attempt.tracker(DeviceSteps).ring.world > 0 if said is None else said
+
+    def count(self, attempt: TrackedAttempt) -> int:
+        """Steps of the history that count now, from its first one on.
+
+        Those that await their devices do not yet; on the hosts' clock all do.
+        """
+        history = attempt.tracker(Steps).history
+        if self.awaited is None or not self.awaits_devices(attempt):
+            return len(history)
+        return max(0, min(self.awaited - history.first, len(history)))
+
+    def give_up(self, attempt: TrackedAttempt) -> None:
+        """Settle every step as it stands: nothing is awaited any more."""
+        rows = self._unsettled(attempt)
+        if len(rows):
+            timed = self._timed(rows, attempt) & (rows["reported"] > 0)
+            self._settle(rows, timed, attempt)
+
+    def _take(
+        self, host: Fresh, device: Fresh, span: tuple[int, int], attempt: TrackedAttempt
+    ) -> None:
+        """Enter and settle batches `span[0]` to `span[1] - 1`."""
+        first, last = span
+        host, device = host.of(first, last), device.of(first, last)
+        if last - first > 1 and self._may_be_late(host, device, span, attempt):
+            middle = (first + last) // 2
+            self._take(host, device, (first, middle), attempt)
+            self._take(host, device, (middle, last), attempt)
+            return
+        steps = attempt.tracker(Steps)
+        if len(host.rows):
+            steps.enter(host)
+        if len(device.rows):
+            attempt.tracker(DeviceSteps).lengths.add(device, steps.history.first)
+        self._advance(attempt)
+
+    def _advance(self, attempt: TrackedAttempt) -> None:
+        rows = self._unsettled(attempt)
+        due = _complete_or_given_up(rows["reported"], attempt.world)
+        if not due:
+            return
+        timed = self._timed(rows, attempt) & (rows["reported"] > 0)
+        if self.awaits_devices(attempt):
+            ends = np.maximum.accumulate(np.maximum(_ends_ns(rows), self._ended_ns))
+            waits = (rows["reported"] > 0) & ~timed
+            waits &= ends >= ends[due - 1] - LATE_SECONDS * NANOSECONDS
+            waits[: np.flatnonzero(timed).max(initial=0)] = False
+            due = int(np.argmax(waits[:due])) if waits[:due].any() else due
+        self._settle(rows[:due], timed[:due], attempt)
+
+    def _settle(self, rows: Rows, timed: Mask, attempt: TrackedAttempt) -> None:
+        """Settle the steps that come next; `timed` (steps,) counts as the devices have it."""
+        if not len(rows):
+            return
+        history, lengths = attempt.tracker(Steps).history, attempt.tracker(DeviceSteps).lengths
+        first = history.first if self.awaited is None else max(self.awaited, history.first)
+        self.awaited = first + len(rows)
+        self._ended_ns = max(self._ended_ns, int(_ends_ns(rows).max()))
+        rows["clock"] = np.where(timed, ON_DEVICE, ON_HOST)
+        attempt.totals.add_steps(rows["longest"][~timed], HOST)
+        if timed.any():
+            found = lengths.of(first + np.flatnonzero(timed))
+            attempt.totals.add_steps(found["longest"].astype(np.float64), DEVICE)
+
+    def _unsettled(self, attempt: TrackedAttempt) -> Rows:
+        """The history from the first awaited step on; a view."""
+        history = attempt.tracker(Steps).history
+        if self.awaited is None:
+            return history.rows
+        found: Rows = history.rows[max(0, self.awaited - history.first) :]
+        return found
+
+    def _timed(self, rows: Rows, attempt: TrackedAttempt) -> Mask:
+        """Which of the unsettled steps every device timed; none where the hosts' clock counts."""
+        lengths, history = attempt.tracker(DeviceSteps).lengths, attempt.tracker(Steps).history
+        if not lengths.any or not self.awaits_devices(attempt):
+            return np.zeros(len(rows), dtype=np.bool_)
+        found = lengths.of(history.first + np.arange(len(history) - len(rows), len(history)))
+        return np.asarray((found["ranks"] > 0) & (found["ranks"] >= attempt.world))
+
+    def _may_be_late(
+        self, host: Fresh, device: Fresh, span: tuple[int, int], attempt: TrackedAttempt
+    ) -> bool:
+        """Whether a step may be settled before a row of it comes, by the batches of `span`."""
+        history = attempt.tracker(Steps).history
+        rows = self._unsettled(attempt)
+        awaited = history.first + len(history) - len(rows)
+        due = self._due(host, span, attempt)
+        late = (due[host.origin - span[0]] >= host.steps) & (host.steps >= awaited)
+        if late.any() or not len(device.rows) or not self.awaits_devices(attempt):
+            return bool(late.any())
+        ranks = attempt.tracker(DeviceSteps).lengths.of(device.steps)["ranks"]
+        before = awaited + int(np.flatnonzero(self._timed(rows, attempt)).max(initial=-1))
+        timed = _newest_complete(device, ranks, span, attempt.world, before)
+        passed = timed[device.origin - span[0]] >= device.steps
+        passed |= self._may_be_older(device.steps - awaited, host, rows, awaited)
+        late = passed & (due[device.origin - span[0]] >= device.steps) & (device.steps >= awaited)
+        return bool(late.any())
+
+    def _due(self, host: Fresh, span: tuple[int, int], attempt: TrackedAttempt) -> Integers:
+        """The newest step that may need no host any more once so many batches came (batches + 1,).
+
+        That is complete, or has so many newer ones.
+        """
+        history = attempt.tracker(Steps).history
+        rows = self._unsettled(attempt)
+        awaited = history.first + len(history) - len(rows)
+        reported = history.rows["reported"]
+        before = awaited + _complete_or_given_up(rows["reported"], attempt.world) - 1
+        known = reported[host.steps - history.first]
+        done = _newest_complete(host, known, span, attempt.world, before)
+        newest = awaited + int(np.flatnonzero(rows["reported"]).max(initial=0))
+        seen = np.full(len(done), newest, dtype=np.int64)
+        np.maximum.at(seen, host.origin - span[0] + 1, host.steps)
+        return np.asarray(np.maximum(done, np.maximum.accumulate(seen) - GIVE_UP_STEPS))
+
+    def _may_be_older(self, index: Integers, host: Fresh, rows: Rows, awaited: int) -> Mask:
+        """Whether steps at `index` of the unsettled `rows` end `LATE_SECONDS` before the newest,
+        with the rows of `host`, which are not entered yet."""
+        older = np.zeros(len(index), dtype=np.bool_)
+        if not len(rows):
+            return older
+        ends = np.maximum(_ends_ns(rows), self._ended_ns)
+        at = host.steps - awaited
+        np.maximum.at(ends, at[at >= 0], host.ends_ns[at >= 0])
+        ends = np.maximum.accumulate(ends)
+        inside = (index >= 0) & (index < len(ends))
+        older[inside] = ends[index[inside]] < ends[-1] - LATE_SECONDS * NANOSECONDS
+        return older
+
+
+def _complete_or_given_up(reported: Integers, world: int) -> int:
+    """How many steps, of which so many ranks `reported` each, need no longer wait for a host."""
+    complete, known = np.flatnonzero(reported >= world), np.flatnonzero(reported)
+    due = int(complete[-1]) + 1 if len(complete) else 0
+    if len(known) > GIVE_UP_STEPS:
+        due = max(due, int(known[-GIVE_UP_STEPS - 1]) + 1)
+    return due
+
+
+def _newest_complete(
+    fresh: Fresh, known: Integers, span: tuple[int, int], world: int, before: int
+) -> Integers:
+    """Newest step that `world` ranks reported once so many batches of `span` came (batches + 1,).
+
+    `known` (rows,) holds how many ranks reported the step of each row before, `before` the newest
+    complete step then. Two of two ranks, batches 0, 0, 1: steps 5, 5, 4 -> before, 5, 5.
+    """
+    steps = fresh.steps
+    order = np.argsort(steps, kind="stable")
+    numbers, firsts, counts = np.unique(steps[order], return_index=True, return_counts=True)
+    missing = world - known[order][firsts].astype(np.int64)
+    complete = (missing > 0) & (missing <= counts)
+    completing = order[(firsts + missing - 1)[complete]]
+    done = np.full(span[1] - span[0] + 1, before, dtype=np.int64)
+    np.maximum.at(done, fresh.origin[completing] - span[0] + 1, numbers[complete])
+    return np.asarray(np.maximum.accumulate(done))
+
+
+def _ends_ns(rows: Rows) -> Integers:
+    return np.asarray(rows["end_wall_ns"].astype(np.int64))

@@ -1,0 +1,106 @@
+"""What holds a job up while it runs is a pause: a finding after minutes, with what it costs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from stepwatch.collector.detect import hang, pause
+from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.hang import Asked, RankSituation, stall_of
+from stepwatch.collector.state.trackers.diagnoses import Diagnosis
+from stepwatch.signals.names import FindingKind
+from stepwatch.signals.records import GilState, Op, Phase, ProcessState
+
+LIMITS = pause.LIMITS
+WAITER = RankSituation(
+    0, 50, Phase.BACKWARD, 0, False, True, Op.ALL_REDUCE, 180.0, 0.2, ProcessState.SLEEPING
+)
+RUNS = WAITER._replace(rank=2, in_collective=False, phase=Phase.OTHER, cpu_ratio=0.98)
+
+
+def job(outside: RankSituation, age: float = 180.0) -> list[RankSituation]:
+    """Four ranks of which all but `outside` wait in a collective, for so many seconds."""
+    ranks = [WAITER._replace(rank=rank) for rank in range(4)]
+    ranks[outside.rank] = outside
+    return [each._replace(moved_age=age) for each in ranks]
+
+
+def detect(ranks: list[RankSituation], asked: Asked | None = None) -> list[Finding]:
+    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, asked or Asked())
+    return pause.detect(stall, LIMITS)
+
+
+def test_it_names_the_rank_that_runs_and_what_the_wait_costs() -> None:
+    diagnosis = Diagnosis(
+        0, True, True, GilState.FREE, 1, 1, "evaluate", "train.py:34", "evaluate < main", ""
+    )
+    (finding,) = detect(job(RUNS), Asked({2: diagnosis}))
+    assert (finding.kind, finding.rank, finding.cause) == (FindingKind.PAUSE, 2, "busy")
+    assert finding.lost_ratio == 0.75
+    assert finding.began_ago_seconds == 180.0
+    assert "rank 2 is running outside any collective" in finding.summary
+    assert "train.py:34 in evaluate" in finding.summary
+    assert "3 of 4 ranks wait in all_reduce: 0.15 device-hours so far" in finding.summary
+    rows = {row.name: row for row in finding.evidence}
+    assert rows["CPU time of rank 2"].value == 0.98
+    assert "beyond 480 s" in rows["time without progress of any rank"].against
+
+
+def test_where_the_cpu_time_is_not_known_it_says_so() -> None:
+    (finding,) = detect(job(RUNS._replace(cpu_ratio=math.nan)))
+    assert finding.cause == "unknown"
+    assert "whether running is unknown" in finding.summary
+    (row,) = [row for row in finding.evidence if row.name == "CPU time of rank 2"]
+    assert (row.text, math.isnan(row.value)) == ("unknown", True)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.9, math.nan])
+def test_where_nobody_waits_it_takes_longer_whatever_the_ranks_do(ratio: float) -> None:
+    def standing(age: float) -> list[RankSituation]:
+        return [RUNS._replace(rank=rank, cpu_ratio=ratio, moved_age=age) for rank in range(3)]
+
+    assert detect(standing(LIMITS.least_seconds - 1)) == []
+    (finding,) = detect(standing(LIMITS.least_seconds))
+    assert finding.rank == NO_RANK
+    assert math.isnan(finding.lost_ratio), "what all ranks do may well be worth its time"
+    assert "no rank waits for another" in finding.summary
+
+
+def test_a_single_process_may_do_something_else_for_minutes() -> None:
+    assert detect([RUNS._replace(rank=0, moved_age=LIMITS.least_seconds - 1)]) == []
+    (finding,) = detect([RUNS._replace(rank=0, moved_age=LIMITS.least_seconds)])
+    assert (finding.rank, finding.kind) == (NO_RANK, FindingKind.PAUSE)
+
+
+def test_a_short_pause_is_nothing() -> None:
+    assert detect(job(RUNS, LIMITS.least_waiting_seconds - 1)) == []
+    assert len(detect(job(RUNS, LIMITS.least_waiting_seconds))) == 1
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [
+        RUNS._replace(cpu_ratio=0.0),
+        RUNS._replace(process=ProcessState.STOPPED),
+        RUNS._replace(process=ProcessState.GONE, cpu_ratio=math.nan),
+        WAITER._replace(rank=2),
+    ],
+)
+def test_what_is_a_hang_at_once_is_no_pause(outside: RankSituation) -> None:
+    assert detect(job(outside)) == []
+    assert len(hang.detect(stall_of(job(outside), 0.5, 0.5, hang.LIMITS), hang.LIMITS)) == 1
+
+
+@pytest.mark.parametrize("phase", [Phase.EVAL, Phase.CHECKPOINT])
+def test_what_the_hooks_name_is_no_pause(phase: Phase) -> None:
+    assert detect(job(RUNS._replace(phase=phase), 899.0)) == []
+    stall = stall_of(job(RUNS._replace(phase=phase), 899.0), 0.5, 0.5, hang.LIMITS)
+    assert hang.detect(stall, hang.LIMITS) == []
+
+
+def test_with_steps_of_a_minute_it_takes_eight_of_them() -> None:
+    ranks = job(RUNS, 200.0)
+    assert stall_of(ranks, 60.0, 60.0, hang.LIMITS) is None
+    assert len(pause.detect(stall_of(ranks, 20.0, 60.0, hang.LIMITS), LIMITS)) == 1

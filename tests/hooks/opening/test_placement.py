@@ -1,0 +1,224 @@
+"""A ring gets the place of its rank, once that is known, and never one whose owner lives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.hooks import Watch
+from stepwatch.hooks.opening import launchers, placement
+from stepwatch.hooks.opening.launchers import RankInWorld, launch_key
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings
+from stepwatch.signals.blackbox.layout import CLOSED_AT
+from stepwatch.signals.processes import pid_namespace, start_ticks
+from stepwatch.signals.records import Kind, LifecycleEvent
+from tests.hooks.conftest import only_ring, rows_in
+
+Other = Callable[..., RingWriter]
+
+
+@pytest.fixture
+def other(rings: Path) -> Iterator[Other]:
+    """Writes a ring of another launch, whose owner is this process, which lives."""
+    opened: list[RingWriter] = []
+
+    def write(rank: int = 0, job: str = "job", attempt: int = 0, **fields: Any) -> RingWriter:
+        identity = Identity(
+            job, attempt, rank, 2, "node", os.getpid(), 1000 + len(opened), 16,
+            process_start=start_ticks(os.getpid()),
+            pid_namespace=pid_namespace(), launch="another",
+        )._replace(**fields)  # fmt: skip
+        ring = RingWriter(rings / job / str(attempt) / str(rank), identity)
+        opened.append(ring)
+        return ring
+
+    yield write
+    for ring in opened:
+        ring.close()
+
+
+@pytest.fixture
+def unnumbered(monkeypatch: pytest.MonkeyPatch) -> list[RankInWorld]:
+    """Nobody has numbered this process; torch knows what is put into the list."""
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    known: list[RankInWorld] = []
+    monkeypatch.setattr(launchers, "rank_of_torch", lambda: known[-1] if known else None)
+    return known
+
+
+def jobs(rings: Path) -> dict[str, int]:
+    """World of the ring of each job, attempt and rank, by its path."""
+    found = {}
+    for path in find_rings(rings):
+        reader = RingReader(path)
+        found[str(path.relative_to(rings))] = reader.identity.world
+        reader.close()
+    return found
+
+
+def test_a_ring_waits_for_its_rank_and_keeps_what_was_recorded(
+    rings: Path, unnumbered: list[RankInWorld]
+) -> None:
+    watch = Watch.from_env(job="job")
+    assert watch.enabled and jobs(rings) == {}
+    watch.resumed(from_step=7, steps_lost=2)
+    unnumbered.append(RankInWorld(2, 4))
+    with watch.step():
+        pass
+    assert jobs(rings) == {"job/0/2": 4}
+    rows = rows_in(rings, Kind.LIFECYCLE)
+    assert rows["event"].tolist() == [
+        LifecycleEvent.START, LifecycleEvent.RESUME, LifecycleEvent.START,
+        LifecycleEvent.FIRST_STEP,
+    ]  # fmt: skip
+    assert rows["value"].tolist()[::2] == [1, 4]
+    watch.close()
+    assert only_ring(rings).closed and not list(rings.glob(".*"))
+
+
+def test_a_process_that_nobody_numbers_is_alone_from_its_first_step(
+    rings: Path, unnumbered: list[RankInWorld]
+) -> None:
+    watch = Watch.from_env(job="job")
+    with watch.step():
+        assert jobs(rings) == {"job/0/0": 1}
+        unnumbered.append(RankInWorld(1, 2))  # the group is made inside the first step
+    assert jobs(rings) == {"job/0/1": 2}
+    watch.close()
+
+
+def test_a_process_that_never_steps_is_recorded_after_a_while_or_at_its_end(
+    rings: Path, unnumbered: list[RankInWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placement, "ALONE_AFTER_SECONDS", 0.0)
+    watch = Watch.from_env(job="job")
+    heartbeat = watch.recorder.heartbeat
+    assert heartbeat is not None and heartbeat.wait is not None
+    heartbeat.wait()
+    assert jobs(rings) == {"job/0/0": 1}
+    watch.close()
+    monkeypatch.setattr(placement, "ALONE_AFTER_SECONDS", 1e9)
+    Watch.from_env(job="short").close()
+    assert jobs(rings) == {"job/0/0": 1, "short/0/0": 1}
+
+
+def test_a_frameworks_rank_counts_at_once(rings: Path, unnumbered: list[RankInWorld]) -> None:
+    watch = Watch.from_env(job="job", rank=1, world=2)
+    assert jobs(rings) == {"job/0/1": 2}
+    watch.close()
+
+
+def test_a_second_launch_of_a_name_has_its_own_and_says_so_once(
+    rings: Path, other: Other, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = other()
+    watch = Watch.from_env(job="job")
+    with watch.step():
+        pass
+    assert (first.written, only_ring(rings / "job").identity.ring_id) == (0, 1000)
+    assert only_ring(rings / "job-2").identity.job == "job-2"
+    (record,) = caplog.records
+    assert "another run is recorded as job job on this node: this one is job-2" in record.message
+    assert watch.guard.errors == 0
+    watch.close()
+
+
+def test_all_ranks_of_a_second_launch_take_the_same_name(
+    rings: Path, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other(rank=0)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    watch = Watch.from_env(job="job")  # its own place is free, its name is not
+    assert set(jobs(rings)) == {"job/0/0", "job-2/0/1"}
+    watch.close()
+
+
+def test_a_restart_goes_on_under_the_name_of_its_launch(
+    rings: Path, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other(job="job-2", launch=launch_key(os.environ), pid=1, process_start=1)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    watch = Watch.from_env(job="job")
+    assert "job-2/1/0" in jobs(rings)
+    watch.close()
+
+
+def test_ranks_of_an_earlier_attempt_may_still_be_ending(
+    rings: Path, other: Other, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other(attempt=0)
+    monkeypatch.setenv(places.ENV_ATTEMPT_BASE, "1")
+    watch = Watch.from_env(job="job")
+    assert "job/1/0" in jobs(rings)
+    watch.close()
+
+
+HERE = {"process_start": 1}
+ELSEWHERE = {"process_start": 1, "pid_namespace": 1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "beat_seconds_ago", "kept"),
+    [
+        (HERE, 0.0, False),  # the pid is another process's by now, however late the last beat was
+        ({"pid": 1 << 30}, 0.0, False),  # killed a moment ago
+        (ELSEWHERE, 0.5, True),  # a container beside this one
+        (ELSEWHERE, 60.0, False),
+        ({**HERE, "pid_namespace": 0, "launch": ""}, 0.5, True),  # an earlier version's
+    ],
+)
+def test_a_place_is_kept_while_its_owner_lives(
+    rings: Path, other: Other, fields: dict[str, Any], beat_seconds_ago: float, kept: bool
+) -> None:
+    ring = other(**fields)
+    ring.set_heartbeat(time.monotonic_ns() - int(beat_seconds_ago * 1e9))
+    watch = Watch.from_env(job="job")
+    reader = RingReader(rings / "job/0/0")
+    assert (reader.identity.ring_id == 1000) is kept
+    reader.close()
+    watch.close()
+
+
+def test_a_closed_ring_gives_its_place_away(rings: Path, other: Other) -> None:
+    other().words[CLOSED_AT // 8] = 1
+    watch = Watch.from_env(job="job")
+    assert set(jobs(rings)) == {"job/0/0"}
+    watch.close()
+
+
+def test_a_ring_whose_owner_died_before_it_had_a_place_is_removed(
+    rings: Path, unnumbered: list[RankInWorld]
+) -> None:
+    program = """
+import os, signal
+from stepwatch.hooks import Watch
+watch = Watch.from_env(job="job")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    subprocess.run([sys.executable, "-c", program], env=environ, timeout=60, check=False)
+    (left,) = rings.glob(".*")
+    watch = Watch.from_env(job="job")
+    assert not left.exists() and len(list(rings.glob(".*"))) == 1
+    watch.close()
+
+
+def test_a_place_that_cannot_be_made_is_one_line(
+    rings: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rings.mkdir()
+    (rings / "job").write_text("in the way")
+    watch = Watch.from_env(job="job")
+    assert not watch.enabled
+    (record,) = caplog.records
+    assert "cannot create the ring" in record.message and not list(rings.glob(".*"))

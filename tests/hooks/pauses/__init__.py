@@ -1,0 +1,1 @@
+"""What interrupts training is recognised while it lasts."""

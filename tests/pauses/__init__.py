@@ -1,0 +1,1 @@
+"""Pauses of healthy runs that no hook recognises, recorded from real ranks."""

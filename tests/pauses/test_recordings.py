@@ -1,0 +1,62 @@
+"""Recorded pauses of healthy runs open nothing that pages; a recorded stuck rank does, at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.trackers.step_history import StepHistory
+from stepwatch.collector.store import Store
+from stepwatch.signals.clock import NANOSECONDS
+from tests.verdicts.device.replay import ReplayClock, evaluate_until
+
+from .recording import load
+
+AFTER_NS = 3 * NANOSECONDS
+HEALTHY = (
+    "nanogpt-estimate-loss",
+    "evaluation-on-rank-0",
+    "safetensors-save",
+    "hf-evaluation-batch",
+    "lightning-validation-batch",
+    "fsdp2-dcp-save",
+    "readme-snippet",
+    "single-process-pause",
+)
+
+
+def replayed(name: str, folder: Path) -> tuple[list[dict[str, Any]], StepHistory]:
+    """Incidents of a recording that is evaluated once a second, and its steps."""
+    store, clock = Store.sqlite(folder / "store.db"), ReplayClock()
+    try:
+        service, at = Service(store, clock), 0
+        for at, payload in load(name):
+            evaluate_until(service, clock, at)
+            service.receive(payload)
+        evaluate_until(service, clock, at + AFTER_NS)
+        found = service.job(name)
+        assert found is not None
+        return store.incidents(name), found[0].current.step_history
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_pause_that_no_hook_recognises_opens_nothing(name: str, tmp_path: Path) -> None:
+    incidents, steps = replayed(name, tmp_path)
+    ends = steps.rows["end_wall_ns"]
+    assert (ends[1:] - ends[:-1]).max() > 8 * NANOSECONDS  # it does pause
+    assert len(steps) == 44
+    assert [(each["kind"], each["summary"]) for each in incidents] == []
+
+
+def test_a_rank_that_sleeps_while_another_waits_for_it_hangs_within_seconds(
+    tmp_path: Path,
+) -> None:
+    (incident,) = replayed("stuck-rank", tmp_path)[0]
+    assert (incident["kind"], incident["rank"]) == ("hang", 1)
+    assert incident["cause"] == "not-arrived"
+    assert incident["detected_after_seconds"] < 8

@@ -1,0 +1,103 @@
+"""A collector and an agent as they ship, for tests that look at real runs through them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from stepwatch.cli.demo.processes import MARK, Processes
+from stepwatch.signals import places
+from stepwatch.signals.errors import StepwatchError
+from tests.ports import free_port
+
+ROOT = Path(__file__).parents[1]
+_START_SECONDS = 60.0
+
+
+class ServiceError(StepwatchError):
+    """A process did not start, or died."""
+
+
+class Services:
+    """Real processes with the settings they ship with, sharing `folder` and `rings`.
+
+    `paths` is PYTHONPATH of everything that runs in `environ`.
+    """
+
+    def __init__(self, folder: Path, rings: Path, paths: list[str]) -> None:
+        self.folder, self.rings = folder, rings
+        self.url = f"http://127.0.0.1:{free_port()}"
+        identity = uuid.uuid4().hex
+        # Ranks and agent must not meet a stepwatch that is configured for somebody else.
+        clean = {name: value for name, value in os.environ.items() if "STEPWATCH" not in name}
+        self.environ = {
+            **clean,
+            MARK: identity,
+            places.ENV_RING_DIR: str(rings),
+            "PYTHONPATH": os.pathsep.join(paths),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        self._processes = Processes(identity, folder, self.environ)
+        self._client = httpx.Client(base_url=self.url, timeout=10.0)
+
+    def start(self) -> None:
+        """Start both and wait until the collector answers.
+
+        Raises:
+            ServiceError: it does not.
+        """
+        collector = self._processes.start(
+            "collector", "collector", "--store", str(self.store),
+            "--port", self.url.rsplit(":", 1)[1],
+        )  # fmt: skip
+        self._processes.start(
+            "agent", "agent", "--collector", self.url, "--ring-dir", str(self.rings),
+            "--spool", str(self.folder / "spool"), "--port", "0",
+        )  # fmt: skip
+        deadline = time.monotonic() + _START_SECONDS
+        while not self._answers():
+            if collector.poll() is not None or time.monotonic() > deadline:
+                raise ServiceError(self._processes.last_line("collector"))
+            time.sleep(0.1)
+
+    @property
+    def store(self) -> Path:
+        """File of the collector's store."""
+        return self.folder / "store.db"
+
+    def incidents(self, job: str) -> list[dict[str, Any]]:
+        """Incidents of one job."""
+        found: list[dict[str, Any]] = self._get("/v1/incidents", job=job)["incidents"]
+        return found
+
+    def job(self, job: str) -> dict[str, Any] | None:
+        """One job, None while the collector does not know it."""
+        response = self._client.get(f"/v1/jobs/{job}")
+        found: dict[str, Any] | None = response.json() if response.status_code == 200 else None
+        return found
+
+    def forget(self, job: str) -> None:
+        """Remove the rings of a job that is over."""
+        shutil.rmtree(self.rings / job, ignore_errors=True)
+
+    def close(self) -> None:
+        """End everything."""
+        self._processes.stop_all()
+        self._client.close()
+
+    def _get(self, path: str, **query: str) -> dict[str, Any]:
+        answer: dict[str, Any] = self._client.get(path, params=query).raise_for_status().json()
+        return answer
+
+    def _answers(self) -> bool:
+        try:
+            return self._client.get("/healthz").status_code == 200
+        except httpx.HTTPError:
+            return False

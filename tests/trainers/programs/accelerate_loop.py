@@ -1,0 +1,101 @@
+"""An Accelerate loop; two batches make a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch.utils.data import DataLoader
+
+from tests.trainers.programs.diary import Diary
+from tests.trainers.programs.model import BATCH, CONTEXT, LanguageModel
+from tests.trainers.programs.plan import Plan, read_plan
+from tests.trainers.programs.rows import Rows
+from tests.trainers.programs.watching import Unwatched
+from tests.trainers.programs.work import SlowStorage, Work, leave
+
+MICROBATCHES = 2
+
+
+def watch_of(plan: Plan, accelerator: Accelerator) -> Any:
+    """The adapter, where the plan wants it."""
+    if plan.adapter != "callback":
+        return Unwatched()
+    from stepwatch.hooks.adapters.accelerate import watch_accelerator
+
+    return watch_accelerator(accelerator, job=plan.job)
+
+
+class Loop:
+    """One rank of one run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.accelerator = Accelerator(cpu=True, gradient_accumulation_steps=MICROBATCHES)
+        self.diary = Diary(plan, self.accelerator.process_index)
+        self.work = Work(self.diary)
+        model = LanguageModel()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        batches = DataLoader(Rows(1 << 14, self.work), batch_size=BATCH)
+        held = DataLoader(Rows(BATCH * plan.world), batch_size=BATCH)
+        self.model, self.optimizer, self.batches, self.held = self.accelerator.prepare(
+            model, optimizer, batches, held
+        )
+        self.watch = watch_of(plan, self.accelerator)
+
+    def train(self) -> None:
+        """All steps."""
+        for batch in self.batches:
+            with self.accelerator.accumulate(self.model):
+                self.work.forward()
+                loss = self.model(batch[:, :-1], batch[:, 1:])
+                self.accelerator.backward(loss)
+                if self.accelerator.sync_gradients:
+                    self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+            self.diary.microbatch(loss.item())
+            if self.accelerator.sync_gradients:
+                self.diary.step(MICROBATCHES * BATCH * CONTEXT)
+                self.between(self.diary.steps)
+                if self.diary.steps == self.plan.steps:
+                    return
+
+    def between(self, done: int) -> None:
+        """Evaluate and save after so many steps."""
+        plan = self.plan
+        if plan.eval_every and done % plan.eval_every == 0:
+            with self.diary.pause("eval"):
+                self.evaluate()
+        if plan.save_every and done % plan.save_every == 0:
+            with self.diary.pause("save"):
+                self.accelerator.save_state(f"{plan.folder}/state-{done}")
+
+    @torch.no_grad()
+    def evaluate(self) -> None:
+        """One long batch on each rank."""
+        self.model.eval()
+        for batch in self.held:
+            self.work.evaluation(self.plan.pause_seconds)
+            self.model(batch[:, :-1], batch[:, 1:])
+        self.model.train()
+
+
+def main() -> None:
+    """Train and write the diary."""
+    plan = read_plan()
+    torch.set_num_threads(1)
+    SlowStorage(plan.pause_seconds).install()
+    loop = Loop(plan)
+    loop.train()
+    loop.watch.finish()
+    loop.watch.close()
+    parameters = list(loop.model.parameters())
+    size = sum(4 * each.numel() for each in parameters)
+    loop.diary.write(parameters, ops=["all_reduce"], step_bytes=size)
+    leave()
+
+
+if __name__ == "__main__":
+    main()

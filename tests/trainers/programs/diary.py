@@ -1,0 +1,69 @@
+"""What a rank itself knows of its run: the truth that stepwatch's record is compared with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from tests.trainers.programs.plan import Plan
+
+
+class Diary:
+    """Of one rank of one run; it costs a trainer nothing but a few list appends."""
+
+    def __init__(self, plan: Plan, rank: int) -> None:
+        self.plan, self.rank = plan, rank
+        self.forward_seconds = self.data_seconds = 0.0
+        self._micro: list[str] = []
+        self._step_losses: list[list[str]] = []
+        self._tokens: list[int] = []
+        self._ended: list[float] = []
+        self._pauses: dict[str, list[tuple[float, float]]] = {"eval": [], "save": []}
+
+    @property
+    def steps(self) -> int:
+        """Steps that are done."""
+        return len(self._ended)
+
+    def microbatch(self, loss: float) -> None:
+        """A part of the running step had this loss."""
+        self._micro.append(loss.hex())
+
+    def step(self, tokens: int) -> None:
+        """A step is done; this rank trained on so many tokens in it."""
+        self._step_losses.append(self._micro)
+        self._micro = []
+        self._tokens.append(tokens)
+        self._ended.append(time.monotonic())
+
+    @contextmanager
+    def pause(self, kind: str) -> Iterator[None]:
+        """Around an evaluation (`eval`) or a save (`save`)."""
+        began = time.monotonic()
+        yield
+        self._pauses[kind].append((began, time.monotonic() - began))
+
+    def write(self, parameters: Iterable[torch.Tensor], **known: Any) -> None:
+        """Write it; `known` holds what the program knows besides, the operations it calls say."""
+        digest = hashlib.sha256()
+        for each in parameters:
+            digest.update(each.detach().contiguous().numpy().tobytes())
+        facts = {
+            "rank": self.rank,
+            "losses": self._step_losses,
+            "tokens": self._tokens,
+            "ended": self._ended,
+            "eval": self._pauses["eval"],
+            "save": self._pauses["save"],
+            "forward_seconds": self.forward_seconds,
+            "data_seconds": self.data_seconds,
+            "digest": digest.hexdigest(),
+            **known,
+        }
+        self.plan.diary(self.rank).write_text(json.dumps(facts))

@@ -1,0 +1,124 @@
+"""A loop on a model that FSDP2 shards, saved with torch's distributed checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import checkpoint
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
+from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.fsdp import fully_shard
+from torch.utils.data import DataLoader
+
+from tests.trainers.programs.diary import Diary
+from tests.trainers.programs.model import BATCH, CONTEXT, LanguageModel, texts
+from tests.trainers.programs.plan import Plan, read_plan
+from tests.trainers.programs.rows import Rows
+from tests.trainers.programs.watching import watch_of
+from tests.trainers.programs.work import SlowStorage, Work, leave
+
+
+class SlowWriter(FileSystemWriter):
+    """Writes to storage that takes long."""
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(path)
+        self._storage = SlowStorage(seconds)
+
+    def write_data(self, *args: Any, **kwargs: Any) -> Any:
+        """Write this rank's part."""
+        self._storage.wait()
+        return super().write_data(*args, **kwargs)
+
+
+class Loop:
+    """One rank of one run."""
+
+    def __init__(self, plan: Plan, rank: int) -> None:
+        self.plan, self.diary = plan, Diary(plan, rank)
+        self.work = Work(self.diary)
+        self.model = LanguageModel()
+        for block in self.model.blocks:
+            fully_shard(block)
+        fully_shard(self.model)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.loader = DataLoader(Rows(1 << 12, self.work, rank), batch_size=BATCH)
+        self.watch = watch_of(plan)
+        self.watch.attach(model=self.model, optimizer=self.optimizer)
+
+    def batches(self) -> Iterator[torch.Tensor]:
+        """Batches without end."""
+        while True:
+            yield from self.loader
+
+    def train(self) -> None:
+        """All steps."""
+        for batch in self.watch.batches(self.batches()):
+            with self.watch.step(tokens=BATCH * CONTEXT) as step:
+                self.one(batch, step)
+            self.diary.step(BATCH * CONTEXT)
+            self.between(self.diary.steps)
+            if self.diary.steps == self.plan.steps:
+                return
+
+    def one(self, batch: torch.Tensor, step: Any) -> None:
+        """One step."""
+        with step.phase("forward"):
+            self.work.forward()
+            loss = self.model(batch[:, :-1], batch[:, 1:])
+        with step.phase("backward"):
+            loss.backward()
+        with step.phase("optimizer"):
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        step.record(loss=loss)
+        self.diary.microbatch(loss.item())
+
+    def between(self, done: int) -> None:
+        """Evaluate and save after so many steps."""
+        plan = self.plan
+        if plan.eval_every and done % plan.eval_every == 0:
+            with self.diary.pause("eval"):
+                self.evaluate()
+        if plan.save_every and done % plan.save_every == 0:
+            with self.diary.pause("save"):
+                self.save(done)
+
+    @torch.no_grad()
+    def evaluate(self) -> None:
+        """All ranks compute for as long as the plan says."""
+        self.model.eval()
+        rows = texts(0, BATCH)
+        self.work.evaluation(self.plan.pause_seconds)
+        self.model(rows[:, :-1], rows[:, 1:])
+        self.model.train()
+
+    def save(self, done: int) -> None:
+        """Write a distributed checkpoint."""
+        model, optimizer = get_state_dict(self.model, self.optimizer)
+        writer = SlowWriter(f"{self.plan.folder}/dcp-{done}", self.plan.pause_seconds)
+        dcp: Any = checkpoint
+        dcp.save({"model": model, "optimizer": optimizer}, storage_writer=writer)
+
+
+def main() -> None:
+    """Train and write the diary."""
+    plan, rank = read_plan(), int(os.environ["RANK"])
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    loop = Loop(plan, rank)
+    loop.train()
+    loop.watch.finish()
+    loop.watch.close()
+    shards = loop.model.state_dict().values()  # parameters may be gathered just now
+    ops = ["all_gather", "reduce_scatter"]
+    loop.diary.write((each.to_local() for each in shards), ops=ops, step_bytes=0)
+    leave()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""A Lightning script; two batches make a step. Lightning starts the ranks if nobody else did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch.utils.data import DataLoader
+
+from tests.trainers.programs.diary import Diary
+from tests.trainers.programs.model import BATCH, CONTEXT, LanguageModel
+from tests.trainers.programs.plan import Plan, read_plan
+from tests.trainers.programs.rows import Rows
+from tests.trainers.programs.work import SlowStorage, Work, leave
+
+MICROBATCHES = 2
+
+
+class Module(pl.LightningModule):  # type: ignore[misc]
+    """The model as Lightning wants it, with a diary."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan, self.model = plan, LanguageModel()
+        self.diary: Diary
+        self.work: Work
+
+    def open(self, rank: int) -> None:
+        """Know the rank, which Lightning's own launcher gives late."""
+        self.diary = Diary(self.plan, rank)
+        self.work = Work(self.diary)
+
+    def training_step(self, batch: torch.Tensor, index: int) -> torch.Tensor:
+        """Loss of a batch."""
+        self.work.forward()
+        loss: torch.Tensor = self.model(batch[:, :-1], batch[:, 1:])
+        self.diary.microbatch(loss.item())
+        return loss
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """A step is done if the optimizer stepped."""
+        if self.trainer.global_step != self.diary.steps:
+            self.diary.step(MICROBATCHES * BATCH * CONTEXT)
+
+    def validation_step(self, batch: torch.Tensor, index: int) -> None:
+        """One long batch."""
+        with self.diary.pause("eval"):
+            self.work.evaluation(self.plan.pause_seconds)
+            self.model(batch[:, :-1], batch[:, 1:])
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """The optimizer."""
+        return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+
+class Storage(SlowStorage):
+    """Notes how long saves take, since Lightning calls them by itself."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module.plan.pause_seconds)
+        self._module = module
+
+    def wait(self) -> None:
+        """Take long, and say so."""
+        with self._module.diary.pause("save"):
+            super().wait()
+
+
+def callbacks(plan: Plan) -> list[Any]:
+    """Checkpoints, and the adapter where the plan wants it."""
+    found: list[Any] = []
+    if plan.save_every:
+        found.append(ModelCheckpoint(plan.folder, every_n_train_steps=plan.save_every))
+    if plan.adapter == "callback":
+        from stepwatch.hooks.adapters.lightning import StepwatchCallback
+
+        found.append(StepwatchCallback(plan.job))
+    return found
+
+
+def trainer_of(plan: Plan) -> Any:
+    """What a user makes."""
+    return pl.Trainer(
+        accelerator="cpu",
+        devices=plan.world,
+        strategy="ddp",
+        max_steps=plan.steps,
+        accumulate_grad_batches=MICROBATCHES,
+        callbacks=callbacks(plan),
+        enable_checkpointing=bool(plan.save_every),
+        val_check_interval=MICROBATCHES * plan.eval_every or None,
+        check_val_every_n_epoch=None,
+        limit_val_batches=1 if plan.eval_every else 0,
+        num_sanity_val_steps=0,
+        default_root_dir=plan.folder,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
+def main() -> None:
+    """Train and write the diary."""
+    plan = read_plan()
+    torch.set_num_threads(1)
+    module = Module(plan)
+    trainer = trainer_of(plan)
+    module.open(trainer.global_rank)
+    Storage(module).install()
+    batches = DataLoader(Rows(1 << 14, module.work), batch_size=BATCH)
+    trainer.fit(module, batches, DataLoader(Rows(BATCH * plan.world), batch_size=BATCH))
+    size = sum(4 * each.numel() for each in module.parameters())
+    module.diary.write(module.parameters(), ops=["all_reduce"], step_bytes=size)
+    leave()
+
+
+if __name__ == "__main__":
+    main()

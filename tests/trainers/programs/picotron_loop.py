@@ -1,0 +1,163 @@
+"""A loop in the style of picotron: groups of its own, and plain calls of torch.distributed.
+
+The ranks divide data (dp), the hidden width (tp) or the blocks (pp).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from tests.trainers.programs.diary import Diary
+from tests.trainers.programs.model import BATCH, CONTEXT, WIDTH, LanguageModel, loss_of, texts
+from tests.trainers.programs.plan import Plan, read_plan
+from tests.trainers.programs.shards import DataParallel, share_width
+from tests.trainers.programs.watching import watch_of
+from tests.trainers.programs.work import SlowStorage, Work, leave
+
+MICROBATCHES = 2
+OPS = {"dp": ["all_reduce"], "tp": ["all_reduce"], "pp": ["send", "recv"]}
+Batch = tuple[Tensor, Tensor]
+
+
+class Loop:
+    """One rank of one run."""
+
+    def __init__(self, plan: Plan, rank: int) -> None:
+        self.plan, self.rank, self.diary = plan, rank, Diary(plan, rank)
+        self.work = Work(self.diary)
+        self.first = plan.axis != "pp" or rank == 0
+        self.last = plan.axis != "pp" or rank == plan.world - 1
+        self.group = dist.new_group(list(range(plan.world)))
+        self.model = LanguageModel(blocks=2 * plan.world)
+        self.shard()
+        self.parallel = DataParallel(self.model, self.group) if plan.axis == "dp" else None
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.watch = watch_of(plan)
+        self.watch.attach(model=self.model, optimizer=self.optimizer)
+        self._text, self._drawn = texts(rank if plan.axis == "dp" else 0, 256), 0
+
+    def shard(self) -> None:
+        """Keep this rank's part of the model."""
+        if self.plan.axis == "tp":
+            share_width(self.model, self.group, self.rank, self.plan.world)
+        if self.plan.axis == "pp":
+            self.model.blocks = self.model.blocks[2 * self.rank : 2 * self.rank + 2]
+            if not self.first:
+                del self.model.embedding
+            if not self.last:
+                del self.model.head
+
+    def batch(self) -> Batch:
+        """The next batch; all stages and shards read the same."""
+        self.work.data()
+        at = self._drawn * BATCH % (len(self._text) - BATCH)
+        self._drawn += 1
+        rows = self._text[at : at + BATCH]
+        return rows[:, :-1], rows[:, 1:]
+
+    def train(self) -> None:
+        """All steps."""
+        tokens = MICROBATCHES * BATCH * CONTEXT
+        for number in range(self.plan.steps):
+            with self.watch.step(tokens=tokens) as step:
+                self.one(step)
+            self.diary.step(tokens)
+            self.between(number + 1)
+
+    def one(self, step: Any) -> None:
+        """One step: all forwards, then all backwards."""
+        losses = []
+        ends = [self.forward(step) for _ in range(MICROBATCHES)]
+        for number, (came, left) in enumerate(ends):
+            if self.parallel is not None:
+                self.parallel.wanted = number == MICROBATCHES - 1
+            self.backward(step, came, left)
+            if self.last:
+                losses.append(left.item() * MICROBATCHES)
+        with step.phase("optimizer"):
+            if self.parallel is not None:
+                self.parallel.finish()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        if losses:
+            step.record(loss=sum(losses) / MICROBATCHES)
+            self.diary.microbatch(sum(losses) / MICROBATCHES)
+
+    def forward(self, step: Any) -> tuple[Tensor | None, Tensor]:
+        """One microbatch: what came from the stage before, and what is handed on."""
+        came = None if self.first else receive(self.rank - 1)
+        with step.phase("data"):
+            tokens, targets = self.batch()
+        with step.phase("forward"):
+            self.work.forward()
+            x = self.model.embedding(tokens) if came is None else came
+            for block in self.model.blocks:
+                x = block(x)
+            if self.last:
+                x = loss_of(self.model.head(x), targets) / MICROBATCHES
+        if not self.last:
+            send(x, self.rank + 1)
+        return came, x
+
+    def backward(self, step: Any, came: Tensor | None, left: Tensor) -> None:
+        """One microbatch."""
+        gradient = None if self.last else receive(self.rank + 1)
+        with step.phase("backward"):
+            torch.autograd.backward(left, grad_tensors=gradient)
+        if came is not None and came.grad is not None:
+            send(came.grad, self.rank - 1)
+
+    def between(self, done: int) -> None:
+        """Evaluate and save after so many steps."""
+        plan = self.plan
+        if plan.eval_every and done % plan.eval_every == 0:
+            with self.diary.pause("eval"):
+                self.model.eval()
+                self.work.evaluation(plan.pause_seconds)
+                self.model.train()
+        if plan.save_every and done % plan.save_every == 0:
+            with self.diary.pause("save"):
+                path = Path(plan.folder, f"weights-{self.rank}.pt")
+                torch.save({"model": self.model.state_dict(), "step": done}, path)
+
+
+def send(tensor: Tensor, peer: int) -> None:
+    """Hand a tensor to another stage and wait until it is gone."""
+    exchange(dist.P2POp(dist.isend, tensor.detach(), peer))
+
+
+def receive(peer: int) -> Tensor:
+    """Wait for a tensor of another stage."""
+    tensor = torch.empty(BATCH, CONTEXT, WIDTH, requires_grad=True)
+    exchange(dist.P2POp(dist.irecv, tensor, peer))
+    return tensor
+
+
+def exchange(one: dist.P2POp) -> None:
+    """As picotron does: a batch of one."""
+    for request in dist.batch_isend_irecv([one]):
+        request.wait()
+
+
+def main() -> None:
+    """Train and write the diary."""
+    plan, rank = read_plan(), int(os.environ["RANK"])
+    torch.set_num_threads(1)
+    SlowStorage(plan.pause_seconds).install()
+    dist.init_process_group("gloo")
+    loop = Loop(plan, rank)
+    loop.train()
+    loop.watch.finish()
+    loop.watch.close()
+    loop.diary.write(loop.model.parameters(), ops=OPS[plan.axis], step_bytes=0)
+    leave()
+
+
+if __name__ == "__main__":
+    main()

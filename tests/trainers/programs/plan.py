@@ -1,0 +1,58 @@
+"""What one run of a program does, handed over in one environment variable."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+VARIABLE = "TRAINERS_PLAN"
+SLOW_RANK, SLOW_LOADER = "slow-rank", "slow-loader"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run. Seconds are of host time; `*_every` count steps, 0 is never.
+
+    `adapter` is how the program itself brings stepwatch in: `lines` for the README's lines,
+    `callback` for its framework's adapter, empty for not at all. From `fault_step` on, the last
+    rank's forward or loader (`fault`) takes `fault_seconds` longer.
+    """
+
+    job: str
+    folder: str
+    world: int = 2
+    steps: int = 40
+    adapter: str = ""
+    axis: str = ""
+    """What picotron's ranks divide: dp, tp or pp."""
+    compiled: str = ""
+    """The backend of `torch.compile`, if the model is compiled."""
+    forward_seconds: float = 0.03
+    data_seconds: float = 0.005
+    eval_every: int = 0
+    save_every: int = 0
+    pause_seconds: float = 10.0
+    """How long each evaluation and each save takes."""
+    fault: str = ""
+    fault_step: int = 30
+    fault_seconds: float = 0.15
+
+    def variable(self) -> dict[str, str]:
+        """The environment variable that hands it over."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+    def diary(self, rank: int) -> Path:
+        """Where a rank writes what it knows."""
+        return Path(self.folder, f"rank-{rank}.json")
+
+    @property
+    def struck(self) -> Path:
+        """File that appears when the fault begins."""
+        return Path(self.folder, "struck")
+
+
+def read_plan() -> Plan:
+    """The plan of this process."""
+    return Plan(**json.loads(os.environ[VARIABLE]))

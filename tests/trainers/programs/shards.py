@@ -1,0 +1,106 @@
+"""Data and tensor parallelism by hand, as small trainers write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from tests.trainers.programs.model import Block, LanguageModel
+
+
+class DataParallel:
+    """Reduces each gradient while backward goes on, once `wanted`."""
+
+    def __init__(self, model: nn.Module, group: dist.ProcessGroup) -> None:
+        self.wanted = False
+        self._group, self._running = group, list[tuple[Any, Tensor]]()
+        for each in model.parameters():
+            each.register_post_accumulate_grad_hook(self._reduce)  # type: ignore[no-untyped-call]
+
+    def finish(self) -> None:
+        """Wait for what is under way."""
+        for work, gradient in self._running:
+            work.wait()
+            gradient /= self._group.size()
+        self._running.clear()
+
+    def _reduce(self, parameter: Tensor) -> None:
+        if self.wanted and parameter.grad is not None:
+            work = dist.all_reduce(parameter.grad, group=self._group, async_op=True)
+            self._running.append((work, parameter.grad))
+
+
+class Copied(torch.autograd.Function):
+    """The same input on all ranks: its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
+        """The input."""
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """The sum of gradients."""
+        total = gradient.contiguous()
+        dist.all_reduce(total, group=ctx.group)
+        return total, None
+
+
+class Summed(torch.autograd.Function):
+    """Parts of all ranks are added; each part's gradient is that of the sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
+        """The sum."""
+        total = x.contiguous().clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """The gradient."""
+        return gradient, None
+
+
+class Wide(nn.Module):
+    """The first layer of a feed-forward network: its own columns."""
+
+    def __init__(self, whole: nn.Linear, group: dist.ProcessGroup, rank: int, world: int) -> None:
+        super().__init__()
+        self._group = group
+        rows = slice(*(each * whole.out_features // world for each in (rank, rank + 1)))
+        self.weight = nn.Parameter(whole.weight[rows].detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """This rank's columns."""
+        copied: Tensor = Copied.apply(x, self._group)  # type: ignore[no-untyped-call]
+        return nn.functional.linear(copied, self.weight)
+
+
+class Narrow(nn.Module):
+    """The second layer: its own rows, added up over the ranks."""
+
+    def __init__(self, whole: nn.Linear, group: dist.ProcessGroup, rank: int, world: int) -> None:
+        super().__init__()
+        self._group = group
+        columns = slice(*(each * whole.in_features // world for each in (rank, rank + 1)))
+        self.weight = nn.Parameter(whole.weight[:, columns].detach().clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The whole result."""
+        part = nn.functional.linear(x, self.weight)
+        whole: Tensor = Summed.apply(part, self._group)  # type: ignore[no-untyped-call]
+        return whole
+
+
+def share_width(model: LanguageModel, group: dist.ProcessGroup, rank: int, world: int) -> None:
+    """Divide the feed-forward networks of a model among the ranks."""
+    for block in model.blocks:
+        assert isinstance(block, Block)
+        parts: Any = block
+        parts.wide = Wide(block.wide, group, rank, world)
+        parts.narrow = Narrow(block.narrow, group, rank, world)

@@ -1,0 +1,48 @@
+"""The README's lines around a loop, and a stand-in for where nobody watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+from tests.trainers.programs.plan import Plan
+
+T = TypeVar("T")
+
+
+class Unwatched:
+    """Has the methods of `Watch` and does nothing: stepwatch is not even imported."""
+
+    def attach(self, **parts: Any) -> None:
+        """Nothing."""
+
+    def batches(self, loader: Iterable[T]) -> Iterator[T]:
+        """The batches."""
+        return iter(loader)
+
+    def step(self, tokens: int = 0) -> AbstractContextManager[Unwatched]:
+        """A step is itself one of these."""
+        return nullcontext(self)
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Nothing around a phase."""
+        return nullcontext()
+
+    def record(self, **numbers: Any) -> None:
+        """Nothing."""
+
+    def finish(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def watch_of(plan: Plan) -> Any:
+    """A `Watch` made as the README makes it where the plan wants its lines."""
+    if plan.adapter != "lines":
+        return Unwatched()
+    from stepwatch.hooks import Watch
+
+    return Watch.from_env(job=plan.job)

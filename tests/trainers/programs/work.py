@@ -1,0 +1,91 @@
+"""What takes time in these programs: a device that is not there, evaluations, slow storage."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tests.trainers.programs.diary import Diary
+from tests.trainers.programs.plan import SLOW_LOADER, SLOW_RANK
+
+
+class Work:
+    """Spends the time of one rank as its plan says."""
+
+    def __init__(self, diary: Diary) -> None:
+        self.diary, self.plan = diary, diary.plan
+        self._slow = diary.rank == diary.plan.world - 1
+
+    def forward(self) -> None:
+        """A device computes."""
+        self.diary.forward_seconds += self._spend(SLOW_RANK, self.plan.forward_seconds)
+
+    def data(self) -> None:
+        """A loader reads; of another process its seconds are counted there."""
+        self.diary.data_seconds += self._spend(SLOW_LOADER, self.plan.data_seconds)
+
+    def evaluation(self, seconds: float) -> None:
+        """Really compute for so long."""
+        matrix, end = torch.eye(64), time.monotonic() + seconds
+        with torch.no_grad():
+            while time.monotonic() < end:
+                matrix = matrix @ matrix
+
+    def _spend(self, fault: str, seconds: float) -> float:
+        if self._slow and self.plan.fault == fault and self.diary.steps >= self.plan.fault_step:
+            if not self.plan.struck.exists():
+                self.plan.struck.write_text(str(time.time()))
+            seconds += self.plan.fault_seconds
+        time.sleep(seconds)
+        return seconds
+
+
+class SlowStorage:
+    """Makes writing a checkpoint take long, below the functions that trainers call for it.
+
+    Saves that follow at once belong to the same checkpoint and are not slow again.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._until = seconds, 0.0
+
+    def install(self) -> None:
+        """Slow down what `torch.save` and `safetensors.torch.save_file` write with."""
+        import torch.serialization as pickles
+
+        self._slow_down(pickles, "_save")
+        try:
+            import safetensors.torch as tensors
+        except ImportError:
+            return
+        self._slow_down(tensors, "serialize_file")
+
+    def wait(self) -> None:
+        """Take as long as the disk, once for each checkpoint."""
+        if time.monotonic() >= self._until:
+            time.sleep(self._seconds)
+            self._until = time.monotonic() + 1.0
+
+    def _slow_down(self, module: Any, name: str) -> None:
+        inner = getattr(module, name)
+
+        def slow(*args: Any, **kwargs: Any) -> Any:
+            self.wait()
+            return inner(*args, **kwargs)
+
+        setattr(module, name, slow)
+
+
+def leave() -> None:
+    """Leave the process group, if there is one.
+
+    Gloo's threads still drop the last call for a moment: a group that goes meanwhile waits for
+    them with the interpreter's lock, which they wait for (torch 2.13).
+    """
+    if dist.is_initialized():
+        dist.barrier()
+        time.sleep(0.3)
+        dist.destroy_process_group()

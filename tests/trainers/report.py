@@ -1,0 +1,81 @@
+"""The table for people and the document for programs."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from stepwatch.cli import text
+from tests.trainers.judge import RIGHT, WRONG, Mark
+from tests.trainers.programs.plan import SLOW_LOADER, SLOW_RANK
+from tests.trainers.run import Done
+
+COLUMNS = (
+    "steps", "phases", "collectives", "losses", "tokens", "checkpoints", "evaluation", "quiet",
+    SLOW_RANK, SLOW_LOADER, "bitwise",
+)  # fmt: skip
+_HEADINGS = {"collectives": "coll.", "checkpoints": "ckpt", "evaluation": "eval"}
+_PACKAGES = ("torch", "transformers", "lightning", "accelerate", "stepwatch")
+
+
+def table(done: Sequence[Done]) -> str:
+    """One row for each cell, then what is not right."""
+    headings = ["trainer", "launcher", "watched by", *(_HEADINGS.get(n, n) for n in COLUMNS)]
+    rows = [_row(each) for each in done]
+    shown = text.table([*headings, "overhead", "healthy"], rows, "", left=3)
+    return "\n".join([shown, *(f"{line}" for each in done for line in remarks(each))])
+
+
+def remarks(done: Done) -> list[str]:
+    """What is not right in a cell, one line each."""
+    if done.problem:
+        return [f"{done.cell.name}: BROKEN: {done.problem}"]
+    return [
+        f"{done.cell.name} {name}: {mark.word}: {mark.why}"
+        for name, mark in done.marks.items()
+        if mark.word != RIGHT
+    ]
+
+
+def line(done: Done) -> str:
+    """What came of one cell."""
+    if done.problem:
+        return f"BROKEN ({done.problem})"
+    wrong = [name for name, mark in done.marks.items() if mark.word == WRONG]
+    return f"{'wrong: ' + ', '.join(wrong) if wrong else 'right'}  overhead {done.overhead:.2f}"
+
+
+def document(done: Sequence[Done]) -> dict[str, Any]:
+    """All of it with the versions; what is not known is null."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in _PACKAGES},
+        "cells": [_cell(each) for each in done],
+    }
+
+
+def _row(done: Done) -> list[str]:
+    cell, blank = done.cell, Mark("-")
+    marks = [done.marks.get(name, blank).word for name in COLUMNS]
+    ratio = "" if math.isnan(done.overhead) else f"{done.overhead:.2f}"
+    return [
+        cell.trainer.name, cell.trainer.launcher, cell.way, *marks, ratio,
+        f"{done.healthy_seconds:.0f} s",
+    ]  # fmt: skip
+
+
+def _cell(done: Done) -> dict[str, Any]:
+    return {
+        "trainer": done.cell.trainer.name,
+        "launcher": done.cell.trainer.launcher,
+        "watched_by": done.cell.way,
+        "marks": {name: mark._asdict() for name, mark in done.marks.items()},
+        "overhead": None if math.isnan(done.overhead) else round(done.overhead, 4),
+        "healthy_seconds": round(done.healthy_seconds, 1),
+        "problem": done.problem,
+    }

@@ -1,0 +1,68 @@
+"""What the ranks of a run know of it themselves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Pauses = list[tuple[float, float]]
+"""Evaluations or saves: when each began, on the clock of the steps, and its seconds."""
+
+
+class RankTruth(NamedTuple):
+    """One rank's diary. `losses` holds each step's microbatches, as hexadecimal floats; `ended`
+    when each step ended, in seconds of one clock; `ops` the collectives that each step calls,
+    `step_bytes` the least that it reduces in them (0: any)."""
+
+    rank: int
+    losses: list[list[str]]
+    tokens: list[int]
+    ended: list[float]
+    eval: Pauses
+    save: Pauses
+    forward_seconds: float
+    data_seconds: float
+    digest: str
+    ops: list[str]
+    step_bytes: int
+
+    @property
+    def steps(self) -> int:
+        """How many steps it trained."""
+        return len(self.ended)
+
+    def seconds_between_steps(self, pauses: Pauses) -> float:
+        """Seconds of `pauses` that a later step's record can hold: not those after the last."""
+        return sum(seconds for began, seconds in pauses if began < self.ended[-1])
+
+    def step_seconds(self, leave_out: int = 5) -> list[float]:
+        """Lengths of steps after the first ones."""
+        ends = self.ended[leave_out:]
+        return [later - sooner for sooner, later in itertools.pairwise(ends)]
+
+
+Truth = dict[int, RankTruth]
+
+
+def read_truth(folder: Path) -> Truth:
+    """All diaries of a run by rank; a rank that did not come to its end wrote none."""
+    found: list[dict[str, Any]] = [
+        json.loads(file.read_text()) for file in folder.glob("rank-*.json")
+    ]
+    return {each["rank"]: RankTruth(**each) for each in found}
+
+
+def median_step(truth: Truth) -> float:
+    """Seconds of the usual step."""
+    return statistics.median(each for rank in truth.values() for each in rank.step_seconds())
+
+
+def same_numbers(one: Truth, other: Truth) -> bool:
+    """Whether losses and final weights agree to the last bit on all ranks."""
+    return one.keys() == other.keys() and all(
+        one[rank].losses == other[rank].losses and one[rank].digest == other[rank].digest
+        for rank in one
+    )

@@ -1,0 +1,59 @@
+"""Opens the ring of this rank, or logs one line with the reason why there is none."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.identity import Asked, is_disabled, is_helper, read_identity
+from stepwatch.hooks.recorder.worker_server import enable_flight_recorder
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import RingWriter, cannot_create, own_directory
+from stepwatch.signals.errors import StepwatchError
+
+from .placement import Placement, hidden_path, remove_left_over
+
+
+def is_wanted() -> bool:
+    """Whether this process is a rank whose user did not switch stepwatch off."""
+    return not (is_disabled(os.environ) or is_helper())
+
+
+class Opener:
+    """Opens rings; whatever is wrong is counted and logged by `guard`."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    @guarded()
+    def placement(self, asked: Asked) -> Placement | None:
+        """The ring of this process, in its place or on the way to it; None where there is none."""
+        try:
+            identity = read_identity(asked, os.environ)
+            enable_flight_recorder(os.environ)
+            root = own_directory(places.ring_dir())
+            ring = RingWriter(hidden_path(root, identity), identity)
+            ring.set_heartbeat(time.monotonic_ns())
+            remove_left_over(root)
+            return _placed(Placement(ring, root, asked.given, self.guard), ring)
+        except StepwatchError as error:
+            self.guard.misuse(f"not watching: {error}")
+            return None
+
+
+def _placed(placement: Placement, ring: RingWriter) -> Placement:
+    """`placement`, once it has given the ring its place, if the rank is known by now.
+
+    Raises:
+        StepwatchError: it cannot; the ring is gone.
+    """
+    try:
+        placement.place_known()
+    except (OSError, StepwatchError) as error:
+        ring.close()
+        ring.path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise cannot_create(ring.path, error) from error
+        raise
+    return placement

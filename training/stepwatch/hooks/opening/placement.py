@@ -1,0 +1,208 @@
+"""Where the ring of a process lies: under a name of its own until its rank is known.
+
+A ring is born as a hidden file that no agent reads. It gets its place,
+`<directory>/<job>/<attempt>/<rank>`, once somebody has numbered its process; a launcher has done so
+before Python starts, `torch.distributed` does it later. A place whose owner lives is never given
+away: another launch of the same name is recorded as `<job>-2`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from stepwatch.hooks.guard import Guard, guarded, logger
+from stepwatch.hooks.identity import ALONE, base_attempt, in_named_mesh, is_spawned
+from stepwatch.hooks.recorder.worker_server import socket_beside
+from stepwatch.signals import places
+from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings, owner_lives
+from stepwatch.signals.blackbox.layout import WORKER_SOCKET_SIZE
+from stepwatch.signals.errors import ConfigurationError, RingError
+
+from .launchers import RankInWorld, known_rank, launch_key
+
+ALONE_AFTER_SECONDS = 30.0
+"""A process that nobody has numbered for so long is recorded as rank 0 of 1, before it steps."""
+MOST_NAMES = 99
+"""Runs of one job name that a node records at a time."""
+_LOCK_SECONDS, _LOCK_POLL_SECONDS = 2.0, 0.01
+"""How long a process waits for others that look for a place; one of them may be stopped."""
+
+
+class Placement:
+    """Gives the ring of this process its place, and another one when its rank turns out other.
+
+    `given` is what a framework reported of the rank.
+    """
+
+    def __init__(
+        self, ring: RingWriter, root: Path, given: RankInWorld | None, guard: Guard
+    ) -> None:
+        self.guard = guard
+        self.ring = ring
+        self._root, self._given = root, given
+        self._opened = time.monotonic()
+        self._job = ring.identity.job
+        self._placed: RankInWorld | None = None
+        self._lock = threading.Lock()
+
+    def place_known(self) -> None:
+        """Give the ring its place if somebody knows the rank by now.
+
+        Raises:
+            ConfigurationError: too many runs of this name live, or the mesh is of another size.
+            OSError: the directory cannot be written.
+        """
+        known = known_rank(os.environ, self._given)
+        if known is not None:
+            self._place(known)
+
+    @guarded(fallback=False)
+    def settle(self, *, alone: bool = True) -> bool:
+        """Follow what is known of the rank by now, and tell whether that moved the ring.
+
+        `alone`: a process that nobody has numbered is rank 0 of 1.
+        """
+        if self.ring.identity.pid != os.getpid():  # a forked child
+            return False
+        known = known_rank(os.environ, self._given) or self._placed or (ALONE if alone else None)
+        if known is None or known == self._placed:
+            return False
+        if known is ALONE:
+            logger.info("stepwatch: no launcher numbered this process: watching as rank 0 of 1")
+        self._place(known)
+        return True
+
+    def wait(self) -> None:
+        """Give up waiting for a number; to be called now and then from a thread at the side.
+
+        A child of multiprocessing waits on: it is one of several.
+        """
+        waited = time.monotonic() - self._opened
+        if self._placed is None and waited > ALONE_AFTER_SECONDS and not is_spawned():
+            self.settle()
+
+    def _place(self, known: RankInWorld) -> None:
+        with self._lock, alone_in(self._root):
+            wanted = in_named_mesh(
+                self.ring.identity._replace(
+                    job=self._job, rank=known.rank, world=known.world, launch=launch_key(os.environ)
+                ),
+                os.environ,
+            )
+            job = free_name(self._root, wanted, base_attempt(os.environ))
+            path = self._root / job / str(wanted.attempt) / str(wanted.rank)
+            _move_socket(self.ring, path)
+            self.ring.move(path, with_socket(wanted._replace(job=job), path))
+            self._placed = known
+        if job != self._job and int(os.environ.get("LOCAL_RANK") or known.rank) == 0:
+            logger.warning(
+                "stepwatch: another run is recorded as job %s on this node: this one is %s; "
+                "name each with STEPWATCH_JOB or `stepwatch run --job`",
+                self._job,
+                job,
+            )
+
+
+def hidden_path(root: Path, identity: Identity) -> Path:
+    """Where the ring of a process lies that has no place yet; no reader looks there."""
+    return root / f".{identity.pid}.{identity.ring_id:x}"
+
+
+def remove_left_over(root: Path) -> None:
+    """Remove hidden rings whose owner ended before it had a place."""
+    now_ns = time.monotonic_ns()
+    for path in root.glob(".*.*"):
+        with contextlib.suppress(RingError, OSError):
+            reader = RingReader(path)
+            lives = owner_lives(reader, now_ns)
+            reader.close()
+            if not lives:
+                path.unlink()
+
+
+def free_name(root: Path, wanted: Identity, base: int = 0) -> str:
+    """The job name for `wanted`: its own, or with a number where another launch has that one.
+
+    A name that ranks of the same launch have comes first. Attempts before `base` are earlier ones
+    of the same job, whose ranks may still be ending.
+
+    Raises:
+        ConfigurationError: too many runs of this name live.
+    """
+    free = ""
+    for number in range(1, MOST_NAMES + 1):
+        name = wanted.job if number == 1 else f"{wanted.job[: places.NAME_LIMIT - 3]}-{number}"
+        ours, taken = False, False
+        for identity, lives in _rings_of(root / name):
+            if identity.ring_id != wanted.ring_id:
+                ours |= identity.launch == wanted.launch
+                taken |= lives and _is_in_the_way(identity, wanted, base)
+        if ours and not taken:
+            return name
+        free = free or ("" if taken else name)
+    if not free:
+        raise ConfigurationError(
+            f"{MOST_NAMES} runs called {wanted.job} live on this node; name them with STEPWATCH_JOB"
+        )
+    return free
+
+
+def _is_in_the_way(identity: Identity, wanted: Identity, base: int) -> bool:
+    """Whether a living ring keeps `wanted` from its job name."""
+    same_place = (identity.attempt, identity.rank) == (wanted.attempt, wanted.rank)
+    other_launch = identity.launch not in ("", wanted.launch)
+    return same_place or (other_launch and identity.attempt >= base)
+
+
+def _rings_of(folder: Path) -> Iterator[tuple[Identity, bool]]:
+    now_ns = time.monotonic_ns()
+    for path in find_rings(folder):
+        with contextlib.suppress(RingError):
+            reader = RingReader(path)
+            yield reader.identity, owner_lives(reader, now_ns)
+            reader.close()
+
+
+@contextlib.contextmanager
+def alone_in(root: Path) -> Iterator[None]:
+    """Keep other processes from choosing a place below `root` meanwhile.
+
+    The lock ends with its owner, also by kill -9. Where the filesystem has none, or somebody keeps
+    it, all goes on without.
+    """
+    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    deadline = time.monotonic() + _LOCK_SECONDS
+    try:
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_LOCK_POLL_SECONDS)
+            except OSError:
+                break
+            else:
+                break
+        yield
+    finally:
+        os.close(handle)
+
+
+def with_socket(identity: Identity, ring: Path) -> Identity:
+    """`identity` with the socket of its worker server, unless the path is longer than its field."""
+    path = str(socket_beside(ring.absolute()))
+    fits = len(os.fsencode(path)) <= WORKER_SOCKET_SIZE
+    return identity._replace(worker_socket=path if fits else "")
+
+
+def _move_socket(ring: RingWriter, to: Path) -> None:
+    """Take a socket that listens along; whoever connects finds it by its new path."""
+    if ring.identity.worker_socket:
+        to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with contextlib.suppress(OSError):
+            os.rename(ring.identity.worker_socket, socket_beside(to))

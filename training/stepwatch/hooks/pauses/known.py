@@ -1,0 +1,73 @@
+"""Functions that interrupt training, in torch and in what trains with it.
+
+Each is found by the name that its own package calls it by, so that it does not matter how a trainer
+imported it: a method of a class, or beside a function the one that it calls (`serialize_file`).
+One that a release lacks is left out.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Interrupts(Enum):
+    """What training waits for."""
+
+    SAVE = auto()
+    SAVE_BESIDE = auto()
+    """The call returns when the state is copied, with a future of the save."""
+    LOAD = auto()
+    EVALUATION = auto()
+
+
+class Known(NamedTuple):
+    """A function: the module that defines it, the class if it is a method, and its name."""
+
+    interrupts: Interrupts
+    module: str
+    owner: str
+    name: str
+
+
+def _of(interrupts: Interrupts, module: str, *names: str) -> tuple[Known, ...]:
+    """One entry for each name, of a method with its class before a dot."""
+    split = (name.rpartition(".") for name in names)
+    return tuple(Known(interrupts, module, owner, name) for owner, _, name in split)
+
+
+_SAVE, _BESIDE, _LOAD = Interrupts.SAVE, Interrupts.SAVE_BESIDE, Interrupts.LOAD
+_EVALUATION = Interrupts.EVALUATION
+_LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+
+KNOWN: tuple[Known, ...] = (
+    *_of(_SAVE, "torch", "save"),
+    *_of(_SAVE, "torch.serialization", "save"),
+    *_of(_SAVE, "torch.distributed.checkpoint", "save"),
+    *_of(_BESIDE, "torch.distributed.checkpoint", "async_save"),
+    *_of(_LOAD, "torch.distributed.checkpoint", "load"),
+    *_of(_SAVE, "torch.distributed.checkpoint.state_dict_saver", "save", "_save_state_dict"),
+    *_of(_BESIDE, "torch.distributed.checkpoint.state_dict_saver", "async_save"),
+    *_of(_LOAD, "torch.distributed.checkpoint.state_dict_loader", "load", "_load_state_dict"),
+    *_of(_SAVE, "safetensors.torch", "save_file", "save_model", "serialize_file"),
+    *_of(_SAVE, "transformers.modeling_utils", "PreTrainedModel.save_pretrained"),
+    *_of(_EVALUATION, "transformers.generation.utils", "GenerationMixin.generate"),
+    *_of(_SAVE, "transformers.trainer", "Trainer._save_checkpoint", "Trainer.save_model"),
+    *_of(_EVALUATION, "transformers.trainer", "Trainer.evaluate", "Trainer.predict"),
+    *_of(_SAVE, "accelerate.accelerator", "Accelerator.save_state", "Accelerator.save_model"),
+    *_of(_LOAD, "accelerate.accelerator", "Accelerator.load_state"),
+    *_of(_SAVE, "deepspeed.runtime.engine", "DeepSpeedEngine.save_checkpoint"),
+    *_of(_LOAD, "deepspeed.runtime.engine", "DeepSpeedEngine.load_checkpoint"),
+    *_of(_SAVE, "megatron.training.training", "save_checkpoint_and_time"),
+    *_of(_EVALUATION, "megatron.training.training", "evaluate_and_print_results"),
+    *_of(_EVALUATION, "torchtitan.components.validate", "Validator.validate"),
+    *(
+        one
+        for package in _LIGHTNING
+        for one in (
+            *_of(_SAVE, f"{package}.trainer.trainer", "Trainer.save_checkpoint"),
+            *_of(_EVALUATION, f"{package}.loops.evaluation_loop", "_EvaluationLoop.run"),
+            *_of(_EVALUATION, f"{package}.loops.prediction_loop", "_PredictionLoop.run"),
+        )
+    ),
+)

@@ -1,0 +1,150 @@
+"""`Pauses`: recognises evaluations and saves from the first `attach` until the Watch closes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
+from typing import Any
+
+from stepwatch.hooks.checkpoints import CheckpointQueue
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
+
+from .evaluation import Evaluation
+from .imports import Imports
+from .known import KNOWN, Interrupts
+from .replacements import Function, Replacements
+from .saves import RecognisedSave, Saves
+from .trained import Trained
+
+_MODELS = "torch.nn.modules.module"
+
+
+class Pauses:
+    """What one Watch recognises; other hooks call `evaluation`."""
+
+    def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
+        self.guard = recorder.guard
+        self.evaluation = Evaluation(recorder)
+        self._trained = Trained()
+        self._recorder = recorder
+        self.saves = Saves(recorder, queue)
+        self._replaced = Replacements()
+        self._imports: Imports | None = None
+        self._switching = False
+
+    @guarded()
+    def start(self) -> None:
+        """Recognise pauses from now on; a second call changes nothing."""
+        if self._imports is None and self._recorder.timeline is not None:
+            names = {known.module for known in KNOWN} | {_MODELS}
+            self._imports = Imports(names, self._imported)
+            self._imports.start()
+
+    @guarded()
+    def close(self) -> None:
+        """Put back what was replaced."""
+        if self._imports is not None:
+            self._imports.stop()
+        self._replaced.undo()
+
+    def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        """Replace `owner.name` by what `make` returns for it, until the Watch closes."""
+        self._replaced.put(owner, name, make)
+
+    @guarded()
+    def follow(self, model: Any) -> None:
+        """`model` trains; where torch has hooks on it already, each call of it is seen."""
+        self._trained.add_model(model)
+        wrapped = "require_backward_grad_sync", "set_custom_all_gather"
+        if any(hasattr(model, name) for name in wrapped) and not self._is_called_by(model):
+            handle = model.register_forward_pre_hook(_Called(self.evaluation))
+            self._recorder.attachments.keep(handle)
+
+    def _is_called_by(self, model: Any) -> bool:
+        hooks = model._forward_pre_hooks.values()
+        return any(isinstance(hook, _Called) and hook.tells(self.evaluation) for hook in hooks)
+
+    @guarded()
+    def follow_optimizer(self, optimizer: Any) -> None:
+        """What `optimizer` holds trains."""
+        self._trained.add_optimizer(optimizer)
+
+    @guarded()
+    def _imported(self, module: ModuleType) -> None:
+        if module.__name__ == _MODELS:
+            self._replaced.put(module.Module, "train", self._switched)
+        for known in KNOWN:
+            if known.module == module.__name__:
+                owner = getattr(module, known.owner, None) if known.owner else module
+                if owner is not None:
+                    make = functools.partial(self._interrupting, known.interrupts)
+                    self._replaced.put(owner, known.name, make)
+
+    def _interrupting(self, interrupts: Interrupts, inner: Function) -> Function:
+        @functools.wraps(inner)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._scope(interrupts, (*args, *kwargs.values())) as entered:
+                result = inner(*args, **kwargs)
+                if interrupts is Interrupts.SAVE_BESIDE and isinstance(entered, RecognisedSave):
+                    entered.follow(result)
+                return result
+
+        return call
+
+    @guarded(fallback=nullcontext())
+    def _scope(
+        self, interrupts: Interrupts, arguments: tuple[Any, ...]
+    ) -> AbstractContextManager[Any]:
+        if interrupts is Interrupts.EVALUATION:
+            return self.evaluation.scope()
+        if interrupts is Interrupts.LOAD:
+            return self.saves.load()
+        return self.saves.save(arguments)
+
+    def _switched(self, inner: Function) -> Function:
+        # Not `eval`: models override it without calling it. Each submodule comes through here.
+        @functools.wraps(inner)
+        def train(model: Any, mode: bool = True) -> Any:
+            if self._switching or (mode and not self.evaluation.lasting):
+                return inner(model, mode)
+            self._switching = True
+            try:
+                result = inner(model, mode)
+            finally:
+                self._switching = False
+            self._switch(model, mode)
+            return result
+
+        return train
+
+    @guarded()
+    def _switch(self, model: Any, mode: bool) -> None:
+        """The training thread put all of `model` into training mode, or into evaluation mode."""
+        if self._recorder.thread.is_current() and self._trained.holds(model):
+            if mode:
+                self.evaluation.ends()
+            else:
+                self.evaluation.begins(model)
+
+
+class _Called:
+    """A hook of a model; a copy of it, in memory or in a file, carries one without effect."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+
+    def tells(self, evaluation: Evaluation) -> bool:
+        """Whether it tells `evaluation` of calls."""
+        return self._evaluation is evaluation
+
+    def __call__(self, model: Any, _inputs: Any) -> None:
+        import torch
+
+        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() < 0:
+            self._evaluation.called(gradients=torch.is_grad_enabled(), training=model.training)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")

@@ -1,0 +1,80 @@
+"""Saves that the trainer does not mark: their phase while they last, and a record of each."""
+
+from __future__ import annotations
+
+import io
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from stepwatch.hooks.checkpoints import CheckpointHandle, CheckpointQueue
+from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.recorder.recorder import Recorder
+from stepwatch.signals.records import Phase
+
+_CHECKPOINT = int(Phase.CHECKPOINT)
+
+
+class Saves:
+    """Recognises saves on the training thread; what a marked checkpoint does inside is its own."""
+
+    def __init__(self, recorder: Recorder, queue: CheckpointQueue) -> None:
+        self._recorder = recorder
+        self._queue = queue
+        self._spent = (-1, 0)
+
+    def save(self, arguments: tuple[Any, ...]) -> AbstractContextManager[Any]:
+        """Context manager around a save with these positional `arguments`.
+
+        It writes a CHECKPOINT record unless everything goes to memory.
+        """
+        if not self._counts():
+            return nullcontext()
+        if any(isinstance(one, io.BytesIO) for one in arguments[:3]):
+            return self._phase()
+        return RecognisedSave(self, self._queue, self._recorder.step_number)
+
+    def load(self) -> AbstractContextManager[Any]:
+        """Context manager around a checkpoint that is read."""
+        return self._phase() if self._counts() else nullcontext()
+
+    def total(self, step: int, stall_ns: int) -> int:
+        """Ns that the loop stood still for saves of `step`, one of `stall_ns` more included."""
+        before = self._spent[1] if self._spent[0] == step else 0
+        self._spent = step, before + stall_ns
+        return before + stall_ns
+
+    def _counts(self) -> bool:
+        recorder = self._recorder
+        on = recorder.timeline is not None and recorder.thread.is_current()
+        return on and not self._queue.inside
+
+    def _phase(self) -> AbstractContextManager[Any]:
+        timeline = self._recorder.timeline
+        if timeline is None or timeline.bucket == _CHECKPOINT:
+            return nullcontext()
+        return timeline.buckets[_CHECKPOINT]
+
+
+class RecognisedSave(CheckpointHandle):
+    """One of the saves between two steps: files of one checkpoint, whose stalls add up."""
+
+    def __init__(self, saves: Saves, queue: CheckpointQueue, step: int) -> None:
+        super().__init__(queue, step)
+        self._saves = saves
+
+    def stalled(self, stall_ns: int) -> int:
+        """The stall to report where this save took `stall_ns`."""
+        return self._saves.total(self._step, stall_ns)
+
+    @guarded()
+    def follow(self, future: Any) -> None:
+        """What goes on in the background ends with `future`: a failure of it is recorded."""
+        future = getattr(future, "upload_completion", future)
+        if hasattr(future, "add_done_callback"):
+            future.add_done_callback(self._uploaded)
+
+    @guarded()
+    def _uploaded(self, future: Any) -> None:
+        error = None if future.cancelled() else future.exception()
+        if error is not None and not self._recorder.closed:
+            self.failed(type(error).__name__)

@@ -1,0 +1,71 @@
+"""Which module is the model that trains: not a teacher, and not a part of the model."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+SHARE = 0.5
+"""Share of the parameters of a watched model or optimizer that makes a module the model."""
+
+
+class Trained:
+    """The models and the optimizers that are known to train."""
+
+    def __init__(self) -> None:
+        self._models: list[weakref.ref[Any]] = []
+        self._optimizers: list[weakref.ref[Any]] = []
+        self._latest: weakref.ref[Any] | None = None
+        self._answers: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+    def add_model(self, model: Any) -> None:
+        """`model` trains."""
+        self._models = _with(self._models, model)
+        self._answers.clear()
+
+    def add_optimizer(self, optimizer: Any) -> None:
+        """What `optimizer` holds trains."""
+        if self._latest is not None and self._latest() is optimizer:
+            return
+        self._latest = weakref.ref(optimizer)
+        known = len(self._optimizers)
+        self._optimizers = _with(self._optimizers, optimizer)
+        if len(self._optimizers) != known:
+            self._answers.clear()
+
+    def holds(self, module: Any) -> bool:
+        """Whether `module` holds at least half of what trains in a known model or optimizer."""
+        answer = self._answers.get(module)
+        if answer is None:
+            answer = self._answers[module] = self._compare(module)
+        return answer
+
+    def _compare(self, module: Any) -> bool:
+        roots = [root for known in self._models if (root := known()) is not None]
+        if any(root is module for root in roots):
+            return True
+        mine = {id(one) for one in module.parameters()}
+        for sizes in (*map(_of_model, roots), *map(_of_optimizer, self._optimizers)):
+            total = sum(sizes.values())
+            held = sum(size for one, size in sizes.items() if one in mine)
+            if total and held >= SHARE * total:
+                return True
+        return False
+
+
+def _with(known: list[weakref.ref[Any]], one: Any) -> list[weakref.ref[Any]]:
+    alive = [reference for reference in known if reference() is not None]
+    if any(reference() is one for reference in alive):
+        return alive
+    return [*alive, weakref.ref(one)]
+
+
+def _of_model(root: Any) -> dict[int, int]:
+    """Elements of each parameter that trains, by its id."""
+    return {id(one): one.numel() for one in root.parameters() if one.requires_grad}
+
+
+def _of_optimizer(reference: weakref.ref[Any]) -> dict[int, int]:
+    optimizer = reference()
+    groups = getattr(optimizer, "param_groups", ())
+    return {id(one): one.numel() for group in groups for one in group["params"]}

@@ -1,0 +1,95 @@
+"""The ring directory of a node, which its users share.
+
+    /dev/shm/stepwatch                       mode 1777: every user may add, none may remove others'
+    /dev/shm/stepwatch/uid-1000              mode 0700: rings of one user
+    /dev/shm/stepwatch/uid-1000/<job>/...
+
+A directory that is not shared in this way (STEPWATCH_RING_DIR, as a rule) holds jobs directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from stepwatch.signals import places
+from stepwatch.signals.errors import RingError
+
+SHARED_MODE = 0o1777
+_STICKY_FOR_ALL = stat.S_ISVTX | stat.S_IWOTH
+_USER_PREFIX = "uid-"
+_CURE = "set STEPWATCH_RING_DIR to a writable directory with free space"
+
+
+def cannot_create(path: Path, error: Exception) -> RingError:
+    """The error that says why a ring cannot be made, and what to do."""
+    reason = getattr(error, "strerror", None) or str(error)
+    return RingError(f"cannot create the ring {path}: {reason}; {_CURE}")
+
+
+def own_directory(root: Path) -> Path:
+    """The directory below `root` for rings of this user, which exists afterwards.
+
+    Raises:
+        RingError: it cannot be made, or somebody else made it.
+    """
+    try:
+        if root == places.DEFAULT_RING_DIR:
+            _share(root)
+        if not is_shared(root):
+            root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return root
+        own = root / f"{_USER_PREFIX}{os.geteuid()}"
+        with contextlib.suppress(FileExistsError):
+            own.mkdir(mode=0o700)
+        status = own.lstat()
+    except OSError as error:
+        raise cannot_create(root, error) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise RingError(f"{own} is not a directory of this user alone: remove it, or {_CURE}")
+    return own
+
+
+def is_shared(root: Path) -> bool:
+    """Whether `root` holds a directory for each user: it is sticky, and all may write."""
+    with contextlib.suppress(OSError):
+        mode = root.lstat().st_mode
+        return stat.S_ISDIR(mode) and mode & _STICKY_FOR_ALL == _STICKY_FOR_ALL
+    return False
+
+
+def user_directories(root: Path) -> Iterator[Path]:
+    """Directories of users below `root`; `root` itself where it is not shared."""
+    if not is_shared(root):
+        yield root
+        return
+    for path in sorted(root.glob(f"{_USER_PREFIX}*")):
+        if path.is_dir() and not path.is_symlink():
+            yield path
+
+
+def closed_directories(root: Path) -> list[Path]:
+    """Directories of users below `root` that this process may not read."""
+    return [path for path in user_directories(root) if path.exists() and not os.access(path, 5)]
+
+
+def _share(root: Path) -> None:
+    """Make `root` for all users, at once with its mode; one that is ours is opened to others."""
+    with contextlib.suppress(FileNotFoundError):
+        status = root.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            raise RingError(f"{root} is a link: remove it, or {_CURE}")
+        ours = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
+        if ours and status.st_mode & SHARED_MODE != SHARED_MODE:
+            root.chmod(SHARED_MODE)
+        return
+    fresh = root.with_name(f".{root.name}.{os.getpid()}")
+    fresh.mkdir()
+    fresh.chmod(SHARED_MODE)  # mkdir leaves out what the umask does
+    try:
+        fresh.rename(root)
+    except OSError:  # another process was first
+        fresh.rmdir()

@@ -1,0 +1,33 @@
+"""What tells one process from another that has, or had, its number."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+FRESH_HEARTBEAT_SECONDS = 3.0
+"""The hooks' heart beats twice a second: one this young is of a process that lives."""
+_STATE, _START = 0, 19
+"""Fields 3 and 22 of proc(5)'s stat, counted after the command's name."""
+
+
+def start_ticks(pid: int, proc: Path = Path("/proc")) -> int:
+    """Start of a process in clock ticks since boot; 0 if unknown, also for one that has ended."""
+    fields = _stat(pid, proc)
+    return int(fields[_START]) if len(fields) > _START and fields[_STATE] not in "ZX" else 0
+
+
+def pid_namespace() -> int:
+    """Number of the namespace in which this process has its pid; 0 if unknown."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _stat(pid: int, proc: Path) -> list[str]:
+    try:
+        text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
