@@ -58,8 +58,7 @@ class DeviceMarks:
         self.backend = backend
         self.pool = pool
         self.failed = failed
-        self.open = Boundaries([], [], [], [])
-        """The step under way."""
+        self._follow(Boundaries([], [], [], []))
         self.closing: ClosedStep | None = None
         """The step that was closed last, so that another thread finds it before it is resolved."""
         self.seen: dict[Event, int] = {}
@@ -85,11 +84,18 @@ class DeviceMarks:
     def begin(self, now: int, bucket: int) -> None:
         """The first step begins at `now`."""
         self.stream = self._current_stream()
-        self.open = Boundaries([], [], [], [])
+        self._follow(Boundaries([], [], [], []))
         self._merged_until = 0
         self._measure()
         self.mark(now, bucket)
         self._whole = bool(self.open.events)
+
+    def _follow(self, boundaries: Boundaries) -> None:
+        """From now on boundaries are appended here."""
+        self.open = boundaries
+        """The step under way."""
+        # A field of a named tuple takes five times as long to read, and each mark reads four.
+        self._events, self._moments, self._buckets, self._keys = boundaries
 
     def _measure(self) -> None:
         """Find what the two marks of a collective cost here: the device's driver knows best."""
@@ -112,12 +118,11 @@ class DeviceMarks:
 
         What happens for every boundary is in one function: it is the price of each.
         """
-        open_step = self.open
         if self.stream is None:  # no step has begun
             return False
         if now < self._merged_until:
             self._merged_until = 0
-            open_step.buckets[-1], open_step.keys[-1] = bucket, key
+            self._buckets[-1], self._keys[-1] = bucket, key
             return True
         if not self.active:
             return False
@@ -134,24 +139,24 @@ class DeviceMarks:
                     return False
                 event = made
             event.record(self.stream)
-            moments = open_step.moments
+            moments = self._moments
             # Where the host was blocked, the device may just have come this far.
-            if moments and now - moments[-1] > _ASKED_AFTER_NS and open_step.events[-1].query():
-                self.seen.setdefault(open_step.events[-1], self.clock())
+            if moments and now - moments[-1] > _ASKED_AFTER_NS and self._events[-1].query():
+                self.seen.setdefault(self._events[-1], self.clock())
         except FAILURES as error:
             self._fail(error)
             return False
         moments.append(now)
-        open_step.buckets.append(bucket)
-        open_step.keys.append(key)
-        open_step.events.append(event)
+        self._buckets.append(bucket)
+        self._keys.append(key)
+        self._events.append(event)
         return True
 
     def back_to(self, now: int, bucket: int) -> None:
         """The host went back to `bucket` at `now`."""
         bucket = self.inferred if bucket == _OTHER else bucket
         if now < self._merged_until:  # it left an inner bucket just before
-            self.open.buckets[-1], self.open.keys[-1] = bucket, None
+            self._buckets[-1], self._keys[-1] = bucket, None
         elif self.mark(now, bucket):
             self._merged_until = self.clock() + MERGED_NS
 
@@ -162,7 +167,7 @@ class DeviceMarks:
         """
         if self.ahead >= AHEAD_STEPS and self._turn % LOOK_EVERY:
             return
-        moments = self.open.moments
+        moments = self._moments
         if bucket != COLLECTIVE and moments and now - moments[-1] >= CLOSEST_NS:
             self.mark(now, self.inferred if bucket == _OTHER else bucket)
 
@@ -207,7 +212,7 @@ class DeviceMarks:
         whole = ended and self._whole and len(boundaries.events) > 1
         closed = ClosedStep(step, boundaries, self._flags, counts, whole, ended)
         self.closing = closed
-        self.open = boundaries.after_end() if ended else Boundaries([], [], [], [])
+        self._follow(boundaries.after_end() if ended else Boundaries([], [], [], []))
         self._whole = ended
         self._flags = 0
         self._stride = 1
@@ -223,9 +228,8 @@ class DeviceMarks:
 
     def _end(self, now: int, bucket: int) -> bool:
         """Whether the step under way has its last boundary: the newest one where it is as new."""
-        buckets = self.open.buckets
-        if now < self._merged_until and len(buckets) > 1:
-            buckets[-1], self.open.keys[-1] = bucket, None
+        if now < self._merged_until and len(self._buckets) > 1:
+            self._buckets[-1], self._keys[-1] = bucket, None
             return True
         self._merged_until = 0
         self.pool.reserve()

@@ -49,6 +49,8 @@ class DeviceBucket(Bucket):
 class DeviceTimeline(Timeline):
     """A timeline that has boundaries on a device; made by `put_boundaries`."""
 
+    __slots__ = ()
+
     marks: DeviceMarks
     ended: EndStep
 
