@@ -30,7 +30,7 @@ FRAMEWORKS = {
 GIVES_TOKENS = {"nanogpt", "fsdp2", "huggingface"}
 
 
-def judge(seen: Tables, steps: int, *, tokens: bool) -> None:
+def check(seen: Tables, steps: int, *, tokens: bool) -> None:
     """Every step once on every rank, with its loss and its phases, and an end that was meant."""
     assert sorted(seen) == list(range(WORLD))
     for tables in seen.values():
@@ -53,7 +53,7 @@ def test_the_script_runs_and_every_step_is_recorded(
     environ = {**outer, "OMP_NUM_THREADS": "1", "CHECKPOINT": str(tmp_path / "saved")}
     ended = forked_ranks.run([str(program)], WORLD, tmp_path / "out", environ)
     assert ended.codes == [0] * WORLD, ended.printed[-3000:]
-    judge(tables_in(rings), PLAIN[guide], tokens=guide in GIVES_TOKENS)
+    check(tables_in(rings), PLAIN[guide], tokens=guide in GIVES_TOKENS)
 
 
 @pytest.mark.parametrize("guide", FRAMEWORKS)
@@ -67,7 +67,7 @@ def test_the_script_runs_with_its_framework(
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={WORLD}"]
     ended = launch(sys.executable, *torchrun, str(program), CHECKPOINT=str(tmp_path / "saved"))
     assert ended.returncode == 0, ended.stderr[-3000:]
-    judge(tables_in(rings), steps, tokens=guide in GIVES_TOKENS)
+    check(tables_in(rings), steps, tokens=guide in GIVES_TOKENS)
 
 
 @pytest.mark.parametrize("guide", [*PLAIN, *FRAMEWORKS])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwatch.collector.analysis.chance import at_least
 from stepwatch.collector.detect import straggler
-from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import FEW, peer_seconds, peers_of
 from stepwatch.collector.detect.straggler import RankFacts, detect

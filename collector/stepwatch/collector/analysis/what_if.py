@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.chance import at_least
 from stepwatch.collector.analysis.pipeline_stages import known_stages, self_time, stage_work
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
-from stepwatch.collector.detect.chance import at_least
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, Matrix, SmallIntegers, Vector
 

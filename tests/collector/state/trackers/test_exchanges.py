@@ -52,5 +52,5 @@ def test_what_is_no_exchange_step_after_step_makes_no_stage(second: Rows) -> Non
 
 
 def test_a_mesh_that_was_told_counts() -> None:
-    told = attempt(sends(8, (0, 2)), sends(9, (1, 3)), stage=3)
-    assert told.stages.tolist() == [0, 0, 3, 3]
+    reported = attempt(sends(8, (0, 2)), sends(9, (1, 3)), stage=3)
+    assert reported.stages.tolist() == [0, 0, 3, 3]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.detect.chance import at_least
+from stepwatch.collector.analysis.chance import at_least
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.trackers.step_window import WORK
