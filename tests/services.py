@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from stepwatch.cli.demo.processes import MARK, Processes
+from stepwatch.cli.processes import MARK, Processes
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
 from tests.ports import free_port

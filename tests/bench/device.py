@@ -139,7 +139,7 @@ class _Watched:
         def mark(name: str) -> AbstractContextManager[Any]:
             return step if name == "step" else phases[name]
 
-        collective = TimedCommunication(self.watch.instruments, _nothing, Op.ALL_GATHER)
+        collective = TimedCommunication(self.watch.instruments, _nothing, Op.ALL_GATHER, ())
         self.turns = _loop(mark, collective, device.kernel)
 
     def resolve(self) -> float:

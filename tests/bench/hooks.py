@@ -170,10 +170,12 @@ def _collectives(on: Watch, off: Watch) -> Result:
 
     bare = microseconds(loop(inner), STEPS)
     cost = (
-        microseconds(loop(TimedCommunication(on.instruments, inner, Op.ALL_GATHER)), STEPS) - bare
+        microseconds(loop(TimedCommunication(on.instruments, inner, Op.ALL_GATHER, ())), STEPS)
+        - bare
     )
     disabled = (
-        microseconds(loop(TimedCommunication(off.instruments, inner, Op.ALL_GATHER)), STEPS) - bare
+        microseconds(loop(TimedCommunication(off.instruments, inner, Op.ALL_GATHER, ())), STEPS)
+        - bare
     )
     return Result(
         "hooks, per collective (FSDP2 path)",

@@ -178,6 +178,24 @@ def test_a_compiled_model_is_one_graph(
     compiled(torch.ones(2, 4)).sum().backward()
 
 
+@pytest.mark.filterwarnings("ignore")  # torch's own, of how it traces a graph
+def test_a_compiled_backward_is_one_graph_with_the_same_bits(
+    watch: Watch, marks: DeviceMarks, device: ScriptedDevice
+) -> None:
+    torch.manual_seed(0)
+    plain = Net()
+    watched = hooked(watch, marks, device, copy.deepcopy(plain))
+    from torch._dynamo import compiled_autograd
+
+    for model in (plain, watched):
+        loss = model(torch.ones(2, 4)).sum()
+        with compiled_autograd._enable(torch.compile(backend="eager", fullgraph=True)):
+            loss.backward()
+    pairs = zip(plain.parameters(), watched.parameters(), strict=True)
+    assert all(torch.equal(one.grad, other.grad) for one, other in pairs)
+    assert BACKWARD not in marks.open.buckets
+
+
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 12, 100])
 def test_blocks_are_few_and_evenly_spaced(count: int) -> None:
     root = torch.nn.Module()

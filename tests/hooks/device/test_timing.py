@@ -294,6 +294,24 @@ def test_a_side_thread_that_finds_the_device_lost_leaves_the_host_timed(
     assert watch.guard.errors == 1
 
 
+@pytest.mark.parametrize("kind", [ValueError, TypeError, KeyError, OverflowError])
+def test_whatever_a_side_thread_meets_is_counted_once_with_its_reason(
+    watch: Watch, device: ScriptedDevice, rings: Path, kind: type[Exception]
+) -> None:
+    def fail() -> None:
+        raise kind("odd")
+
+    step(watch, device)
+    device.asked = fail
+    for _ in range(2):
+        watch.instruments.device._look()
+    device.asked = lambda: None
+    step(watch, device)
+    step(watch, device)
+    assert events(rings)[-1][1].startswith(f"{kind.__name__}: ".encode())
+    assert watch.guard.errors == 1
+
+
 def test_another_stream_at_the_next_step_is_the_compute_stream_from_then_on(
     watch: Watch, device: ScriptedDevice
 ) -> None:

@@ -116,7 +116,7 @@ class NoCommunication:
 def test_fsdp2_on_another_thread_is_not_booked_into_the_step(watch: Watch, rings: Path) -> None:
     from stepwatch.hooks.collectives.fsdp2 import TimedCommunication
 
-    timed = TimedCommunication(watch.instruments, NoCommunication(), Op.ALL_GATHER)
+    timed = TimedCommunication(watch.instruments, NoCommunication(), Op.ALL_GATHER, ())
     tensor, out = torch.ones(8), torch.zeros(8)
     with watch.step() as step, step.phase("forward"):
         on_another_thread(lambda: timed(out, tensor, None))

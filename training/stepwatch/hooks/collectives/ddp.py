@@ -18,6 +18,7 @@ import functools
 import weakref
 from typing import Any
 
+from stepwatch.hooks.gradients import in_eager_backward, queue
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
@@ -117,7 +118,8 @@ class ReducerWait:
         self.adopt(module)
         self._queued = False
         self._abandon()
-        first = functools.partial(self._first_gradient, weakref.ref(module))
+        known = functools.partial(self._first_gradient, weakref.ref(module))
+        first = in_eager_backward(known)
         find: Any = _find_tensors
         for tensor in find(output):
             if tensor.grad_fn is not None:
@@ -141,7 +143,7 @@ class ReducerWait:
             self._pending.append(module)
         if not self._queued:
             self._queued = True
-            _queue(self._work_ends)
+            queue(self._work_ends)
 
     @guarded()
     def _work_ends(self) -> None:
@@ -160,7 +162,7 @@ class ReducerWait:
             self._arrived = timeline.enter_collective(
                 number, _ALL_REDUCE, self._nbytes(self._pending)
             )
-        _queue(self._reduced)
+        queue(self._reduced)
 
     @guarded()
     def _reduced(self) -> None:
@@ -194,10 +196,3 @@ class ReducerWait:
 def _short(name: str) -> str:
     """The end of a parameter's name, which distinguishes it from its neighbours."""
     return name[-_NAME_END:]
-
-
-def _queue(callback: Any) -> None:
-    import torch
-
-    engine: Any = torch.autograd.Variable._execution_engine
-    engine.queue_callback(callback)

@@ -2,7 +2,8 @@
 
 They show how far ahead the host is in the middle of a phase. Where the trainer marks no phases,
 they also tell forward from backward on the device: forward is what the root module does, backward
-lasts from the first gradient of its output to the end of the graph.
+lasts from the first gradient of its output to the end of the graph. A backward that is compiled
+has no marks: its time counts to the phase around it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from stepwatch.hooks.gradients import in_eager_backward, queue
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.models.wrapped import is_wrapped
 from stepwatch.hooks.recorder.recorder import Recorder
@@ -43,14 +45,14 @@ class ModelMarks:
             return
         self._infer(_OTHER)
         for tensor in _differentiable(output):
-            tensor.register_hook(self._first_gradient)
+            tensor.register_hook(in_eager_backward(self._first_gradient))
 
     @guarded()
     def _first_gradient(self, _gradient: Any) -> None:
         """A gradient of the root's output is known: backward of the model begins."""
         if self._trains() and self._marks.inferred != _BACKWARD:
             self._infer(_BACKWARD)
-            _queue(self._backward_ends)
+            queue(self._backward_ends)
 
     @guarded()
     def _backward_ends(self) -> None:
@@ -67,7 +69,7 @@ class ModelMarks:
         """A block returned `output`: its gradient shows how far backward is."""
         if self._trains() and not _in_backward():
             for tensor in _differentiable(output):
-                tensor.register_hook(self._gradient)
+                tensor.register_hook(in_eager_backward(self._gradient))
                 return
 
     @guarded()
@@ -155,10 +157,3 @@ def _in_backward() -> bool:
 
     graph: Any = torch._C
     return bool(graph._current_graph_task_id() >= 0)
-
-
-def _queue(callback: Any) -> None:
-    import torch
-
-    engine: Any = torch.autograd.Variable._execution_engine
-    engine.queue_callback(callback)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from stepwatch.hooks import accelerators
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.hooks.recorder.timeline import Timeline
+from stepwatch.signals.blackbox import DeviceLine, RingWriter
 from stepwatch.signals.records import LifecycleEvent
 
 from .backend import Backend, accelerator_of, open_backend
@@ -146,13 +148,9 @@ class DeviceTiming:
             if not self._may_ask:
                 return
             resolver.resolve(self._recorder.clock(), STEPS_BESIDE)
-            line = progress.look()
-            if line is not None:
-                ring.set_device(line)
+            _show(ring, progress.look())
             progress.narrow_error()
-        except ValueError:  # the ring was closed meanwhile
-            return
-        except (RuntimeError, TypeError) as error:
+        except FAILURES as error:
             self._failed(f"{type(error).__name__}: {error}")
 
     def _failed(self, reason: str) -> None:
@@ -176,3 +174,9 @@ class DeviceTiming:
     def _refuse(self, reason: str) -> None:
         self.guard.misuse(f"steps are timed on the host alone: {reason}")
         self._recorder.write_lifecycle(LifecycleEvent.DEVICE_TIMING, 0, reason)
+
+
+def _show(ring: RingWriter, line: DeviceLine | None) -> None:
+    if line is not None:
+        with contextlib.suppress(ValueError):  # the ring was closed meanwhile
+            ring.set_device(line)
