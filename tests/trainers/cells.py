@@ -15,7 +15,7 @@ TORCHRUN, PYTHON = "torchrun", "python"
 NO_CODE, LINES, CALLBACK = "no code", "lines", "adapter"
 HALVES = ("first", "second")
 _WITHIN = {NO_CODE: "", LINES: "lines", CALLBACK: "callback"}
-"""What the program itself is told of each way to watch."""
+"""What the program itself knows of each way to watch."""
 
 
 class Trainer(NamedTuple):

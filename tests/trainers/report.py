@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from stepwatch.cli import text
-from tests.trainers.judge import RIGHT, WRONG, Mark
+from tests.trainers.comparison import RIGHT, WRONG, Mark
 from tests.trainers.programs.plan import SLOW_LOADER, SLOW_RANK
 from tests.trainers.run import Done
 

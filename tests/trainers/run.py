@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.services import ROOT, Services
-from tests.trainers import judge
+from tests.trainers import comparison
 from tests.trainers.cells import Cell
-from tests.trainers.judge import Mark
+from tests.trainers.comparison import Mark
 from tests.trainers.programs.plan import Plan
 from tests.trainers.recorded import Recorded, rows_of
 from tests.trainers.truth import Truth, median_step, read_truth, same_numbers
@@ -42,7 +42,7 @@ class Done(NamedTuple):
     @property
     def right(self) -> bool:
         """Whether nothing is wrong; unknown is not."""
-        return not self.problem and judge.worst(self.marks.values()).word != judge.WRONG
+        return not self.problem and comparison.worst(self.marks.values()).word != comparison.WRONG
 
 
 class CellError(Exception):
@@ -79,7 +79,7 @@ def compare(cell: Cell, services: Services, folder: Path, pairs: int) -> tuple[M
     first = truths[False][0]
     same = all(same_numbers(first, each) for each in (*truths[False], *truths[True]))
     off, on = (min(map(median_step, truths[watched])) for watched in (False, True))
-    return Mark(judge.RIGHT if same else judge.WRONG), on / off, on
+    return Mark(comparison.RIGHT if same else comparison.WRONG), on / off, on
 
 
 def healthy(
@@ -96,8 +96,8 @@ def healthy(
     time.sleep(AFTER_END_SECONDS)
     seen = recorded(services, plan.job)
     columns = ("steps", "phases", "collectives", "losses", "tokens", "checkpoints", "evaluation")
-    marks = {name: getattr(judge, name)(truth, seen) for name in columns}
-    marks["quiet"] = judge.quiet(seen.incidents)
+    marks = {name: getattr(comparison, name)(truth, seen) for name in columns}
+    marks["quiet"] = comparison.quiet(seen.incidents)
     services.forget(plan.job)
     return marks, max(each.ended[-1] - each.ended[0] for each in truth.values())
 
@@ -106,14 +106,14 @@ def faulty(cell: Cell, services: Services, folder: Path, name: str) -> Mark:
     """A run that goes on until its fault is found, or is not."""
     plan = cell.plan(folder / name, name, steps=100_000, fault=name)
     with started(cell, services, plan, watched=True) as process:
-        _wait(process, plan.struck.exists, START_SECONDS, "the fault never began")
-        struck = time.monotonic()
-        while time.monotonic() < struck + VERDICT_SECONDS and not standing(services, plan.job):
+        _wait(process, plan.triggered.exists, START_SECONDS, "the fault never began")
+        triggered = time.monotonic()
+        while time.monotonic() < triggered + VERDICT_SECONDS and not standing(services, plan.job):
             time.sleep(0.5)
         time.sleep(SETTLE_SECONDS)
         found = standing(services, plan.job)
     services.forget(plan.job)
-    return judge.fault(name, plan.world - 1, plan.world, found)
+    return comparison.fault(name, plan.world - 1, plan.world, found)
 
 
 def finish(cell: Cell, services: Services, plan: Plan, *, watched: bool) -> Truth:

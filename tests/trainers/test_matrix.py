@@ -7,11 +7,11 @@ import math
 from pathlib import Path
 
 from tests.trainers.cells import HALVES, cells, half_of
-from tests.trainers.judge import RIGHT, WRONG, Mark
+from tests.trainers.comparison import RIGHT, WRONG, Mark
 from tests.trainers.programs.plan import VARIABLE, Plan
 from tests.trainers.report import line, remarks, table
 from tests.trainers.run import Done
-from tests.trainers.test_judge import truth
+from tests.trainers.test_comparison import truth
 from tests.trainers.truth import same_numbers
 
 CELLS = {cell.name: cell for cell in cells()}

@@ -48,9 +48,9 @@ class Plan:
         return Path(self.folder, f"rank-{rank}.json")
 
     @property
-    def struck(self) -> Path:
+    def triggered(self) -> Path:
         """File that appears when the fault begins."""
-        return Path(self.folder, "struck")
+        return Path(self.folder, "triggered")
 
 
 def read_plan() -> Plan:

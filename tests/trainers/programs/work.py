@@ -36,8 +36,8 @@ class Work:
 
     def _spend(self, fault: str, seconds: float) -> float:
         if self._slow and self.plan.fault == fault and self.diary.steps >= self.plan.fault_step:
-            if not self.plan.struck.exists():
-                self.plan.struck.write_text(str(time.time()))
+            if not self.plan.triggered.exists():
+                self.plan.triggered.write_text(str(time.time()))
             seconds += self.plan.fault_seconds
         time.sleep(seconds)
         return seconds
