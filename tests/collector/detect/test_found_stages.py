@@ -18,13 +18,7 @@ HEAVY = {(2, "forward"): 0.1, (3, "forward"): 0.1}
 
 
 def uneven(*, exchanging: bool, slow: int | None = None) -> DetectionContext:
-<<<<<<< ours
-    """A run of two stages whose ranks say that they are stage 0, as all do that know of none."""
-||||||| base
-    """A run of two stages whose ranks say that they are stage 0, as all do that were told none."""
-=======
     """A run of two stages whose ranks say that they are stage 0, as all do that name none."""
->>>>>>> theirs
     job = LiveJob(JOB)
     excess = HEAVY if slow is None else {**HEAVY, (slow, "forward"): 0.3}
     pairs = np.concatenate([group_rows(8, [0, 2]), group_rows(9, [1, 3])])

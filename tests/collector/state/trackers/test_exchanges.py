@@ -51,16 +51,6 @@ def test_what_is_no_exchange_step_after_step_makes_no_stage(second: Rows) -> Non
     assert attempt(sends(8, (0, 2)), second).stages.tolist() == [0, 0, 0, 0]
 
 
-<<<<<<< ours
-def test_a_mesh_that_was_told_counts() -> None:
-    reported = attempt(sends(8, (0, 2)), sends(9, (1, 3)), stage=3)
-    assert reported.stages.tolist() == [0, 0, 3, 3]
-||||||| base
-def test_a_mesh_that_was_told_counts() -> None:
-    told = attempt(sends(8, (0, 2)), sends(9, (1, 3)), stage=3)
-    assert told.stages.tolist() == [0, 0, 3, 3]
-=======
 def test_a_mesh_that_was_named_counts() -> None:
     named = attempt(sends(8, (0, 2)), sends(9, (1, 3)), stage=3)
     assert named.stages.tolist() == [0, 0, 3, 3]
->>>>>>> theirs
