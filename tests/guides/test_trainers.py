@@ -78,6 +78,6 @@ def test_a_guide_shows_how_to_start_its_script(guide: str) -> None:
 
 def test_every_guide_is_tested_and_in_the_index() -> None:
     pages = {page.stem for page in TRAINERS.glob("*.md")} - {"README"}
-    assert pages == {*PLAIN, *FRAMEWORKS, "coming-from", "glossary"}
+    assert pages == {*PLAIN, *FRAMEWORKS, "coming-from", "glossary", "laptop"}
     index = (TRAINERS / "README.md").read_text()
     assert all(f"({page}.md)" in index for page in pages)

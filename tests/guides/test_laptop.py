@@ -1,0 +1,100 @@
+"""Five minutes on a laptop: the commands of the guide, word for word, in an empty environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.guides.pages import ROOT, TRAINERS, commands, script
+from tests.waiting import until
+
+GUIDE = TRAINERS / "laptop.md"
+SECONDS = 600
+pytestmark = pytest.mark.matrix  # it installs torch
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
+    subprocess.run([*build, "-w", str(folder), str(ROOT)], check=True)
+    (made,) = folder.glob("stepwatch-*.whl")
+    return made
+
+
+class Terminal:
+    """Runs what is typed, as a user would, in a folder with nothing of ours around it."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self.folder = folder
+        self._wheel = wheel
+        kept = ("PATH", "HOME", "LANG", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE")
+        self.environ = {name: os.environ[name] for name in kept if name in os.environ}
+        self.environ["STEPWATCH_RING_DIR"] = str(folder / "rings")
+
+    def words(self, line: str) -> list[str]:
+        """What runs `line`, after the line of the guide that makes the terminal find stepwatch."""
+        known = line.replace("'stepwatch[", f"'{self._wheel}[")
+        found = "[ -e watched/bin/stepwatch ] && . watched/bin/activate;"
+        return ["bash", "-c", f"{found} {known}"]
+
+    def type(self, line: str) -> str:
+        """Run `line` to its end; returns what it printed."""
+        ran = subprocess.run(
+            self.words(line),
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+        printed = ran.stdout + ran.stderr
+        # Asked about a job with an open incident, the answer is 1.
+        assert ran.returncode == 0 or line.startswith(("stepwatch status", "stepwatch incidents"))
+        return printed
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, wheel: Path) -> Iterator[Terminal]:
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", 8480)) == 0:
+            pytest.skip("something listens on port 8480, which the guide uses")
+    yield Terminal(tmp_path, wheel)
+
+
+def test_the_guide_ends_with_the_slow_rank_by_name(terminal: Terminal, tmp_path: Path) -> None:
+    typed = commands(GUIDE)
+    install, (up, train), looks = typed[:3], typed[3:5], typed[5:-1]
+    assert up.startswith("stepwatch up") and train.startswith("stepwatch run")
+    for line in install:
+        terminal.type(line)
+    (tmp_path / "train.py").write_text(script(GUIDE))
+    printed = tmp_path / "up.txt"
+    with printed.open("w") as out:
+        process = subprocess.Popen(
+            terminal.words(up.replace("stepwatch up", "exec stepwatch up")),
+            cwd=tmp_path,
+            env=terminal.environ,
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        until("stepwatch up is ready", lambda: "http://" in printed.read_text(), 120)
+        terminal.type(train)
+        until("an incident", lambda: "straggler" in printed.read_text(), 30)
+        shown = [terminal.type(line) for line in looks]
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert "straggler" in shown[-1] and "rank 1" in shown[-1]
+    assert "100" in shown[1]
+    terminal.type(typed[-1])
+    assert not (tmp_path / "watched").exists()
