@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,8 +52,22 @@ def unnumbered(monkeypatch: pytest.MonkeyPatch) -> list[RankInWorld]:
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
     known: list[RankInWorld] = []
-    monkeypatch.setattr(launchers, "rank_of_torch", lambda: known[-1] if known else None)
+    tell_of_torch(monkeypatch, known)
     return known
+
+
+@pytest.fixture
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> list[RankInWorld]:
+    """A launcher numbered the node, rank 0 of 1; torch knows what is put into the list."""
+    known: list[RankInWorld] = []
+    tell_of_torch(monkeypatch, known)
+    return known
+
+
+def tell_of_torch(monkeypatch: pytest.MonkeyPatch, known: list[RankInWorld]) -> None:
+    """Have torch know the last of `known`, wherever it is asked."""
+    for module in (launchers, placement):
+        monkeypatch.setattr(module, "rank_of_torch", lambda: known[-1] if known else None)
 
 
 def jobs(rings: Path) -> dict[str, int]:
@@ -109,6 +124,65 @@ def test_a_process_that_never_steps_is_recorded_after_a_while_or_at_its_end(
     monkeypatch.setattr(placement, "ALONE_AFTER_SECONDS", 1e9)
     Watch.from_env(job="short").close()
     assert jobs(rings) == {"job/0/0": 1, "short/0/0": 1}
+
+
+def test_what_torch_said_holds_once_its_group_is_destroyed(
+    rings: Path, by_torch: list[RankInWorld]
+) -> None:
+    watch = Watch.from_env(job="job")
+    by_torch.append(RankInWorld(1, 2))
+    with watch.step():
+        pass
+    by_torch.clear()  # dist.destroy_process_group(): the launcher still says 0 of 1
+    with watch.step():
+        pass
+    watch.close()
+    assert jobs(rings) == {"job/0/1": 2}
+    assert rows_in(rings, Kind.LIFECYCLE)["event"].tolist()[-1] == LifecycleEvent.FINISH
+
+
+@pytest.mark.parametrize(
+    ("at_start", "placed"),
+    [
+        ({"RANK": "0", "WORLD_SIZE": "1"}, {}),  # the parent's numbers
+        ({"RANK": "3", "WORLD_SIZE": "4"}, {"job/0/0": 1}),  # the child has set its own since
+        ({}, {"job/0/0": 1}),
+    ],
+)
+def test_a_spawned_rank_has_no_number_from_its_parent(
+    rings: Path,
+    by_torch: list[RankInWorld],
+    monkeypatch: pytest.MonkeyPatch,
+    at_start: dict[str, str],
+    placed: dict[str, int],
+) -> None:
+    monkeypatch.setattr(placement, "is_spawned", lambda: True)
+    monkeypatch.setattr(placement, "environment_at_start", lambda: at_start)
+    watch = Watch.from_env(job="job")
+    assert jobs(rings) == placed
+    by_torch.append(RankInWorld(1, 2))
+    watch.close()
+    assert jobs(rings) == {"job/0/1": 2}
+
+
+def test_a_signal_handler_that_closes_the_watch_does_not_wait_for_its_own_thread(
+    rings: Path, unnumbered: list[RankInWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch.from_env(job="job")
+    place = watch.recorder.place
+    assert place is not None
+    nested: list[bool] = []
+
+    def interrupted(*_: Any) -> str:
+        nested.append(place(alone=True))
+        return "job"
+
+    monkeypatch.setattr(placement, "free_name", interrupted)
+    placing = threading.Thread(target=place, daemon=True)  # a deadlock must not hang the tests
+    placing.start()
+    placing.join(timeout=30)
+    assert nested == [False] and jobs(rings) == {"job/0/0": 1}
+    watch.close()
 
 
 def test_a_frameworks_rank_counts_at_once(rings: Path, unnumbered: list[RankInWorld]) -> None:
