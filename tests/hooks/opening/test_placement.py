@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -247,7 +248,8 @@ ELSEWHERE = {"process_start": 1, "pid_namespace": 1}
         (HERE, 0.0, False),  # the pid is another process's by now, however late the last beat was
         ({"pid": 1 << 30}, 0.0, False),  # killed a moment ago
         (ELSEWHERE, 0.5, True),  # a container beside this one
-        (ELSEWHERE, 60.0, False),
+        (ELSEWHERE, 30.0, True),  # it is paused, or loads a model with the interpreter held
+        (ELSEWHERE, 90.0, False),
         ({**HERE, "pid_namespace": 0, "launch": ""}, 0.5, True),  # an earlier version's
     ],
 )
@@ -267,6 +269,53 @@ def test_a_closed_ring_gives_its_place_away(rings: Path, other: Other) -> None:
     other().words[CLOSED_AT // 8] = 1
     watch = Watch.from_env(job="job")
     assert set(jobs(rings)) == {"job/0/0"}
+    watch.close()
+
+
+def test_a_ring_that_others_can_see_has_a_heartbeat(
+    rings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[int] = []
+    rename = os.rename
+
+    def look_first(source: Path, target: Path) -> None:
+        reader = RingReader(source)
+        beats.append(reader.heartbeat_ns)
+        reader.close()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", look_first)
+    watch = Watch.from_env(job="job")
+    assert len(beats) == 2 and all(beats)
+    watch.close()
+
+
+def test_a_child_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> None:
+    with placement.alone_in(tmp_path):
+        handles = list(Path("/proc/self/fd").iterdir())
+        (lock,) = (each.name for each in handles if os.path.realpath(each) == str(tmp_path))
+        held = os.dup(int(lock))  # what a fork does to it
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+    os.close(held)
+
+
+def test_a_socket_stays_beside_a_ring_that_cannot_move(
+    rings: Path, by_torch: list[RankInWorld]
+) -> None:
+    watch = Watch.from_env(job="job")
+    ring, place = watch.recorder.ring, watch.recorder.place
+    assert ring is not None and place is not None
+    socket = Path(ring.identity.worker_socket)
+    socket.touch()
+    (rings / "job/0/1").mkdir()  # in the way
+    by_torch.append(RankInWorld(1, 2))
+    assert not place(alone=True) and watch.guard.errors == 1
+    assert ring.identity.worker_socket == str(socket) and socket.exists()
+    (rings / "job/0/1").rmdir()
+    assert place(alone=True) and not socket.exists()
+    assert Path(ring.identity.worker_socket).exists()
     watch.close()
 
 

@@ -121,8 +121,9 @@ class Placement:
             )
             job = free_name(self._root, wanted, base_attempt(os.environ))
             path = self._root / job / str(wanted.attempt) / str(wanted.rank)
-            _move_socket(self.ring, path)
+            socket = self.ring.identity.worker_socket
             self.ring.move(path, with_socket(wanted._replace(job=job), path))
+            _move_socket(socket, path)
             self._placed = known
         if job != self._job and int(os.environ.get("LOCAL_RANK") or known.rank) == 0:
             logger.warning(
@@ -223,6 +224,8 @@ def alone_in(root: Path) -> Iterator[None]:
                 break
         yield
     finally:
+        with contextlib.suppress(OSError):  # a child forked meanwhile has the lock too
+            fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 
@@ -233,9 +236,8 @@ def with_socket(identity: Identity, ring: Path) -> Identity:
     return identity._replace(worker_socket=path if fits else "")
 
 
-def _move_socket(ring: RingWriter, to: Path) -> None:
+def _move_socket(socket: str, to: Path) -> None:
     """Take a socket that listens along; whoever connects finds it by its new path."""
-    if ring.identity.worker_socket:
-        to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if socket:
         with contextlib.suppress(OSError):
-            os.rename(ring.identity.worker_socket, socket_beside(to))
+            os.rename(socket, socket_beside(to))
