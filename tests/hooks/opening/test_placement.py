@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,8 +53,22 @@ def unnumbered(monkeypatch: pytest.MonkeyPatch) -> list[RankInWorld]:
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
     known: list[RankInWorld] = []
-    monkeypatch.setattr(launchers, "rank_of_torch", lambda: known[-1] if known else None)
+    tell_of_torch(monkeypatch, known)
     return known
+
+
+@pytest.fixture
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> list[RankInWorld]:
+    """A launcher numbered the node, rank 0 of 1; torch knows what is put into the list."""
+    known: list[RankInWorld] = []
+    tell_of_torch(monkeypatch, known)
+    return known
+
+
+def tell_of_torch(monkeypatch: pytest.MonkeyPatch, known: list[RankInWorld]) -> None:
+    """Have torch know the last of `known`, wherever it is asked."""
+    for module in (launchers, placement):
+        monkeypatch.setattr(module, "rank_of_torch", lambda: known[-1] if known else None)
 
 
 def jobs(rings: Path) -> dict[str, int]:
@@ -109,6 +125,65 @@ def test_a_process_that_never_steps_is_recorded_after_a_while_or_at_its_end(
     monkeypatch.setattr(placement, "ALONE_AFTER_SECONDS", 1e9)
     Watch.from_env(job="short").close()
     assert jobs(rings) == {"job/0/0": 1, "short/0/0": 1}
+
+
+def test_what_torch_said_holds_once_its_group_is_destroyed(
+    rings: Path, by_torch: list[RankInWorld]
+) -> None:
+    watch = Watch.from_env(job="job")
+    by_torch.append(RankInWorld(1, 2))
+    with watch.step():
+        pass
+    by_torch.clear()  # dist.destroy_process_group(): the launcher still says 0 of 1
+    with watch.step():
+        pass
+    watch.close()
+    assert jobs(rings) == {"job/0/1": 2}
+    assert rows_in(rings, Kind.LIFECYCLE)["event"].tolist()[-1] == LifecycleEvent.FINISH
+
+
+@pytest.mark.parametrize(
+    ("at_start", "placed"),
+    [
+        ({"RANK": "0", "WORLD_SIZE": "1"}, {}),  # the parent's numbers
+        ({"RANK": "3", "WORLD_SIZE": "4"}, {"job/0/0": 1}),  # the child has set its own since
+        ({}, {"job/0/0": 1}),
+    ],
+)
+def test_a_spawned_rank_has_no_number_from_its_parent(
+    rings: Path,
+    by_torch: list[RankInWorld],
+    monkeypatch: pytest.MonkeyPatch,
+    at_start: dict[str, str],
+    placed: dict[str, int],
+) -> None:
+    monkeypatch.setattr(placement, "is_spawned", lambda: True)
+    monkeypatch.setattr(placement, "environment_at_start", lambda: at_start)
+    watch = Watch.from_env(job="job")
+    assert jobs(rings) == placed
+    by_torch.append(RankInWorld(1, 2))
+    watch.close()
+    assert jobs(rings) == {"job/0/1": 2}
+
+
+def test_a_signal_handler_that_closes_the_watch_does_not_wait_for_its_own_thread(
+    rings: Path, unnumbered: list[RankInWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch.from_env(job="job")
+    place = watch.recorder.place
+    assert place is not None
+    nested: list[bool] = []
+
+    def interrupted(*_: Any) -> str:
+        nested.append(place(alone=True))
+        return "job"
+
+    monkeypatch.setattr(placement, "free_name", interrupted)
+    placing = threading.Thread(target=place, daemon=True)  # a deadlock must not hang the tests
+    placing.start()
+    placing.join(timeout=30)
+    assert nested == [False] and jobs(rings) == {"job/0/0": 1}
+    watch.close()
 
 
 def test_a_frameworks_rank_counts_at_once(rings: Path, unnumbered: list[RankInWorld]) -> None:
@@ -173,7 +248,8 @@ ELSEWHERE = {"process_start": 1, "pid_namespace": 1}
         (HERE, 0.0, False),  # the pid is another process's by now, however late the last beat was
         ({"pid": 1 << 30}, 0.0, False),  # killed a moment ago
         (ELSEWHERE, 0.5, True),  # a container beside this one
-        (ELSEWHERE, 60.0, False),
+        (ELSEWHERE, 30.0, True),  # it is paused, or loads a model with the interpreter held
+        (ELSEWHERE, 90.0, False),
         ({**HERE, "pid_namespace": 0, "launch": ""}, 0.5, True),  # an earlier version's
     ],
 )
@@ -193,6 +269,53 @@ def test_a_closed_ring_gives_its_place_away(rings: Path, other: Other) -> None:
     other().words[CLOSED_AT // 8] = 1
     watch = Watch.from_env(job="job")
     assert set(jobs(rings)) == {"job/0/0"}
+    watch.close()
+
+
+def test_a_ring_that_others_can_see_has_a_heartbeat(
+    rings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[int] = []
+    rename = os.rename
+
+    def look_first(source: Path, target: Path) -> None:
+        reader = RingReader(source)
+        beats.append(reader.heartbeat_ns)
+        reader.close()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", look_first)
+    watch = Watch.from_env(job="job")
+    assert len(beats) == 2 and all(beats)
+    watch.close()
+
+
+def test_a_child_forked_meanwhile_does_not_keep_the_lock(tmp_path: Path) -> None:
+    with placement.alone_in(tmp_path):
+        handles = list(Path("/proc/self/fd").iterdir())
+        (lock,) = (each.name for each in handles if os.path.realpath(each) == str(tmp_path))
+        held = os.dup(int(lock))  # what a fork does to it
+    other = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+    os.close(held)
+
+
+def test_a_socket_stays_beside_a_ring_that_cannot_move(
+    rings: Path, by_torch: list[RankInWorld]
+) -> None:
+    watch = Watch.from_env(job="job")
+    ring, place = watch.recorder.ring, watch.recorder.place
+    assert ring is not None and place is not None
+    socket = Path(ring.identity.worker_socket)
+    socket.touch()
+    (rings / "job/0/1").mkdir()  # in the way
+    by_torch.append(RankInWorld(1, 2))
+    assert not place(alone=True) and watch.guard.errors == 1
+    assert ring.identity.worker_socket == str(socket) and socket.exists()
+    (rings / "job/0/1").rmdir()
+    assert place(alone=True) and not socket.exists()
+    assert Path(ring.identity.worker_socket).exists()
     watch.close()
 
 

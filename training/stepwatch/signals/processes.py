@@ -25,6 +25,15 @@ def pid_namespace() -> int:
         return 0
 
 
+def environment_at_start(proc: Path = Path("/proc")) -> dict[str, str]:
+    """Variables with which this program began, whatever it set since; empty if unknown."""
+    try:
+        words = os.fsdecode((proc / "self/environ").read_bytes()).split("\0")
+    except OSError:
+        return {}
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
 def _stat(pid: int, proc: Path) -> list[str]:
     try:
         text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")

@@ -33,8 +33,7 @@ class Opener:
             identity = read_identity(asked, os.environ)
             enable_flight_recorder(os.environ)
             root = own_directory(places.ring_dir())
-            ring = RingWriter(hidden_path(root, identity), identity)
-            ring.set_heartbeat(time.monotonic_ns())
+            ring = RingWriter(hidden_path(root, identity), identity, time.monotonic_ns())
             remove_left_over(root)
             return _placed(Placement(ring, root, asked.given, self.guard), ring)
         except StepwatchError as error:

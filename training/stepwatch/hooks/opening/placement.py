@@ -23,8 +23,9 @@ from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings, owner_lives
 from stepwatch.signals.blackbox.layout import WORKER_SOCKET_SIZE
 from stepwatch.signals.errors import ConfigurationError, RingError
+from stepwatch.signals.processes import environment_at_start
 
-from .launchers import RankInWorld, known_rank, launch_key
+from .launchers import RankInWorld, launch_key, rank_of_launcher, rank_of_torch
 
 ALONE_AFTER_SECONDS = 30.0
 """A process that nobody has numbered for so long is recorded as rank 0 of 1, before it steps."""
@@ -32,6 +33,8 @@ MOST_NAMES = 99
 """Runs of one job name that a node records at a time."""
 _LOCK_SECONDS, _LOCK_POLL_SECONDS = 2.0, 0.01
 """How long a process waits for others that look for a place; one of them may be stopped."""
+_TURN_SECONDS = 3.0
+"""How long a thread waits while another one of this process gives the ring its place."""
 
 
 class Placement:
@@ -49,7 +52,11 @@ class Placement:
         self._opened = time.monotonic()
         self._job = ring.identity.job
         self._placed: RankInWorld | None = None
-        self._lock = threading.Lock()
+        self._by_torch: RankInWorld | None = None
+        """What torch said last: it holds when the trainer has destroyed its process group."""
+        self._turn = threading.Lock()
+        self._placing_thread = 0
+        """Thread whose turn it is: a signal handler that it runs must not wait for it."""
 
     def place_known(self) -> None:
         """Give the ring its place if somebody knows the rank by now.
@@ -58,9 +65,7 @@ class Placement:
             ConfigurationError: too many runs of this name live, or the mesh is of another size.
             OSError: the directory cannot be written.
         """
-        known = known_rank(os.environ, self._given)
-        if known is not None:
-            self._place(known)
+        self._follow(alone=False)
 
     @guarded(fallback=False)
     def settle(self, *, alone: bool = True) -> bool:
@@ -70,13 +75,7 @@ class Placement:
         """
         if self.ring.identity.pid != os.getpid():  # a forked child
             return False
-        known = known_rank(os.environ, self._given) or self._placed or (ALONE if alone else None)
-        if known is None or known == self._placed:
-            return False
-        if known is ALONE:
-            logger.info("stepwatch: no launcher numbered this process: watching as rank 0 of 1")
-        self._place(known)
-        return True
+        return self._follow(alone)
 
     def wait(self) -> None:
         """Give up waiting for a number; to be called now and then from a thread at the side.
@@ -87,8 +86,33 @@ class Placement:
         if self._placed is None and waited > ALONE_AFTER_SECONDS and not is_spawned():
             self.settle()
 
+    def _follow(self, alone: bool) -> bool:
+        thread = threading.get_ident()
+        if self._placing_thread == thread or not self._turn.acquire(timeout=_TURN_SECONDS):
+            return False
+        self._placing_thread = thread
+        try:
+            known = self._known(alone)
+            if known is None or known == self._placed:
+                return False
+            if known is ALONE:
+                logger.info("stepwatch: no launcher numbered this process: watching as rank 0 of 1")
+            self._place(known)
+            return True
+        finally:
+            self._placing_thread = 0
+            self._turn.release()
+
+    def _known(self, alone: bool) -> RankInWorld | None:
+        self._by_torch = rank_of_torch() or self._by_torch
+        launcher = rank_of_launcher(os.environ)
+        if not alone and launcher is not None and _is_of_parent(launcher):
+            launcher = None
+        last = ALONE if alone else None
+        return self._by_torch or self._given or launcher or self._placed or last
+
     def _place(self, known: RankInWorld) -> None:
-        with self._lock, alone_in(self._root):
+        with alone_in(self._root):
             wanted = in_named_mesh(
                 self.ring.identity._replace(
                     job=self._job, rank=known.rank, world=known.world, launch=launch_key(os.environ)
@@ -97,8 +121,9 @@ class Placement:
             )
             job = free_name(self._root, wanted, base_attempt(os.environ))
             path = self._root / job / str(wanted.attempt) / str(wanted.rank)
-            _move_socket(self.ring, path)
+            socket = self.ring.identity.worker_socket
             self.ring.move(path, with_socket(wanted._replace(job=job), path))
+            _move_socket(socket, path)
             self._placed = known
         if job != self._job and int(os.environ.get("LOCAL_RANK") or known.rank) == 0:
             logger.warning(
@@ -107,6 +132,15 @@ class Placement:
                 self._job,
                 job,
             )
+
+
+def _is_of_parent(number: RankInWorld) -> bool:
+    """Whether a launcher numbered the process that started this one, and not this one.
+
+    A rank that `multiprocessing` spawns has its parent's variables; its own are set after Python
+    began, and those of its exec(2) stay as they were.
+    """
+    return is_spawned() and rank_of_launcher(environment_at_start()) == number
 
 
 def hidden_path(root: Path, identity: Identity) -> Path:
@@ -190,6 +224,8 @@ def alone_in(root: Path) -> Iterator[None]:
                 break
         yield
     finally:
+        with contextlib.suppress(OSError):  # a child forked meanwhile has the lock too
+            fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 
@@ -200,9 +236,8 @@ def with_socket(identity: Identity, ring: Path) -> Identity:
     return identity._replace(worker_socket=path if fits else "")
 
 
-def _move_socket(ring: RingWriter, to: Path) -> None:
+def _move_socket(socket: str, to: Path) -> None:
     """Take a socket that listens along; whoever connects finds it by its new path."""
-    if ring.identity.worker_socket:
-        to.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if socket:
         with contextlib.suppress(OSError):
-            os.rename(ring.identity.worker_socket, socket_beside(to))
+            os.rename(socket, socket_beside(to))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.processes import FRESH_HEARTBEAT_SECONDS, pid_namespace, start_ticks
+from stepwatch.signals.processes import pid_namespace, start_ticks
 
 from .reader import RingReader
+
+SILENT_SECONDS = 60.0
+"""A process elsewhere whose heart has not beaten for so long has ended: a rank that is stopped, or
+holds the interpreter, must not lose its ring meanwhile."""
 
 
 def owner_lives(reader: RingReader, now_ns: int) -> bool:
@@ -24,4 +28,4 @@ def owner_lives(reader: RingReader, now_ns: int) -> bool:
     if identity.pid_namespace and identity.pid_namespace == pid_namespace():
         return False
     age_ns = now_ns - reader.heartbeat_ns
-    return 0 <= age_ns < FRESH_HEARTBEAT_SECONDS * NANOSECONDS
+    return 0 <= age_ns < SILENT_SECONDS * NANOSECONDS

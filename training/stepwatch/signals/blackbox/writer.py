@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -22,17 +23,18 @@ class RingWriter:
 
     The file appears under its final name only when it is complete. All of its blocks are allocated
     before it is mapped: a store into a hole of a full filesystem would kill the trainer (SIGBUS).
+    `heartbeat_ns`, a monotonic moment, stands in it from the start: others tell by it who lives.
 
     Raises:
         RingError: the directory or file cannot be created, or the filesystem is full.
     """
 
-    def __init__(self, path: Path, identity: Identity) -> None:
+    def __init__(self, path: Path, identity: Identity, heartbeat_ns: int = 0) -> None:
         self.path = path
         self.identity = identity
         size = layout.HEADER_SIZE + identity.capacity * layout.SLOT_SIZE
         try:
-            self._map = _create(path, size, _header(identity))
+            self._map = _create(path, size, _header(identity, heartbeat_ns))
         except (OSError, ValueError, struct.error) as error:
             raise cannot_create(path, error) from error
         self.words = memoryview(self._map).cast("Q")
@@ -100,8 +102,10 @@ class RingWriter:
         self._map.close()
 
 
-def _header(identity: Identity) -> bytes:
-    return layout.pack_identity(identity).ljust(LAYOUT_AT, b"\0") + pack_layout()
+def _header(identity: Identity, heartbeat_ns: int) -> bytes:
+    before = layout.pack_identity(identity).ljust(layout.HEARTBEAT_AT, b"\0")
+    beaten = before + heartbeat_ns.to_bytes(8, sys.byteorder)
+    return beaten.ljust(LAYOUT_AT, b"\0") + pack_layout()
 
 
 def _create(path: Path, size: int, header: bytes) -> mmap.mmap:
