@@ -7,7 +7,6 @@ import os
 import subprocess
 import threading
 import time
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,16 +177,6 @@ def test_misuse_is_counted_logged_once_and_never_raised(
         with watch.step():
             pass
         assert rows_in(rings, Kind.STEP)["step"].tolist()[-1] == watch.step_number - 1
-
-
-def test_the_step_number_moves_on_whatever_a_step_holds(watch: Watch, rings: Path) -> None:
-    wrong: Any = "many"
-    for tokens in (1, wrong, 3):
-        with watch.step(tokens=tokens):
-            pass
-    rows = rows_in(rings, Kind.STEP)
-    assert rows["step"].tolist() == [0, 1, 2] and rows["tokens"].tolist() == [1, 0, 3]
-    assert watch.guard.errors == 1
 
 
 @pytest.mark.parametrize(
@@ -398,40 +387,6 @@ def test_the_life_of_a_rank_is_recorded(watch: Watch, rings: Path) -> None:
     ]
     assert rows["text"][1] == b"steps_lost=2"
     assert only_ring(rings).identity.pid == os.getpid()
-
-
-class OnDevice:
-    """A number that lies on a device, as a tensor does; reading it would wait."""
-
-    device = types.SimpleNamespace(type="cuda")
-
-    def __int__(self) -> int:
-        """Waits."""
-        raise AssertionError("somebody waited for a device")
-
-    __index__ = __int__
-
-
-def test_tokens_on_a_device_are_not_waited_for(watch: Watch, rings: Path) -> None:
-    with watch.step(tokens=OnDevice()):  # type: ignore[arg-type]
-        pass
-    watch.close()
-    assert watch.guard.errors == 1
-    assert rows_in(rings, Kind.STEP)["tokens"].tolist() == [0]
-
-
-@pytest.mark.parametrize("number", [9.0, "9", None, -1, OnDevice()])
-def test_a_number_of_a_step_that_is_none_changes_nothing(
-    watch: Watch, rings: Path, number: Any
-) -> None:
-    with watch.step():
-        pass
-    watch.recorder.number(number)
-    with watch.step(), watch.phase("forward"):
-        pass
-    watch.close()
-    assert watch.guard.errors == 1
-    assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 1]
 
 
 def test_an_error_in_one_part_of_the_end_keeps_no_other_from_it(
