@@ -56,3 +56,14 @@ def test_a_number_of_a_step_that_is_none_changes_nothing(
     watch.close()
     assert watch.guard.errors == 1
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 1]
+
+
+def test_a_step_has_the_number_that_the_trainer_gives_it(watch: Watch, rings: Path) -> None:
+    wrong: Any = "many"
+    for number in (None, 100, 101, None, wrong):
+        with watch.step(number=number):
+            pass
+    watch.begin_step(number=7)
+    watch.end_step()
+    assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 100, 101, 102, 103, 7]
+    assert watch.guard.errors == 1

@@ -71,17 +71,6 @@ def test_a_number_of_an_unknown_name_is_left_out_and_said_once(
     ]
 
 
-def test_a_step_has_the_number_that_the_trainer_gives_it(watch: Watch, rings: Path) -> None:
-    wrong: Any = "many"
-    for number in (None, 100, 101, None, wrong):
-        with watch.step(number=number):
-            pass
-    watch.begin_step(number=7)
-    watch.end_step()
-    assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 100, 101, 102, 103, 7]
-    assert watch.guard.errors == 1
-
-
 def test_what_loss_was_not_recorded_is_not_carried_over(watch: Watch, rings: Path) -> None:
     with watch.step(tokens=5) as step:
         step.record(loss=3.0)
