@@ -105,8 +105,8 @@ class Placement:
 
     def _known(self, alone: bool) -> RankInWorld | None:
         self._by_torch = rank_of_torch() or self._by_torch
-        told = self._by_torch or self._given or _told_by_launcher(of_parent=alone)
-        return told or self._placed or (ALONE if alone else None)
+        first = self._by_torch or self._given or _numbered_by_launcher(of_parent=alone)
+        return first or self._placed or (ALONE if alone else None)
 
     def _place(self, known: RankInWorld) -> None:
         with alone_in(self._root):
@@ -131,15 +131,15 @@ class Placement:
             )
 
 
-def _told_by_launcher(*, of_parent: bool) -> RankInWorld | None:
+def _numbered_by_launcher(*, of_parent: bool) -> RankInWorld | None:
     """What the launcher says; `of_parent`: also where it numbered the parent of this process.
 
     A rank that `multiprocessing` spawns begins with its parent's variables and may set its own.
     """
-    told = rank_of_launcher(os.environ)
-    if told is None or of_parent or not is_spawned():
-        return told
-    return told if told != rank_of_launcher(environment_at_start()) else None
+    number = rank_of_launcher(os.environ)
+    if number is None or of_parent or not is_spawned():
+        return number
+    return number if number != rank_of_launcher(environment_at_start()) else None
 
 
 def hidden_path(root: Path, identity: Identity) -> Path:
