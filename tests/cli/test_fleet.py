@@ -34,6 +34,7 @@ JOBS = [
     job("llama-7b", "running"),
     job("llama-70b", "finished", 600),
     job("vit", "failed", 9000),
+    job("vit-stopped", "interrupted", 9000),
     job("vit-hang", "failed", 9000, open_incidents=1),
     job("lost", "unknown", 60),
     job("lost-long-ago", "unknown", 200_000),
@@ -47,7 +48,7 @@ def names(choice: Choice) -> tuple[list[str], int]:
 
 
 def test_ended_jobs_are_hidden_unless_they_need_somebody() -> None:
-    assert names(Choice()) == (["llama-7b", "vit-hang", "lost", "bad"], 3)
+    assert names(Choice()) == (["llama-7b", "vit-hang", "lost", "bad"], 4)
     assert names(Choice(all=True)) == ([each["job"] for each in JOBS], 0)
 
 
@@ -80,4 +81,4 @@ def test_the_table_fits_a_narrow_terminal() -> None:
     assert max(map(len, table.splitlines())) <= 80
     assert "llama-7b  running      3 s ago" in table and "all ok" in table
     assert "bad: quarantined since 1970-01-01 00:00:01 UTC: x" in table
-    assert left_out_text(left_out) == "3 ended jobs not shown; --all shows them"
+    assert left_out_text(left_out) == "4 ended jobs not shown; --all shows them"

@@ -179,15 +179,6 @@ def test_misuse_is_counted_logged_once_and_never_raised(
         assert rows_in(rings, Kind.STEP)["step"].tolist()[-1] == watch.step_number - 1
 
 
-def test_the_step_number_moves_on_whatever_a_step_holds(watch: Watch, rings: Path) -> None:
-    wrong: Any = "many"
-    for tokens in (1, wrong, 3):
-        with watch.step(tokens=tokens):
-            pass
-    assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 2]
-    assert watch.guard.errors == 1
-
-
 @pytest.mark.parametrize(
     ("environ", "reason"),
     [
@@ -396,3 +387,15 @@ def test_the_life_of_a_rank_is_recorded(watch: Watch, rings: Path) -> None:
     ]
     assert rows["text"][1] == b"steps_lost=2"
     assert only_ring(rings).identity.pid == os.getpid()
+
+
+def test_an_error_in_one_part_of_the_end_keeps_no_other_from_it(
+    watch: Watch, rings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(watch.steps, "close", fail)
+    watch.close()
+    assert watch.guard.errors == 1 and not watch.enabled
+    assert LifecycleEvent.FINISH in rows_in(rings, Kind.LIFECYCLE)["event"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.cli import text
 
-ENDED = ("finished", "failed")
+ENDED = ("finished", "failed", "interrupted")
 UNKNOWN_FOR_SECONDS = 86_400.0
 """A job whose end nobody saw counts as ended when nothing was received for a day."""
 

@@ -102,12 +102,33 @@ def test_a_rank_that_runs_or_may_run_is_waited_for_until_a_collective_gives_up(
     assert [item.rank for item in detect(standing(LIMITS.held_seconds))] == [2]
 
 
-def test_of_two_outside_one_that_runs_explains_the_wait() -> None:
+def test_of_two_outside_one_that_runs_does_not_hide_one_that_does_not() -> None:
     ranks = job(ABSENT)
-    ranks[1] = ABSENT._replace(rank=1, cpu_ratio=0.9)
+    ranks[1] = ABSENT._replace(rank=1, step=49, cpu_ratio=0.9)
+    assert [item.rank for item in detect(ranks)] == [2]
+    ranks[2] = ABSENT._replace(cpu_ratio=0.9)
     assert detect(ranks) == []
     ranks[3] = ABSENT._replace(rank=3, process=ProcessState.STOPPED)
     assert [item.rank for item in detect(ranks)] == [3]
+
+
+def test_a_rank_that_spins_with_its_interpreter_lock_held_does_not_run() -> None:
+    spins = ABSENT._replace(cpu_ratio=1.0, heartbeat_age=LIMITS.lock_held_seconds - 1)
+    assert detect(job(spins)) == []
+    (finding,) = detect(job(spins._replace(heartbeat_age=LIMITS.lock_held_seconds + 1)))
+    assert (finding.rank, finding.cause) == (2, "interpreter-blocked")
+
+
+def test_ranks_that_all_use_no_cpu_may_wait_in_a_collective_that_no_line_shows() -> None:
+    def standing(age: float, *ratios: float) -> list[RankSituation]:
+        ranks = [ABSENT._replace(rank=rank, moved_age=age) for rank in range(len(ratios))]
+        return [item._replace(cpu_ratio=ratio) for item, ratio in zip(ranks, ratios, strict=True)]
+
+    assert detect(standing(LIMITS.held_seconds - 1, 0.0, 0.0)) == []
+    assert [item.rank for item in detect(standing(LIMITS.held_seconds, 0.0, 0.0))] == [NO_RANK]
+    for ratios in [(0.0, 0.9), (0.0, math.nan), (0.0,)]:
+        assert detect(standing(LIMITS.pause_seconds - 1, *ratios)) == []
+        assert len(detect(standing(LIMITS.pause_seconds, *ratios))) == 1
 
 
 def test_recorders_tell_who_is_outside_where_no_line_shows_a_wait() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.detect.hang import stalled_seconds
+from stepwatch.collector.detect.hang import LIMITS, RankSituation, stall_of, stalled_seconds
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.clock import NANOSECONDS
@@ -195,3 +197,67 @@ def test_the_flight_recorder_stands_beside_the_device() -> None:
     (finding,) = hang.find(context(stuck(2), more=more))
     (row,) = [row for row in finding.evidence if row.name == "flight recorder of rank 2"]
     assert row.text == "all_reduce #41 scheduled"
+
+
+HOST = RankSituation(
+    0, 57, Phase.BACKWARD, 0, False, True, Op.ALL_REDUCE, 30.0, 0.2, ProcessState.RUNNING
+)._replace(cpu_ratio=0.9)
+EVALUATES = HOST._replace(phase=Phase.OTHER, in_collective=False)
+
+
+def busy(host: RankSituation, **changes: Any) -> RankSituation:
+    """A rank whose device works where its host is, but for `changes`."""
+    place = host._replace(in_collective=False, waiting=False, host=host)
+    return place._replace(**changes)
+
+
+def culprits(first: RankSituation, others: RankSituation) -> list[int]:
+    """Ranks named where rank 0 and three others stand like this."""
+    ranks = [first, *(others._replace(rank=rank) for rank in range(1, 4))]
+    return [each.rank for each in hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS), LIMITS)]
+
+
+@pytest.mark.parametrize("changes", [{}, {"in_collective": False, "waiting": True}])
+def test_hosts_that_wait_count_where_devices_do_not_show_the_collective(
+    changes: dict[str, Any],
+) -> None:
+    others = busy(HOST._replace(**changes))
+    assert culprits(EVALUATES, others) == []
+    assert culprits(EVALUATES._replace(cpu_ratio=0.0), others) == [0]
+
+
+def test_a_device_that_works_holds_up_those_that_show_the_collective_wherever_its_host_waits() -> (
+    None
+):
+    shown = busy(HOST, in_collective=True)
+    assert culprits(busy(HOST, phase=Phase.FORWARD), shown) == [0]
+
+
+def test_a_rank_that_evaluates_on_its_device_runs() -> None:
+    others = busy(HOST, in_collective=True)
+    for device in (busy(EVALUATES), busy(EVALUATES, step=58)):
+        assert culprits(device, others) == []
+        late = [each._replace(moved_age=LIMITS.held_seconds) for each in (device, others)]
+        assert culprits(*late) == [0]
+
+
+def test_devices_that_all_work_may_wait_in_a_collective_that_none_shows() -> None:
+    rank = busy(EVALUATES, moved_age=LIMITS.held_seconds - 1)
+    assert culprits(rank, rank) == []
+    late = rank._replace(moved_age=LIMITS.held_seconds)
+    assert culprits(late, late) == [NO_RANK]
+
+
+@pytest.mark.parametrize(
+    "stuck_device",
+    [
+        busy(EVALUATES, step=56),
+        busy(EVALUATES, phase=Phase.BACKWARD),
+        busy(EVALUATES, cpu_ratio=0.0),
+        busy(EVALUATES, cpu_ratio=math.nan),
+        busy(EVALUATES._replace(phase=Phase.FORWARD)),
+    ],
+    ids=["finished step", "earlier phase", "host waits", "cpu unknown", "queue may be full"],
+)
+def test_a_device_that_its_host_may_wait_for_is_stuck(stuck_device: RankSituation) -> None:
+    assert culprits(stuck_device, busy(HOST, in_collective=True)) == [0]

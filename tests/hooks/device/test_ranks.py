@@ -66,6 +66,6 @@ def test_a_slow_device_is_seen_in_every_phase_though_no_phase_is_marked(
     waits = [sum(one["collective_seconds"].tolist()) for one in rows]
     assert waits[0] > waits[1]
     host = [tables[rank][Kind.STEP] for rank in range(2)]
-    assert all((one["forward_ns"] == 0).all() for one in host)
+    assert all((one["forward_ns"] > 0).all() for one in host)
     expected = {Op.ALL_REDUCE} if kind == "ddp" else {Op.ALL_GATHER, Op.REDUCE_SCATTER}
     assert set(tables[0][Kind.DEVICE_COLLECTIVE]["op"].tolist()) == expected

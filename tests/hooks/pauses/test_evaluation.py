@@ -277,3 +277,27 @@ def test_batches_of_a_wrapped_model_called_without_gradients_only(
     fetch(loop, came=False)
     step(loop, optimizer)
     assert rows_in(rings, Kind.STEP)["eval_ns"].tolist() == [0, 2 * PIECE]
+
+
+def test_a_compiled_function_switches_the_model_within_one_graph(watch: Watch, model: Any) -> None:
+    def evaluated(given: Any) -> Any:
+        model.eval()
+        answer = model(given)
+        model.train()
+        return answer
+
+    compiled = torch.compile(evaluated, fullgraph=True, backend="eager")
+    assert compiled(torch.ones(4, 8)).shape == (4, 8)
+    assert watch.guard.errors == 0
+
+
+def test_a_model_that_trains_in_evaluation_mode_has_its_backward(
+    watch: Watch, model: Any, rings: Path
+) -> None:
+    with watch.step():
+        model.eval()
+        loss = model(torch.ones(4, 8)).sum()
+        loss.backward()
+    watch.close()
+    row = rows_in(rings, Kind.STEP)
+    assert row["backward_ns"] > 0

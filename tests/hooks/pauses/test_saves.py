@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -137,3 +138,14 @@ def test_what_somebody_else_replaced_since_stays_and_passes_through(
     assert torch.load(tmp_path / "a.pt") == {}
     assert events(rings) == []
     monkeypatch.setattr(torch, "save", ours.__wrapped__)
+
+
+def test_a_save_is_found_by_its_name_as_before(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "save", torch.serialization.save)
+    watch.attach()
+    assert torch.save is torch.serialization.save
+    assert pickle.loads(pickle.dumps(torch.save)) is torch.save  # noqa: S301
+    watch.close()
+    assert torch.save is torch.serialization.save

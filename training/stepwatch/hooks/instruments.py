@@ -30,4 +30,4 @@ class Instruments:
         self.microbatches = MicrobatchSamples(recorder)
         self.checkpoints = CheckpointQueue(recorder)
         self.pauses = Pauses(recorder, self.checkpoints)
-        self.phases = ForwardBackward(recorder)
+        self.phases = ForwardBackward(recorder, self.pauses.evaluation)

@@ -19,6 +19,7 @@ from .instruments import Instruments
 from .numerics.deferred_scalars import Scalar, is_ready, read, scalar
 from .numerics.digests import EVERY, REPEATS
 from .phases import Phases
+from .recorder.whole_numbers import is_on_device
 
 _HELD_STEPS = 8
 _MAX_TOKENS = 0xFFFFFFFF
@@ -78,7 +79,7 @@ class Steps:
         timeline.flags = timeline.microbatches = 0
         recorder.step_number = timeline.step = number + 1
         if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
-            tokens = min(max(int(tokens), 0), _MAX_TOKENS)
+            tokens = self._tokens(tokens)
         if self._held or not (type(loss) is float and type(grad_norm) is float):
             record = (number, now, duration, *totals, tokens, microbatches, flags)
             self._held.append((record, loss, grad_norm))
@@ -97,6 +98,13 @@ class Steps:
             if recorder.first_step_ended is not None:
                 recorder.first_step_ended()
             self.instruments.pauses.start()
+
+    @guarded(fallback=0)
+    def _tokens(self, tokens: Any) -> int:
+        """Tokens as a record holds them; 0, which is unknown, where they are no number."""
+        if is_on_device(tokens):
+            raise ValueError("tokens lie on a device and would be waited for: give an int")
+        return min(max(int(tokens), 0), _MAX_TOKENS)
 
     def close(self) -> None:
         """Write what is held back; numbers that a device has not delivered yet stay unknown."""

@@ -6,6 +6,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from .checkpoints import CheckpointHandle
@@ -222,16 +223,24 @@ class Watch:
         recorder = self.recorder
         if not self.enabled or recorder.closed or recorder.ring is None:
             return
-        self._step_calls.close()
-        recorder.settle(alone=True)
+        self._last(self._step_calls.close)
+        self._last(partial(recorder.settle, alone=True))
         recorder.closed = True
-        self.steps.close()
-        self._announcement.end()
-        self._lifecycle.end()
-        recorder.server.close()
-        recorder.disable()
-        recorder.attachments.remove_all()
-        recorder.ring.close()
+        for end in (
+            self.steps.close,
+            self._announcement.end,
+            self._lifecycle.end,
+            recorder.server.close,
+            recorder.disable,
+            recorder.attachments.remove_all,
+            recorder.ring.close,
+        ):
+            self._last(end)
+
+    @guarded()
+    def _last(self, end: Callable[[], object]) -> None:
+        """One thing to do at the end, which keeps no other from being done."""
+        end()
 
     def _activate(self, placement: Placement) -> None:
         """Start recording; from now on this is the Watch of the process until it is closed."""

@@ -46,7 +46,11 @@ def _job_line(job: dict[str, Any], known: tuple[int | None, str] | None) -> Iter
     name = job["job"]
     began = known is None or known[0] != job["attempt"]
     if job["state"] in ENDED:
-        yield f"job {name}: {job['state']} at step {job['step']}"
+        at = "" if job["step"] is None else f" at step {job['step']}"
+        yield f"job {name}: {job['state']}{at}"
+    elif job["state"] not in ("running", "unknown"):
+        reason = f": {job['reason']}" if job.get("reason") else ""
+        yield f"job {name}: {job['state']}{reason}"
     elif job["state"] == "running" and (began or (known is not None and known[1] != "running")):
         attempt = f", attempt {job['attempt']}" if job["attempt"] else ""
         ranks = job["world_size"]

@@ -118,7 +118,8 @@ class Attempt(TrackedAttempt):
         none does, as their exchanges show it."""
         found = self.tracker(Exchanges).stage
         reported = bool((self.ranks.stage > 0).any())
-        return self.ranks.stage if reported or found is None else found
+        unfit = found is None or len(found) != self.world
+        return self.ranks.stage if reported or unfit or found is None else found
 
     def window(self, count: int) -> Window:
         """The newest `count` steps, on the clock of `step_clock`."""

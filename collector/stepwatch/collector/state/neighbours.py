@@ -29,7 +29,7 @@ def stages_of(pairs: Iterable[tuple[int, int]], world: int) -> SmallIntegers | N
     for one, other in pairs:
         beside[one].add(other)
         beside[other].add(one)
-    if len(beside) != world or any(len(each) > 2 for each in beside.values()):
+    if beside.keys() != set(range(world)) or any(len(each) > 2 for each in beside.values()):
         return None
     found: SmallIntegers = np.full(world, UNKNOWN_STAGE, dtype=np.int16)
     lengths = set()

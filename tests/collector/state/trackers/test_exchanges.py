@@ -7,6 +7,7 @@ import pytest
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.folding.batches import Received
+from stepwatch.collector.state.neighbours import stages_of
 from stepwatch.collector.state.trackers.exchanges import LEAST_STEPS
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import DTYPES, Kind, Op
@@ -54,3 +55,13 @@ def test_what_is_no_exchange_step_after_step_makes_no_stage(second: Rows) -> Non
 def test_a_mesh_that_was_named_counts() -> None:
     named = attempt(sends(8, (0, 2)), sends(9, (1, 3)), stage=3)
     assert named.stages.tolist() == [0, 0, 3, 3]
+
+
+def test_stages_of_a_smaller_world_are_forgotten_once_it_grows() -> None:
+    found = attempt(sends(8, (0, 2)), sends(9, (1, 3)))
+    found.grow(8)
+    assert len(found.stages) == 8 and (found.stages <= 0).all()
+
+
+def test_a_pair_with_a_rank_outside_the_world_shows_no_stage() -> None:
+    assert stages_of([(2, 3)], 2) is None

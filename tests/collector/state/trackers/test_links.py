@@ -47,3 +47,8 @@ def test_a_piece_without_the_one_before_it_is_left_out() -> None:
 def test_links_are_bounded() -> None:
     many = [rows_of(Link("mlflow", str(number), "")) for number in range(2 * MOST_LINKS)]
     assert len(known(*many)) == MOST_LINKS
+
+
+def test_pieces_of_a_link_beyond_the_bound_do_not_join_the_one_before() -> None:
+    kept = [Link("wandb", str(number), "https://wandb.example/") for number in range(MOST_LINKS)]
+    assert known(*map(rows_of, kept), rows_of(LINK)) == kept

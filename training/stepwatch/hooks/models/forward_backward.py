@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.pauses.evaluation import Evaluation
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import Phase
@@ -28,7 +29,8 @@ _OTHER, _FORWARD, _BACKWARD = int(Phase.OTHER), int(Phase.FORWARD), int(Phase.BA
 class ForwardBackward:
     """Counts the time of one Watch's models; on another thread than the training thread nothing."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
         self.guard = recorder.guard
         self._recorder = recorder
         self._followed: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -55,6 +57,7 @@ class ForwardBackward:
     @guarded()
     def begins(self, model: Any) -> None:
         """`model` is called; inside backward, where it is computed again, it is part of that."""
+        self._leave_interrupted(model)
         timeline = self._other_work()
         if timeline is None or not _has_gradients():
             return
@@ -85,7 +88,7 @@ class ForwardBackward:
 
         @functools.wraps(inner)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            timeline = None if compiling() else self._other_work()
+            timeline = None if compiling() else self._begins_backward()
             if timeline is None:
                 return inner(*args, **kwargs)
             with timeline.buckets[_BACKWARD]:
@@ -93,19 +96,24 @@ class ForwardBackward:
 
         return backward
 
+    @guarded()
+    def _begins_backward(self) -> Timeline | None:
+        """The timeline, if it counts this backward; a sign of training, it ends an evaluation."""
+        if self._wanted and self._evaluation.pending and not self._evaluation.inside:
+            self._evaluation.ends()
+        return self._other_work()
+
     def _other_work(self) -> Timeline | None:
         """The timeline, if it counts this thread's time as other work."""
         timeline = self._recorder.timeline
         if timeline is None or not self._wanted or not self._recorder.thread.is_current():
             return None
-        if self._running is not None and timeline.bucket == _FORWARD:
-            self._leave_interrupted(timeline)
         return timeline if timeline.bucket == _OTHER else None
 
-    def _leave_interrupted(self, timeline: Timeline) -> None:
+    def _leave_interrupted(self, model: Any) -> None:
         # KeyboardInterrupt and its like pass by the hooks that torch calls after a forward.
-        self._running = None
-        timeline.leave()
+        if self._running is not None and self._running() is model:
+            self.ends(model)
 
 
 def _has_gradients() -> bool:

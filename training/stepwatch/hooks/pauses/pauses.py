@@ -86,6 +86,8 @@ class Pauses:
     def _interrupting(self, interrupts: Interrupts, inner: Function) -> Function:
         @functools.wraps(inner)
         def call(*args: Any, **kwargs: Any) -> Any:
+            if _is_compiling():
+                return inner(*args, **kwargs)
             with self._scope(interrupts, (*args, *kwargs.values())) as entered:
                 result = inner(*args, **kwargs)
                 if interrupts is Interrupts.SAVE_BESIDE and isinstance(entered, RecognisedSave):
@@ -108,6 +110,8 @@ class Pauses:
         # Not `eval`: models override it without calling it. Each submodule comes through here.
         @functools.wraps(inner)
         def train(model: Any, mode: bool = True) -> Any:
+            if _is_compiling() or not self._recorder.thread.is_current():
+                return inner(model, mode)
             if self._switching or (mode and not self.evaluation.lasting):
                 return inner(model, mode)
             self._switching = True
@@ -128,6 +132,12 @@ class Pauses:
                 self.evaluation.ends()
             else:
                 self.evaluation.begins(model)
+
+
+def _is_compiling() -> bool:
+    import torch
+
+    return bool(torch.compiler.is_compiling())
 
 
 class _Called:

@@ -16,11 +16,15 @@ class Replacements:
 
     def put(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
         """Replace `owner.name` by what `make` returns for it; nothing where there is no such."""
-        inner = vars(owner).get(name)
-        if callable(inner):
-            outer = make(inner)
-            setattr(owner, name, outer)
-            self._made.append((owner, name, inner, outer))
+        found = vars(owner).get(name)
+        if not callable(found):
+            return
+        # What is imported from a module where it was replaced already is the replacement.
+        inner = next((made[2] for made in self._made if made[3] is found), found)
+        # Two names of one function keep being one: pickle finds a function by its name.
+        outer = next((made[3] for made in self._made if made[2] is inner), None) or make(inner)
+        setattr(owner, name, outer)
+        self._made.append((owner, name, inner, outer))
 
     def undo(self) -> None:
         """Put everything back, the last first."""

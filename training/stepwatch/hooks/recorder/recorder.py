@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from stepwatch.hooks.guard import Guard, guarded
+from stepwatch.hooks.recorder.whole_numbers import whole_number
 from stepwatch.signals.blackbox import RingWriter
 from stepwatch.signals.records import Kind, LifecycleEvent, text_bytes
 
@@ -107,8 +108,10 @@ class Recorder:
         """Number the next step `step`.
 
         Raises:
-            ValueError: the number does not fit a record; the guard counts it.
+            TypeError: it is no whole number; the guard counts it.
+            ValueError: the number does not fit a record, or lies on a device.
         """
+        step = whole_number(step, "the number of a step")
         if not 0 <= step <= _MAX_STEP:
             raise ValueError(f"step {step} is not between 0 and {_MAX_STEP}")
         self.step_number = step
@@ -117,7 +120,7 @@ class Recorder:
 
     def number(self, step: int) -> None:
         """Number the step that begins now as the trainer does."""
-        if step != self.step_number:
+        if type(step) is not int or step != self.step_number:
             self.start_at(step)
 
     def write_lifecycle(self, event: LifecycleEvent, value: int, text: str) -> None:

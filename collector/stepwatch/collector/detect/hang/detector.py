@@ -50,4 +50,5 @@ def _culprit(stall: Stall) -> RankSituation | None:
         # A busy device's recorder counts what its host enqueued ahead.
         found = [item for item in ranks if item.rank in behind and item.host is None]
         return found[0] if len(found) == 1 else None
-    return max(missing, key=lambda item: (-item.step, item.moved_age))
+    idle = {item.rank for item in stall.idle}
+    return max(missing, key=lambda item: (item.rank in idle, -item.step, item.moved_age))

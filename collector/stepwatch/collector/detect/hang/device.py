@@ -60,6 +60,23 @@ def as_device(host: RankSituation, row: np.void) -> RankSituation:
     )
 
 
+def with_waiting_hosts(ranks: list[RankSituation]) -> list[RankSituation]:
+    """The ranks, with the host in place of a device that does not show its collective.
+
+    Of a step whose collectives are not timed, a device reads as working while it waits in one.
+    Where another device shows a collective, they are timed: one that works is what holds it up.
+    """
+    if any(item.host is not None and item.in_collective for item in ranks):
+        return ranks
+    return [item.host if item.host is not None and _waits(item) else item for item in ranks]
+
+
+def _waits(item: RankSituation) -> bool:
+    """Whether the host waits in a collective of the step that its device is in."""
+    host = item.host
+    return host is not None and (host.in_collective or host.waiting) and item.step >= host.step
+
+
 def place_words(item: RankSituation) -> str:
     """Where a device or a host is: `in backward of step 57, in all_reduce`."""
     inside = f", in {OP_NAMES[item.op % len(OP_NAMES)]}" if item.in_collective else ""

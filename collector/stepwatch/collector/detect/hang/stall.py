@@ -3,7 +3,9 @@
 Where a rank sits in a collective that others did not enter, those others decide: one that runs
 evaluates, saves or computes something that no hook recognises, and the rest wait for it. That is a
 pause, until it has lasted so long that the collective's timeout is near. One that does not run
-will not arrive: that is a hang at once. Where nobody waits, nobody is held up.
+will not arrive: that is a hang at once, whatever others outside do. Where nobody waits and a rank
+runs, nobody is held up; where none runs, or devices are busy, they may wait in a collective that
+no line shows.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import NamedTuple
 
 from stepwatch.signals.records import Phase
 
-from .activity import DEAD, Activity, activity_of
+from .activity import DEAD, Activity, activity_of, is_device_stuck
+from .device import with_waiting_hosts
 from .situation import NOBODY_ASKED, Asked, Missed, RankSituation, missed_collectives
 from .thresholds import Thresholds
 
@@ -22,7 +25,8 @@ class Stall(NamedTuple):
     """A job whose ranks have made no progress for `seconds`, longer than its phase allows.
 
     `waiting` are the ranks that wait for others, `outside` those that may be waited for, and
-    `activity` what these do: running where one of them runs, idle where all are known to be.
+    `activity` what these do: while others wait, idle where one of them is; else running where one
+    of them runs. `idle` are those of `outside` that do not run.
     `lacking` holds the ranks that missed a collective by their flight recorders. Its phase allows
     `allowed_seconds`, and beyond `hang_seconds` it is a hang.
     """
@@ -31,6 +35,7 @@ class Stall(NamedTuple):
     seconds: float
     waiting: list[RankSituation]
     outside: list[RankSituation]
+    idle: list[RankSituation]
     activity: Activity
     lacking: list[Missed]
     asked: Asked
@@ -62,15 +67,18 @@ def stall_of(
     allowed = allowed_seconds(ranks, median_step, longest_step, limits)
     if seconds < allowed:
         return None
+    ranks = with_waiting_hosts(ranks)
     lacking = missed_collectives(asked.diagnoses)
     waiting, outside = _sides(ranks, lacking)
-    activity = _together([activity_of(item, limits) for item in outside])
+    does = {item.rank: activity_of(item, limits) for item in outside}
+    activity = _together(list(does.values()), held=bool(waiting))
     bound = _hang_seconds(ranks, waiting, outside, activity, limits)
     return Stall(
         ranks=ranks,
         seconds=seconds,
         waiting=waiting,
         outside=outside,
+        idle=[item for item in outside if does[item.rank] is Activity.IDLE],
         activity=activity,
         lacking=lacking,
         asked=asked,
@@ -108,7 +116,11 @@ def _sides(
     return [item for item in outside if item.rank not in behind], known
 
 
-def _together(outside: list[Activity]) -> Activity:
+def _together(outside: list[Activity], *, held: bool) -> Activity:
+    """What ranks outside do. Where others are `held` up, they wait for all of them: an idle one
+    decides."""
+    if held and Activity.IDLE in outside:
+        return Activity.IDLE
     for kind in (Activity.RUNNING, Activity.UNKNOWN):
         if kind in outside:
             return kind
@@ -123,9 +135,10 @@ def _hang_seconds(
     limits: Thresholds,
 ) -> float:
     """For how long a pause explains it; 0 where it explains nothing."""
-    stuck = any(item.host is not None for item in outside)
+    stuck = any(is_device_stuck(item, limits) for item in outside)
     if stuck or not outside or any(item.process in DEAD for item in ranks):
         return 0.0
     if not waiting:
-        return limits.pause_seconds
+        unseen = activity is Activity.IDLE or any(item.host is not None for item in outside)
+        return limits.held_seconds if unseen and len(ranks) > 1 else limits.pause_seconds
     return 0.0 if activity is Activity.IDLE else limits.held_seconds

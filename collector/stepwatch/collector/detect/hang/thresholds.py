@@ -16,6 +16,7 @@ class Thresholds(NamedTuple):
     early_seconds: float
     pause_seconds: float
     heartbeat_seconds: float
+    lock_held_seconds: float
     held_seconds: float
     running_cpu_ratio: float
     reading_seconds: float

@@ -40,6 +40,10 @@ class Exchanges(JoinedTracker):
         """What it holds, for the bound on live state."""
         return len(self._pairs) + len(self._steps)
 
+    def resize(self, world: int) -> None:
+        """Forget the stages of another number of ranks; the next rows show them anew."""
+        self.stage, self._known = None, (0, frozenset())
+
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Fold GROUP rows of pairs in, and sends between them."""
         if (groups := batches.rows(Kind.GROUP)) is not None:

@@ -24,9 +24,11 @@ class Links(Tracker):
         rows = batch.tables[Kind.LIFECYCLE]
         for row in rows[rows["event"] == LifecycleEvent.LINK]:
             rank, index = int(row["rank"]), int(row["value"])
-            if index == 0 and len(self._texts) < MOST_LINKS:
-                self._open[rank] = []
-                self._texts.append(self._open[rank])
+            if index == 0:
+                self._open.pop(rank, None)
+                if len(self._texts) < MOST_LINKS:
+                    self._open[rank] = []
+                    self._texts.append(self._open[rank])
             texts = self._open.get(rank)
             if texts is not None and index == len(texts) < MOST_PIECES:
                 texts.append(bytes(row["text"]).decode("utf-8", "replace"))

@@ -1,0 +1,24 @@
+"""Whole numbers that a trainer gives, which may be tensors."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether reading `value` would wait for a device."""
+    device = getattr(value, "device", None)
+    return device is not None and getattr(device, "type", "cpu") != "cpu"
+
+
+def whole_number(value: Any, what: str) -> int:
+    """`value` as an int; `what` names it in the error.
+
+    Raises:
+        TypeError: it is no whole number.
+        ValueError: it lies on a device, for which reading it would wait.
+    """
+    if is_on_device(value):
+        raise ValueError(f"{what} lies on a device and would be waited for: give an int")
+    return operator.index(value)
