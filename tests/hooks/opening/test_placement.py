@@ -272,6 +272,25 @@ def test_a_closed_ring_gives_its_place_away(rings: Path, other: Other) -> None:
     watch.close()
 
 
+def test_a_record_that_another_rank_has_ended_is_not_replaced(rings: Path, other: Other) -> None:
+    pid = os.getppid()  # a process that lives
+    mine = launch_key(os.environ)
+    other(pid=pid, process_start=start_ticks(pid), launch=mine).words[CLOSED_AT // 8] = 1
+    watch = Watch.from_env(job="job")
+    assert set(jobs(rings)) == {"job/0/0", "job-2/0/0"}
+    watch.close()
+
+
+def test_a_number_that_is_none_does_not_matter_where_torch_knows(
+    rings: Path, by_torch: list[RankInWorld], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "many")
+    by_torch.append(RankInWorld(1, 2))
+    watch = Watch.from_env(job="job")
+    assert set(jobs(rings)) == {"job/0/1"}
+    watch.close()
+
+
 def test_a_ring_that_others_can_see_has_a_heartbeat(
     rings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from stepwatch.signals import places
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter, find_rings, owner_lives
 from stepwatch.signals.blackbox.layout import WORKER_SOCKET_SIZE
 from stepwatch.signals.errors import ConfigurationError, RingError
-from stepwatch.signals.processes import environment_at_start
+from stepwatch.signals.processes import environment_at_start, start_ticks
 
 from .launchers import RankInWorld, launch_key, rank_of_launcher, rank_of_torch
 
@@ -105,11 +105,8 @@ class Placement:
 
     def _known(self, alone: bool) -> RankInWorld | None:
         self._by_torch = rank_of_torch() or self._by_torch
-        launcher = rank_of_launcher(os.environ)
-        if not alone and launcher is not None and _is_of_parent(launcher):
-            launcher = None
-        last = ALONE if alone else None
-        return self._by_torch or self._given or launcher or self._placed or last
+        first = self._by_torch or self._given or _numbered_by_launcher(of_parent=alone)
+        return first or self._placed or (ALONE if alone else None)
 
     def _place(self, known: RankInWorld) -> None:
         with alone_in(self._root):
@@ -134,13 +131,15 @@ class Placement:
             )
 
 
-def _is_of_parent(number: RankInWorld) -> bool:
-    """Whether a launcher numbered the process that started this one, and not this one.
+def _numbered_by_launcher(*, of_parent: bool) -> RankInWorld | None:
+    """What the launcher says; `of_parent`: also where it numbered the parent of this process.
 
-    A rank that `multiprocessing` spawns has its parent's variables; its own are set after Python
-    began, and those of its exec(2) stay as they were.
+    A rank that `multiprocessing` spawns begins with its parent's variables and may set its own.
     """
-    return is_spawned() and rank_of_launcher(environment_at_start()) == number
+    number = rank_of_launcher(os.environ)
+    if number is None or of_parent or not is_spawned():
+        return number
+    return number if number != rank_of_launcher(environment_at_start()) else None
 
 
 def hidden_path(root: Path, identity: Identity) -> Path:
@@ -177,6 +176,7 @@ def free_name(root: Path, wanted: Identity, base: int = 0) -> str:
             if identity.ring_id != wanted.ring_id:
                 ours |= identity.launch == wanted.launch
                 taken |= lives and _is_in_the_way(identity, wanted, base)
+                taken |= _is_of_another_rank(identity, wanted)
         if ours and not taken:
             return name
         free = free or ("" if taken else name)
@@ -192,6 +192,17 @@ def _is_in_the_way(identity: Identity, wanted: Identity, base: int) -> bool:
     same_place = (identity.attempt, identity.rank) == (wanted.attempt, wanted.rank)
     other_launch = identity.launch not in ("", wanted.launch)
     return same_place or (other_launch and identity.attempt >= base)
+
+
+def _is_of_another_rank(identity: Identity, wanted: Identity) -> bool:
+    """Whether a process of the same launch that still lives recorded at the place of `wanted`.
+
+    Its ring may be closed: both are ranks, under one number by mistake, and neither record is lost.
+    """
+    place = (wanted.launch, wanted.attempt, wanted.rank, wanted.pid_namespace)
+    same = (identity.launch, identity.attempt, identity.rank, identity.pid_namespace) == place
+    started = start_ticks(identity.pid) if same and identity.pid != wanted.pid else 0
+    return started != 0 and started == identity.process_start
 
 
 def _rings_of(folder: Path) -> Iterator[tuple[Identity, bool]]:
