@@ -36,7 +36,14 @@ def _crash(
 
 
 # The others are in the matrix below, with two ranks.
-@pytest.mark.parametrize("stage", ["begin", "files", "verifying"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param("begin", marks=pytest.mark.matrix),
+        "files",
+        pytest.param("verifying", marks=pytest.mark.matrix),
+    ],
+)
 def test_death_during_a_checkpoint(trainer: Any, straight: Callable[..., Any], stage: str) -> None:
     _crash(trainer, straight, stage, ALONE, 0, "async")
 
