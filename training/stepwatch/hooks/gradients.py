@@ -1,4 +1,4 @@
-"""Hooks of gradients and of the end of backward."""
+"""Hooks of gradients and of the end of backward, and whether one runs."""
 
 from __future__ import annotations
 
@@ -28,3 +28,11 @@ def queue(callback: Callable[[], object]) -> None:
 
     engine: Any = torch.autograd.Variable._execution_engine
     engine.queue_callback(callback)
+
+
+def in_backward() -> bool:
+    """Whether this thread runs a backward now."""
+    import torch
+
+    graph: Any = torch._C
+    return bool(graph._current_graph_task_id() >= 0)

@@ -13,7 +13,6 @@ when it is ready.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import weakref
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from stepwatch.hooks.gradients import in_eager_backward, queue
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.instruments import Instruments
+from stepwatch.hooks.models.module_hooks import ModuleHook
 from stepwatch.signals.records import NumericsSource, Op
 
 from .process_groups import has_group_hooks
@@ -38,27 +38,8 @@ def watch_ddp(instruments: Instruments, module: Any) -> None:
         return
     waits = ReducerWait.of(instruments)
     if waits.adopt(module):
-        handle = module.register_forward_hook(_Called(waits))
+        handle = module.register_forward_hook(ModuleHook(waits.expect))
         instruments.recorder.attachments.keep(handle)
-
-
-class _Called:
-    """The forward hook; a copy of the module, in memory or in a file, carries one without effect.
-
-    What a copy unpickles is of the standard library: it can be read where stepwatch is not.
-    """
-
-    def __init__(self, waits: ReducerWait) -> None:
-        self._waits = waits
-
-    def __call__(self, module: Any, _inputs: Any, output: Any) -> None:
-        import torch
-
-        if not torch.compiler.is_compiling():
-            self._waits.expect(module, output)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (contextlib.nullcontext(), "__exit__")
 
 
 class ReducerWait:

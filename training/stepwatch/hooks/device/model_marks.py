@@ -8,12 +8,12 @@ has no marks: its time counts to the phase around it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from stepwatch.hooks.gradients import in_eager_backward, queue
+from stepwatch.hooks.gradients import in_backward, in_eager_backward, queue
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.models.module_hooks import ModuleHook
 from stepwatch.hooks.models.wrapped import is_wrapped
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Phase
@@ -35,13 +35,13 @@ class ModelMarks:
     @guarded()
     def forward_begins(self, _module: Any) -> None:
         """The root module is called; called again inside backward, it is part of that."""
-        if self._trains() and not _in_backward():
+        if self._trains() and not in_backward():
             self._infer(_FORWARD)
 
     @guarded()
-    def forward_ends(self, output: Any) -> None:
+    def forward_ends(self, _module: Any, output: Any) -> None:
         """The root module returned `output`, from whose gradient backward goes on."""
-        if not self._trains() or _in_backward():
+        if not self._trains() or in_backward():
             return
         self._infer(_OTHER)
         for tensor in _differentiable(output):
@@ -65,9 +65,9 @@ class ModelMarks:
         self._mark()
 
     @guarded()
-    def block_ends(self, output: Any) -> None:
+    def block_ends(self, _module: Any, output: Any) -> None:
         """A block returned `output`: its gradient shows how far backward is."""
-        if self._trains() and not _in_backward():
+        if self._trains() and not in_backward():
             for tensor in _differentiable(output):
                 tensor.register_hook(in_eager_backward(self._gradient))
                 return
@@ -91,26 +91,6 @@ class ModelMarks:
             self._marks.inside(self._recorder.clock(), timeline.bucket)
 
 
-class _Hook:
-    """A hook of a module; a copy of the module, in memory or in a file, carries none.
-
-    What a copy unpickles is of the standard library: it can be read where stepwatch is not.
-    """
-
-    def __init__(self, call: Any, *, of_output: bool) -> None:
-        self._call = call
-        self._of_output = of_output
-
-    def __call__(self, module: Any, _inputs: Any, output: Any = None) -> None:
-        import torch
-
-        if not torch.compiler.is_compiling():
-            self._call(output if self._of_output else module)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (contextlib.nullcontext(), "__exit__")
-
-
 def mark_model(marks: ModelMarks, root: Any) -> list[Any]:
     """Put hooks on `root` and on a few of its blocks, where those carry hooks of torch already.
 
@@ -126,8 +106,8 @@ def mark_model(marks: ModelMarks, root: Any) -> list[Any]:
 
 def _mark(module: Any, begins: Any, ends: Any) -> list[Any]:
     return [
-        module.register_forward_pre_hook(_Hook(begins, of_output=False)),
-        module.register_forward_hook(_Hook(ends, of_output=True)),
+        module.register_forward_pre_hook(ModuleHook(begins)),
+        module.register_forward_hook(ModuleHook(ends)),
     ]
 
 
@@ -150,10 +130,3 @@ def _differentiable(output: Any) -> Iterator[Any]:
     for leaf in _pytree.tree_leaves(output):
         if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None:
             yield leaf
-
-
-def _in_backward() -> bool:
-    import torch
-
-    graph: Any = torch._C
-    return bool(graph._current_graph_task_id() >= 0)

@@ -8,18 +8,19 @@ be other work: a phase that the trainer marks, an evaluation or a save under way
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from stepwatch.hooks.gradients import in_backward
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.pauses.evaluation import Evaluation
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import Phase
 
+from .module_hooks import ModuleHook
 from .wrapped import is_wrapped
 
 Function = Callable[..., Any]
@@ -46,8 +47,9 @@ class ForwardBackward:
         self._follow_backward()
         if is_wrapped(model) and model not in self._followed:
             self._followed.add(model)
-            attachments.keep(model.register_forward_pre_hook(_Hook(self.begins)))
-            attachments.keep(model.register_forward_hook(_Hook(self.ends), always_call=True))
+            attachments.keep(model.register_forward_pre_hook(ModuleHook(self.begins)))
+            ends = ModuleHook(self.ends)
+            attachments.keep(model.register_forward_hook(ends, always_call=True))
 
     @guarded()
     def close(self) -> None:
@@ -57,15 +59,17 @@ class ForwardBackward:
     @guarded()
     def begins(self, model: Any) -> None:
         """`model` is called; inside backward, where it is computed again, it is part of that."""
+        import torch
+
         self._leave_interrupted(model)
         timeline = self._other_work()
-        if timeline is None or not _has_gradients():
+        if timeline is None or in_backward() or not torch.is_grad_enabled():
             return
         self._running = weakref.ref(model)
         timeline.enter(_FORWARD)
 
     @guarded()
-    def ends(self, model: Any) -> None:
+    def ends(self, model: Any, _output: Any = None) -> None:
         """`model` returned or raised."""
         timeline = self._recorder.timeline
         if self._running is None or self._running() is not model:
@@ -114,26 +118,3 @@ class ForwardBackward:
         # KeyboardInterrupt and its like pass by the hooks that torch calls after a forward.
         if self._running is not None and self._running() is model:
             self.ends(model)
-
-
-def _has_gradients() -> bool:
-    import torch
-
-    graph: Any = torch._C
-    return torch.is_grad_enabled() and bool(graph._current_graph_task_id() < 0)
-
-
-class _Hook:
-    """A hook of a model; a copy of it, in memory or in a file, carries one without effect."""
-
-    def __init__(self, call: Function) -> None:
-        self._call = call
-
-    def __call__(self, model: Any, _inputs: Any, _output: Any = None) -> None:
-        import torch
-
-        if not torch.compiler.is_compiling():
-            self._call(model)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (contextlib.nullcontext(), "__exit__")

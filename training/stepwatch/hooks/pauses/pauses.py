@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
 from stepwatch.hooks.checkpoints import CheckpointQueue
+from stepwatch.hooks.gradients import in_backward
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.models.module_hooks import ModuleHook
 from stepwatch.hooks.models.wrapped import is_wrapped
 from stepwatch.hooks.recorder.recorder import Recorder
 
@@ -30,6 +33,7 @@ class Pauses:
         self.guard = recorder.guard
         self.evaluation = Evaluation(recorder)
         self._trained = Trained()
+        self._followed: weakref.WeakSet[Any] = weakref.WeakSet()
         self._recorder = recorder
         self.saves = Saves(recorder, queue)
         self._replaced = Replacements()
@@ -59,13 +63,17 @@ class Pauses:
     def follow(self, model: Any) -> None:
         """`model` trains; where torch has hooks on it already, each call of it is seen."""
         self._trained.add_model(model)
-        if is_wrapped(model) and not self._is_called_by(model):
-            handle = model.register_forward_pre_hook(_Called(self.evaluation))
+        if is_wrapped(model) and model not in self._followed:
+            self._followed.add(model)
+            handle = model.register_forward_pre_hook(ModuleHook(self._called))
             self._recorder.attachments.keep(handle)
 
-    def _is_called_by(self, model: Any) -> bool:
-        hooks = model._forward_pre_hooks.values()
-        return any(isinstance(hook, _Called) and hook.tells(self.evaluation) for hook in hooks)
+    @guarded()
+    def _called(self, model: Any) -> None:
+        import torch
+
+        if not in_backward():
+            self.evaluation.called(gradients=torch.is_grad_enabled(), training=model.training)
 
     @guarded()
     def follow_optimizer(self, optimizer: Any) -> None:
@@ -138,23 +146,3 @@ def _is_compiling() -> bool:
     import torch
 
     return bool(torch.compiler.is_compiling())
-
-
-class _Called:
-    """A hook of a model; a copy of it, in memory or in a file, carries one without effect."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        self._evaluation = evaluation
-
-    def tells(self, evaluation: Evaluation) -> bool:
-        """Whether it tells `evaluation` of calls."""
-        return self._evaluation is evaluation
-
-    def __call__(self, model: Any, _inputs: Any) -> None:
-        import torch
-
-        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() < 0:
-            self._evaluation.called(gradients=torch.is_grad_enabled(), training=model.training)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (nullcontext(), "__exit__")
