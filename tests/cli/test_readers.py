@@ -115,6 +115,15 @@ def test_status_shows_the_idle_share_of_each_stage_in_the_sampled_step(
     store.close()
 
 
+def test_a_collector_on_this_machine_is_asked_without_the_proxy(
+    run: Run, served: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nobody listens
+    assert "rank 2" in run("incidents", "--collector", served.url).out
+
+
 @pytest.mark.parametrize("words", [["status"], ["status", JOB], ["incidents"]])
 def test_store_and_collector_say_the_same(run: Run, served: Process, words: list[str]) -> None:
     from_store = run(*words, "--store", str(served.store))

@@ -21,7 +21,6 @@ from stepwatch.cli.processes import MARK, marked_processes
 from stepwatch.cli.up.feed import Feed, stamped
 from stepwatch.cli.up.plan import Plan, make_plan
 from stepwatch.cli.up.restarts import MOST, WITHIN_SECONDS, Restarts
-from stepwatch.cli.up.run import without_proxy
 from stepwatch.cli.up.words import ready_text, stopped_text
 from stepwatch.signals import presence
 from stepwatch.signals.presence import CONNECTED, Presence
@@ -205,11 +204,3 @@ def test_a_line_is_cut_to_the_terminal_and_whole_in_a_pipe() -> None:
     assert len(cut) == 79 and cut.endswith("...")
     (whole,) = stamped(["a\n b"], 0.0, None)
     assert whole[8:] == " a b" and whole[2] == whole[5] == ":"
-
-
-def test_loopback_needs_no_proxy_and_other_exceptions_stay() -> None:
-    found = without_proxy({"http_proxy": "http://proxy:3128", "no_proxy": "10.0.0.0/8"})
-    assert found == {
-        "no_proxy": "10.0.0.0/8,127.0.0.1,localhost",
-        "NO_PROXY": "127.0.0.1,localhost",
-    }

@@ -10,6 +10,7 @@ import httpx
 
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES
 from stepwatch.agent.traces.tracer import TraceOptions, Tracer
+from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -47,8 +48,11 @@ def make_client(options: AgentOptions) -> httpx.Client:
         ConfigurationError: its address is not a URL.
     """
     headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
+    proxied = places.may_use_proxy(options.collector)
     try:
-        client = httpx.Client(base_url=options.collector, headers=headers, timeout=10.0)
+        client = httpx.Client(
+            base_url=options.collector, headers=headers, timeout=10.0, trust_env=proxied
+        )
     except httpx.InvalidURL as error:
         raise ConfigurationError(
             f"{options.collector!r} is not a URL ({error}); pass --collector http://HOST:PORT"

@@ -100,7 +100,8 @@ def _from_collector(
     token = places.read_token(arguments.token_file)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     url = arguments.collector.rstrip("/") + path
-    return httpx.get(url, params=query, headers=headers, timeout=10.0)
+    proxied = places.may_use_proxy(url)
+    return httpx.get(url, params=query, headers=headers, timeout=10.0, trust_env=proxied)
 
 
 async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Response:

@@ -361,3 +361,15 @@ def test_a_cheap_cause_of_an_expensive_symptom_opens() -> None:
     story = Story()
     story.turn(finding(lost=0.02), finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, lost=0.3))
     assert [item.kind for item in story.incidents.values()] == ["straggler"]
+
+
+def test_an_open_incident_whose_cheap_cause_is_found_goes_on_as_that_cause() -> None:
+    story = Story()
+    regression = finding(FindingKind.THROUGHPUT_REGRESSION, NO_RANK, lost=0.06)
+    story.turn(regression)
+    for _ in range(30):
+        story.turn(regression._replace(lost_ratio=0.04), finding(lost=0.04))
+    assert [(item.kind, item.state) for item in story.incidents.values()] == [
+        ("throughput-regression", MERGED),
+        ("straggler", OPEN),
+    ]

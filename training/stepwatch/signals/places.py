@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from .errors import ConfigurationError
 
@@ -59,6 +61,23 @@ def checked_name(name: str, what: str) -> str:
 def collector_url() -> str:
     """Base URL of the collector: `STEPWATCH_COLLECTOR`, else this machine's."""
     return os.environ.get(ENV_COLLECTOR) or DEFAULT_COLLECTOR
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host`, a name or an address without brackets, is this machine's alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def may_use_proxy(url: str) -> bool:
+    """Whether a client of `url` follows `http_proxy` and its like: no proxy reaches loopback."""
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return True
+    return not is_loopback(host or "")
 
 
 def ring_dir() -> Path:

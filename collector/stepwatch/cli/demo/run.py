@@ -61,7 +61,9 @@ class Demo:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.url = f"http://127.0.0.1:{plan.port}"
-        self._client = httpx.Client(base_url=self.url, timeout=5.0)
+        self._client = httpx.Client(
+            base_url=self.url, timeout=5.0, trust_env=places.may_use_proxy(self.url)
+        )
         self._processes = Processes(
             uuid.uuid4().hex, plan.folder, {places.ENV_RING_DIR: str(plan.rings)}
         )

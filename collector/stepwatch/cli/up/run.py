@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import httpx
@@ -57,9 +55,11 @@ class Up:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        environ = {places.ENV_RING_DIR: str(plan.rings), **without_proxy(os.environ)}
+        environ = {places.ENV_RING_DIR: str(plan.rings)}
         self._processes = Processes(uuid.uuid4().hex, plan.folder, environ)
-        self._client = httpx.Client(base_url=plan.url, timeout=5.0, trust_env=False)
+        self._client = httpx.Client(
+            base_url=plan.url, timeout=5.0, trust_env=places.may_use_proxy(plan.url)
+        )
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._restarts = {name: Restarts() for name in _NAMES}
         self._feed = Feed()
@@ -145,10 +145,3 @@ class Up:
 
 def _say(words: str) -> None:
     print(words, flush=True)
-
-
-def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables of `environ` by which its processes reach loopback without a proxy."""
-    wanted = "127.0.0.1,localhost"
-    names = ("no_proxy", "NO_PROXY")
-    return {name: ",".join(filter(None, (environ.get(name, ""), wanted))) for name in names}

@@ -43,7 +43,7 @@ def advance(
     usable = [each for each in findings if not moment.frozen or _is_telemetry_lost(each)]
     found = list({identity(finding): finding for finding in reversed(usable)}.values())
     for group in grouped(found, incidents.remembered(found), moment.nodes, incidents.open_since()):
-        if group.seen and not costs_enough(group, is_open=incidents.is_open(group.cause)):
+        if group.seen and not costs_enough(group, is_open=incidents.is_open(group)):
             continue
         cause = (
             incidents.seen(group) if group.seen else incidents.by_key[key_of(moment, group.cause)]
@@ -89,10 +89,10 @@ class _Incidents:
         quiet = (item for item in self._open() if item.key not in found_keys)
         return [_finding_of(item) for item in quiet if item.last_seen_at > oldest]
 
-    def is_open(self, finding: Finding) -> bool:
-        """Whether a finding has an open incident."""
-        known = self.by_key.get(key_of(self.moment, finding))
-        return known is not None and known.state == OPEN
+    def is_open(self, group: Group) -> bool:
+        """Whether the cause or one of its symptoms has an open incident."""
+        keys = (key_of(self.moment, finding) for finding in (group.cause, *group.symptoms))
+        return any(key in self.by_key and self.by_key[key].state == OPEN for key in keys)
 
     def seen(self, group: Group) -> Incident:
         """The incident of a cause that is seen now, opened if there is none that goes on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import socket
 import threading
@@ -15,6 +14,7 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
+from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, StepwatchError
 
 
@@ -24,7 +24,7 @@ def listen(host: str, port: int, token: str | None) -> socket.socket:
     Raises:
         ConfigurationError: the port is in use, or the address is beyond loopback without a token.
     """
-    if token is None and not _is_loopback(host):
+    if token is None and not places.is_loopback(host):
         raise ConfigurationError(
             f"{host} can be reached from other machines: pass --token-file, or listen on 127.0.0.1"
         )
@@ -102,10 +102,3 @@ def serve(
         raise KeyboardInterrupt
     if failed.is_set():
         raise StepwatchError("the evaluation ended in an error, see the log; start it again")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
