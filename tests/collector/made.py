@@ -17,8 +17,10 @@ from stepwatch.signals.records import (
     PHASE_NAMES,
     Kind,
     LifecycleEvent,
+    Link,
     Phase,
     ProcessState,
+    link_texts,
 )
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 
@@ -191,6 +193,15 @@ def lifecycle_rows(
     rows = np.zeros(len(ranks), dtype=DTYPES[Kind.LIFECYCLE])
     rows["rank"], rows["event"], rows["value"] = ranks, event, value
     rows["time_ns"] = round(at * NANOSECONDS)
+    return rows
+
+
+def link_rows(link: Link) -> Rows:
+    """The LIFECYCLE rows in which rank 0 reports a tracker's run, one a piece."""
+    texts = link_texts(*link)
+    rows = lifecycle_rows(LifecycleEvent.LINK, [0] * len(texts), 0, 1.0)
+    rows["value"] = range(len(texts))
+    rows["text"] = [text.encode() for text in texts]
     return rows
 
 

@@ -229,3 +229,35 @@ def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:
     assert (attempt.interrupted, attempt.failed, attempt.finished) == (True, False, False)
     assert has_ended(attempt, 0.0) and job_state(attempt, Verdicts(), 0.0) == "interrupted"
     assert rank_failed.find(DetectionContext(job, 100.0, wall_s=0.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "gone_s", "state"),
+    [
+        (128 + signal.SIGKILL, 999.0, "failed"),
+        (1, 999.0, "failed"),
+        (-1, 960.0, "failed"),
+        (-1, 999.0, "interrupted"),  # its code is unknown: perhaps its launcher ended it
+        (128 + signal.SIGKILL, 1030.0, "interrupted"),
+        (128 + signal.SIGTERM, 999.0, "interrupted"),
+    ],
+)
+def test_a_rank_that_died_before_ctrl_c_has_failed(code: int, gone_s: float, state: str) -> None:
+    job = LiveJob(JOB)
+    states = state_rows([2], 3, 1040.0)
+    states["process_state"], states["exit_code"] = ProcessState.GONE, code
+    states["gone_ns"] = round(gone_s * NANOSECONDS)
+    interrupts = lifecycle_rows(LifecycleEvent.INTERRUPT, range(2), at=1000.0)
+    job.apply(segment(1, {Kind.RANK_STATE: states}), Received(0.0, 0.0))
+    job.apply(segment(2, {Kind.LIFECYCLE: interrupts}), Received(0.0, 0.0))
+    attempt = job.current
+    assert (attempt.failed, attempt.interrupted) == (state == "failed", state == "interrupted")
+    assert job_state(attempt, Verdicts(), 0.0) == state
+
+
+def test_a_rank_that_raised_before_ctrl_c_has_failed() -> None:
+    attempt = Attempt(0)
+    for sequence, event in enumerate([LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT]):
+        reported = {Kind.LIFECYCLE: lifecycle_rows(event, [sequence], at=1000.0 + sequence)}
+        attempt.apply(segment(sequence, reported), Received(0.0, 0.0))
+    assert (attempt.failed, attempt.interrupted) == (True, False)

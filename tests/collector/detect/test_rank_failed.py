@@ -7,7 +7,8 @@ import math
 import pytest
 
 from stepwatch.collector.detect import rank_failed
-from stepwatch.collector.detect.rank_failed import UNKNOWN_EXIT, RankEnd
+from stepwatch.collector.detect.rank_failed import RankEnd
+from stepwatch.collector.state.exit_codes import UNKNOWN_EXIT
 
 NEVER = math.nan
 ASKED, KILLED, ABORTED = 143, 137, 134

@@ -63,13 +63,16 @@ def test_processes_that_open_a_new_store_at_once_all_get_it(tmp_path: Path) -> N
     openers, rounds = 6, 15
     together = threading.Barrier(openers)
 
-    def open_next(round_: int) -> None:
+    def open_next(round_: int) -> list[str]:
         together.wait()
-        Store(sa.URL.create("sqlite", database=str(tmp_path / f"{round_}.db"))).close()
+        opened = Store(sa.URL.create("sqlite", database=str(tmp_path / f"{round_}.db")))
+        jobs = opened.jobs()
+        opened.close()
+        return jobs
 
     with ThreadPoolExecutor(openers) as pool:
         for round_ in range(rounds):
-            list(pool.map(open_next, [round_] * openers))
+            assert list(pool.map(open_next, [round_] * openers)) == [[]] * openers
 
 
 def test_a_store_of_an_earlier_stepwatch_gets_the_index(store: Store, tmp_path: Path) -> None:

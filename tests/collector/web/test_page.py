@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from stepwatch.collector.quantities import quantity
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
-from stepwatch.signals.records import CheckpointEvent, Kind, ProcessState
+from stepwatch.signals.records import CheckpointEvent, Kind, Link, ProcessState
 from stepwatch.signals.wire import Segment
 from tests.collector.explained import store_explained
 from tests.collector.gathered import gathering_run
@@ -22,6 +23,7 @@ from tests.collector.made import (
     body,
     checkpoint_rows,
     device_step_rows,
+    link_rows,
     microbatch_rows,
     run_segments,
     segment,
@@ -216,6 +218,26 @@ def test_the_incident_leads_to_its_runbook(straggling: Process, visitor: Visitor
     expect(page.locator("#page h1")).to_have_text("TrainingStraggler")
     expect(page.locator("#page")).to_contain_text(f"Job {JOB}, attempt 0: rank 2 on node-0")
     expect(page.locator("#page")).to_contain_text(straggling.url)
+    assert visitor.errors == []
+
+
+def test_tracked_runs_are_links_and_no_other_address_is(
+    collector: Process, visitor: Visitor
+) -> None:
+    links = [
+        Link("wandb", "abc", "https://wandb.example/runs/abc"),
+        Link("mlflow", "def", "javascript:document.title='taken'"),
+        Link("tensorboard", "<img src=x onerror=alert(1)>", ""),
+    ]
+    rows = np.concatenate([link_rows(link) for link in links])
+    send(collector, [*run_segments(20), segment(100, {Kind.LIFECYCLE: rows})])
+    visitor.page.goto(f"{collector.url}/jobs/{JOB}")
+    line = visitor.page.locator("#tracked")
+    expect(line).to_have_text(f"Tracked in: wandb abc, mlflow def, tensorboard {links[2].run}")
+    expect(line.locator("*")).to_have_count(1)
+    link = line.get_by_role("link", name="abc")
+    expect(link).to_have_attribute("href", links[0].url)
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
     assert visitor.errors == []
 
 

@@ -15,6 +15,8 @@ from stepwatch.hooks.links.announcement import end_line, start_line
 from stepwatch.signals import presence
 from stepwatch.signals.blackbox import Identity
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING, Presence
+from stepwatch.signals.records import Kind
+from tests.hooks.conftest import rows_in
 
 NOW = 10**12
 WHO = Identity("llama-7b", 0, 0, 8, "node-1", os.getpid(), 1)
@@ -113,7 +115,7 @@ def test_others_and_who_wants_quiet_print_nothing(
     assert capfd.readouterr().err == ""
 
 
-def test_a_stderr_that_is_gone_hurts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stderr_that_is_gone_hurts_nobody(monkeypatch: pytest.MonkeyPatch, rings: Path) -> None:
     closed = io.StringIO()
     closed.close()
     for broken in (closed, None):
@@ -122,4 +124,5 @@ def test_a_stderr_that_is_gone_hurts_nobody(monkeypatch: pytest.MonkeyPatch) -> 
         with watch.step():
             pass
         watch.close()
+        assert len(rows_in(rings, Kind.STEP)) == 1
     monkeypatch.undo()

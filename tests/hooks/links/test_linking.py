@@ -6,8 +6,10 @@ The trackers here are stand-ins with the attributes that ours reads; the real on
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 
 from stepwatch.hooks import Watch
+from stepwatch.hooks.links.trackers import tensorboard_runs
 from stepwatch.signals import presence
 from stepwatch.signals.presence import CONNECTED, Presence
 from stepwatch.signals.records import Kind, LifecycleEvent, Link, link_texts, read_link
@@ -106,3 +109,47 @@ def test_a_link_survives_its_pieces(run: str) -> None:
     texts = link_texts("mlflow", run, "http://s/")
     assert all(len(text.encode()) <= 56 for text in texts) and len(texts) <= 8
     assert read_link(texts) == Link("mlflow", run.replace("\t", " "), "http://s/")
+
+
+class SummaryWriter:
+    """The parts of TensorBoard's writer that ours reads, and the texts it was given."""
+
+    def __init__(self, log_dir: str) -> None:
+        self.log_dir = log_dir
+        self.file_writer: object = object()
+        self.texts: list[str] = []
+
+    def close(self) -> None:
+        self.file_writer = None
+
+    def add_text(self, _: str, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.fixture
+def tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = SimpleNamespace(SummaryWriter=SummaryWriter)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", board)
+
+
+@pytest.mark.usefixtures("tensorboard")
+def test_a_closed_summary_writer_is_no_run_and_is_not_opened_again() -> None:
+    before, now = SummaryWriter("before"), SummaryWriter("now")
+    before.close()
+    (run,) = tensorboard_runs()
+    assert run.run == "now"
+    run.show({"job": "job"})
+    now.close()
+    run.show({"job": "job"})
+    assert (before.texts, now.texts) == ([], ["- job: job"])
+
+
+@pytest.mark.usefixtures("tensorboard")
+def test_a_summary_writer_that_its_trainer_drops_is_not_kept() -> None:
+    writer = SummaryWriter("runs")
+    (run,) = tensorboard_runs()
+    dropped = weakref.ref(writer)
+    del writer
+    gc.collect()
+    assert dropped() is None
+    run.show({"job": "job"})

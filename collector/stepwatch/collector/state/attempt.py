@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from stepwatch.collector.state.exit_codes import ASKED_TO_STOP, UNKNOWN_EXIT
 from stepwatch.collector.state.folding.batches import batch_of
 from stepwatch.collector.state.registry import discover
 from stepwatch.collector.state.step_clock import step_timing
@@ -28,11 +31,14 @@ from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import DEVICE, StepRing, Window
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import SmallIntegers, Vector
+from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
 
 MISSED_FLUSHES = 3
 """An agent that misses so many flushes is stale; one of them may be late, and one lost."""
+STOPPING_SECONDS = 30.0
+"""How long torchrun lets ranks end after Ctrl-C before it kills them."""
 
 
 class Attempt(TrackedAttempt):
@@ -163,17 +169,38 @@ class Attempt(TrackedAttempt):
     def failed(self) -> bool:
         """Whether a rank reported that it failed, or vanished without a report.
 
-        Ranks that vanish in an interrupted attempt were ended with it.
+        Of an attempt that Ctrl-C ended, only a rank that died before has failed.
         """
-        if LifecycleEvent.FAILURE in self.ended.values():
+        ends = self.ended.values()
+        if LifecycleEvent.FAILURE in ends:
             return True
-        return bool(self.gone) and not self.interrupted
+        if LifecycleEvent.INTERRUPT not in ends:
+            return bool(self.gone)
+        stopped_at = self.tracker(LifecycleEvents).interrupted_s
+        return any(self._died_before(rank, stopped_at) for rank in self.gone)
 
     @property
     def interrupted(self) -> bool:
         """Whether somebody stopped it with Ctrl-C, and no rank failed."""
-        ends = self.ended.values()
-        return LifecycleEvent.INTERRUPT in ends and LifecycleEvent.FAILURE not in ends
+        return LifecycleEvent.INTERRUPT in self.ended.values() and not self.failed
+
+    def _died_before(self, rank: int, moment: float) -> bool:
+        """Whether `rank`, which is gone, died before somebody stopped the attempt.
+
+        `moment` (Unix seconds) is when a rank reported so, which it does when it has unwound:
+        another one may have been stopped, and gone, before that.
+        """
+        code = int(self.ranks.rows["exit_code"][rank])
+        if code in (0, *ASKED_TO_STOP):
+            return False
+        earlier = STOPPING_SECONDS if code == UNKNOWN_EXIT else 0.0
+        return self.gone_at(rank) < moment - earlier
+
+    def gone_at(self, rank: int) -> float:
+        """When the process of a rank that reported ended, Unix seconds; NaN while unknown."""
+        view = self.states[rank]
+        gone_ns, offset = int(view.row["gone_ns"]), self.offsets.get(view.node)
+        return (gone_ns + offset) / NANOSECONDS if gone_ns and offset is not None else math.nan
 
     @property
     def gone(self) -> set[int]:

@@ -1,7 +1,7 @@
 """The collector's database, through SQLAlchemy: SQLite by default."""
 
+from stepwatch.collector.store.database import SCHEMA_VERSION
 from stepwatch.collector.store.store import (
-    SCHEMA_VERSION,
     Added,
     Store,
     StoredPayload,

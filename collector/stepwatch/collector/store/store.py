@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
-import time
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import dml as postgresql_dml
-from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import (
+    REFUSALS,
+    insert,
+    open_database,
+    refusal,
+    upsert,
+)
 from stepwatch.collector.store.slices import Slice
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
@@ -24,18 +27,11 @@ from stepwatch.signals.wire import Segment, SegmentKey
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION = "1"
-REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
-"""What a database or its driver raises when it refuses a value, among other things."""
 _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
-_SQLITE_PATIENCE_S = 5
-"""How long a statement waits for another connection's lock."""
 _READ_AT_ONCE = 16
 """Payloads in memory while segments are read, of at most 8 MiB each."""
-_CREATION_LOCK = 0x73746570
-"""PostgreSQL's advisory lock while tables are made: "step" in ASCII."""
 
 
 class StoredSegment(NamedTuple):
@@ -73,22 +69,11 @@ class Store:
 
     def __init__(self, url: str | sa.URL) -> None:
         self.unreadable_incidents: set[str] = set()
-        try:
-            self._engine = sa.create_engine(url)
-            if self._engine.dialect.name == "sqlite":
-                sa.event.listen(self._engine, "connect", _configure_sqlite)
-            self._create_tables()
-            self._check_version()
-            self.undecoded = Undecoded(self._engine)
-            key = [schema.segment.c[name] for name in SegmentKey._fields]
-            insert = self._insert(schema.segment).on_conflict_do_nothing()
-            self._insert_segments = insert.returning(*key)
-        except sa.exc.SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-            raise StoreError(
-                f"cannot open the store {_shown(url)}: {reason}; "
-                "pass --store with a writable path, or an SQLAlchemy URL"
-            ) from error
+        self._engine = open_database(url)
+        self.undecoded = Undecoded(self._engine)
+        key = [schema.segment.c[name] for name in SegmentKey._fields]
+        statement = insert(self._engine.dialect, schema.segment).on_conflict_do_nothing()
+        self._insert_segments = statement.returning(*key)
 
     @classmethod
     def sqlite(cls, path: Path) -> Store:
@@ -104,22 +89,6 @@ class Store:
                 f"cannot create {path.parent}: {error.strerror}; pass --store with a writable path"
             ) from error
         return cls(sa.URL.create("sqlite", database=str(path)))
-
-    def _create_tables(self) -> None:
-        """Create tables, and the indexes that a store of an earlier stepwatch lacks.
-
-        Both only add, so an earlier stepwatch still reads the store; its version stays. Whether
-        one is there is asked by the statement that makes it, not before: another process that
-        opens the same new store may make it in between.
-        """
-        with self._engine.begin() as connection:
-            if connection.dialect.name == "postgresql":
-                # Two of IF NOT EXISTS at once fail there on a unique index of the catalog.
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
-            for table in schema.metadata.sorted_tables:
-                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-                for index in table.indexes:
-                    connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
 
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[Added]:
         """Store segments in one transaction, but those that the database refuses for good.
@@ -229,11 +198,11 @@ class Store:
         rows = [{"job": job, "sli": sli, **part._asdict()} for sli, part in slices]
         with self._engine.begin() as connection:
             for row in rows:
-                self._upsert(connection, schema.sli_slice, row)
+                upsert(connection, schema.sli_slice, row)
             for document in incidents:
                 columns = {key: document[key] for key in ("id", "job", "kind", "state")}
                 columns |= {"opened_at": document["opened_at"], "document": document}
-                self._upsert(connection, schema.incident, columns)
+                upsert(connection, schema.incident, columns)
 
     def incidents(
         self, job: str | None = None, state: str | None = None, limit: int = 1000
@@ -306,31 +275,6 @@ class Store:
         """Close all connections."""
         self._engine.dispose()
 
-    def _check_version(self) -> None:
-        query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
-        with self._engine.begin() as connection:
-            found = connection.execute(query).scalar_one_or_none()
-            if found is None:  # readers must not need the write lock
-                statement = self._insert(schema.meta).values(key="schema", value=SCHEMA_VERSION)
-                connection.execute(statement.on_conflict_do_nothing())
-                found = connection.execute(query).scalar_one()
-        if found != SCHEMA_VERSION:
-            raise StoreError(
-                f"the store has schema {found}, this stepwatch reads {SCHEMA_VERSION}; "
-                "use the stepwatch that wrote it, or another --store"
-            )
-
-    def _insert(self, table: sa.Table) -> sqlite_dml.Insert | postgresql_dml.Insert:
-        if self._engine.dialect.name == "sqlite":
-            return sqlite_dml.insert(table)
-        return postgresql_dml.insert(table)
-
-    def _upsert(self, connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
-        keys = [column.name for column in table.primary_key]
-        changed = {key: value for key, value in row.items() if key not in keys}
-        statement = self._insert(table).values(**row)
-        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed))
-
 
 def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
     key, tables = stored.segment.key, stored.segment.tables
@@ -348,36 +292,3 @@ def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
         ),
         "payload": stored.data,
     }
-
-
-def refusal(error: BaseException) -> str | None:
-    """Why the database will never take this value; None where it may when asked again."""
-    refused = (sa.exc.DataError, sa.exc.IntegrityError, sa.exc.NotSupportedError)
-    if isinstance(error, sa.exc.DBAPIError) and not isinstance(error, refused):
-        return None
-    reason = str(getattr(error, "orig", None) or error)
-    return f"the database refuses it: {' '.join(reason.split())}"[:300]
-
-
-def _shown(url: str | sa.URL) -> str:
-    """The URL as a message may hold it: without its password."""
-    try:
-        return sa.make_url(url).render_as_string(hide_password=True)
-    except sa.exc.ArgumentError:
-        return str(url)[:80]
-
-
-def _configure_sqlite(connection: Any, _record: Any) -> None:
-    connection.execute(f"PRAGMA busy_timeout={_SQLITE_PATIENCE_S * 1000}")
-    connection.execute("PRAGMA synchronous=FULL")
-    deadline = time.monotonic() + _SQLITE_PATIENCE_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError:
-            # SQLite does not wait here, whatever the time-out, while another connection makes
-            # the same change to the same new file.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import dml as postgresql_dml
-from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import insert
 
 MAX_UNDECODED_BYTES = 1 << 30
 """Bytes kept; what comes beyond is refused as before, and its agent holds it."""
@@ -50,7 +49,11 @@ class Undecoded:
                     "size": len(data),
                     "payload": data,
                 }
-                statement = self._insert().values(**row).on_conflict_do_nothing()
+                statement = (
+                    insert(connection.dialect, schema.undecoded)
+                    .values(**row)
+                    .on_conflict_do_nothing()
+                )
                 stored = connection.execute(statement).rowcount == 1
                 held, new = held + len(data) * stored, new + stored
         return new
@@ -78,8 +81,3 @@ class Undecoded:
         with self._engine.connect() as connection:
             query = sa.select(sa.func.count()).select_from(schema.undecoded)
             return int(connection.execute(query).scalar_one())
-
-    def _insert(self) -> sqlite_dml.Insert | postgresql_dml.Insert:
-        if self._engine.dialect.name == "sqlite":
-            return sqlite_dml.insert(schema.undecoded)
-        return postgresql_dml.insert(schema.undecoded)

@@ -5,19 +5,11 @@ from __future__ import annotations
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.links import MOST_LINKS, Links
-from stepwatch.signals.records import Kind, LifecycleEvent, Link, link_texts
+from stepwatch.signals.records import Kind, Link
 from stepwatch.signals.wire import Rows
-from tests.collector.made import lifecycle_rows, segment
+from tests.collector.made import link_rows, segment
 
 LINK = Link("wandb", "abc", "https://wandb.example/" + "p" * 90)
-
-
-def rows_of(link: Link) -> Rows:
-    texts = link_texts(*link)
-    rows = lifecycle_rows(LifecycleEvent.LINK, [0] * len(texts), 0, 1.0)
-    rows["value"] = range(len(texts))
-    rows["text"] = [text.encode() for text in texts]
-    return rows
 
 
 def known(*tables: Rows) -> list[Link]:
@@ -29,26 +21,26 @@ def known(*tables: Rows) -> list[Link]:
 
 
 def test_pieces_make_a_link_also_over_two_segments_and_when_sent_twice() -> None:
-    rows = rows_of(LINK)
+    rows = link_rows(LINK)
     assert len(rows) == 3
     assert known(rows[:1], rows[1:]) == [LINK]
     assert known(rows, rows) == [LINK]
     other = Link("tensorboard", "runs/1", "")
-    assert known(rows, rows_of(other)) == [LINK, other]
+    assert known(rows, link_rows(other)) == [LINK, other]
 
 
 def test_a_piece_without_the_one_before_it_is_left_out() -> None:
-    rows = rows_of(LINK)
+    rows = link_rows(LINK)
     assert known(rows[1:]) == []
     (found,) = known(rows[[0, 2]])
     assert LINK.url.startswith(found.url) and found.run == "abc"
 
 
 def test_links_are_bounded() -> None:
-    many = [rows_of(Link("mlflow", str(number), "")) for number in range(2 * MOST_LINKS)]
+    many = [link_rows(Link("mlflow", str(number), "")) for number in range(2 * MOST_LINKS)]
     assert len(known(*many)) == MOST_LINKS
 
 
 def test_pieces_of_a_link_beyond_the_bound_do_not_join_the_one_before() -> None:
     kept = [Link("wandb", str(number), "https://wandb.example/") for number in range(MOST_LINKS)]
-    assert known(*map(rows_of, kept), rows_of(LINK)) == kept
+    assert known(*map(link_rows, kept), link_rows(LINK)) == kept

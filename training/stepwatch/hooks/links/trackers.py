@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -63,14 +64,23 @@ def tensorboard_runs() -> Iterator[TrackedRun]:
         return
     kind = module.SummaryWriter
     for writer in gc.get_referrers(kind):
-        if type(writer) is kind:
+        if type(writer) is kind and _is_open(writer):
             yield TrackedRun("tensorboard", str(writer.log_dir), "", _text_of(writer))
 
 
+def _is_open(writer: Any) -> bool:
+    """Whether a `SummaryWriter` has its file; a closed one makes a new file of what it is given."""
+    return getattr(writer, "file_writer", writer) is not None
+
+
 def _text_of(writer: Any) -> Callable[[Facts], None]:
+    known = weakref.ref(writer)  # the trainer's to keep, or to drop before it is shown
+
     def show(facts: Facts) -> None:
-        lines = (f"- {name}: {value}" for name, value in facts.items())
-        writer.add_text("stepwatch", "\n".join(lines))
+        there = known()
+        if there is not None and _is_open(there):
+            lines = (f"- {name}: {value}" for name, value in facts.items())
+            there.add_text("stepwatch", "\n".join(lines))
 
     return show
 

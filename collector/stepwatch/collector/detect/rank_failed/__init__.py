@@ -3,10 +3,10 @@
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import LIMITS, UNKNOWN_EXIT, RankEnd, detect
+from .detector import LIMITS, RankEnd, detect
 from .inputs import find, rank_ends
 
-__all__ = ["DETECTORS", "LIMITS", "UNKNOWN_EXIT", "RankEnd", "detect", "find", "rank_ends"]
+__all__ = ["DETECTORS", "LIMITS", "RankEnd", "detect", "find", "rank_ends"]
 
 DETECTORS = (
     Detector(

@@ -13,6 +13,13 @@ from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding, text_evidence
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.state.exit_codes import (
+    ASKED_TO_STOP,
+    INTERRUPTED,
+    SIGNALLED,
+    TERMINATED,
+    UNKNOWN_EXIT,
+)
 from stepwatch.signals.names import Cause, FindingKind
 
 
@@ -27,10 +34,6 @@ class Thresholds(NamedTuple):
 LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
-UNKNOWN_EXIT = -1
-_SIGNALLED = 128
-_TERMINATED = _SIGNALLED + signal.SIGTERM
-_ASKED_TO_STOP = (_TERMINATED, _SIGNALLED + signal.SIGINT)
 INTERRUPT = "KeyboardInterrupt"
 """What a rank reports that Ctrl-C ended."""
 _ORDERLY = (INTERRUPT, "SystemExit: 0", "SystemExit: 75")
@@ -98,7 +101,7 @@ def detect(
 def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
     """The one rank that SIGTERM ended while the others lived on, only to fail later; none else."""
     began = min((end.at for end in failed), default=-math.inf)
-    stopped = [end for end in ends if end.exit_code == _TERMINATED and not end.finished]
+    stopped = [end for end in ends if end.exit_code == TERMINATED and not end.finished]
     first = min((end.at for end in stopped), default=math.inf)
     if first >= began:
         return []
@@ -108,7 +111,7 @@ def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds)
 
 
 def _has_failed(end: RankEnd) -> bool:
-    if any(word in end.failure for word in _ORDERLY) or end.exit_code in _ASKED_TO_STOP:
+    if any(word in end.failure for word in _ORDERLY) or end.exit_code in ASKED_TO_STOP:
         return False
     if end.failure:
         return True
@@ -129,7 +132,7 @@ def _interrupted_before(failed: list[RankEnd], ends: list[RankEnd]) -> bool:
 
 
 def _is_interrupted(end: RankEnd) -> bool:
-    return INTERRUPT in end.failure or end.exit_code == _SIGNALLED + signal.SIGINT
+    return INTERRUPT in end.failure or end.exit_code == INTERRUPTED
 
 
 def _is_symptom(end: RankEnd) -> bool:
@@ -168,7 +171,7 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
 def _how(exit_code: int) -> str:
     if exit_code == UNKNOWN_EXIT:
         return "disappeared; its exit code is unknown"
-    number = exit_code - _SIGNALLED
+    number = exit_code - SIGNALLED
     if number not in signal.valid_signals():
         return f"ended with exit code {exit_code}"
     names = {each.value: each.name for each in signal.Signals}

@@ -10,8 +10,6 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle
-from stepwatch.collector.state.trackers.ranks import RankView
-from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 
 from . import detector
@@ -47,7 +45,7 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     ends = []
     for rank in sorted({*failures, *seen} & attempt.states.keys()):
         failure, view = failures.get(rank), attempt.states[rank]
-        gone_at = _gone_at(attempt, view)
+        gone_at = attempt.gone_at(rank)
         if failure is None and math.isnan(gone_at):
             continue
         ends.append(
@@ -69,9 +67,3 @@ def _words(end: Lifecycle) -> str:
     """The exception that a rank reported; earlier versions call an interruption a failure."""
     interrupted = end.event is LifecycleEvent.INTERRUPT
     return detector.INTERRUPT if interrupted else end.text or "an exception"
-
-
-def _gone_at(attempt: Attempt, view: RankView) -> float:
-    gone_ns = int(view.row["gone_ns"])
-    offset = attempt.offsets.get(view.node)
-    return (gone_ns + offset) / NANOSECONDS if gone_ns and offset is not None else math.nan

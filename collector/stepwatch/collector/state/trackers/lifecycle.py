@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +38,9 @@ class LifecycleEvents(Tracker):
     """`events` in the order they arrived, at most `MAX_EVENTS`, and what follows from them.
 
     `ended` maps a rank to how it ended; `began_s` is when the first rank began (Unix seconds, 0
-    while unknown), `began_ns` the same for each node, monotonic there. Events of DEVICE_TIMING are
-    for the tracker of that name.
+    while unknown), `began_ns` the same for each node, monotonic there; `interrupted_s` is when the
+    first rank reported that Ctrl-C ended it (infinite if none did). Events of DEVICE_TIMING are for
+    the tracker of that name.
     """
 
     kinds = frozenset({Kind.LIFECYCLE})
@@ -49,6 +51,7 @@ class LifecycleEvents(Tracker):
         self.ended: dict[int, LifecycleEvent] = {}
         self.began_s = 0.0
         self.began_ns: dict[str, int] = {}
+        self.interrupted_s = math.inf
         self.resumed_from: int | None = None
         self.schedule: Schedule | None = None
 
@@ -72,7 +75,7 @@ class LifecycleEvents(Tracker):
             elif event is LifecycleEvent.RESUME and value >= 0:
                 self.resumed_from = value
             elif event in ENDS:
-                self._end(rank, event)
+                self._end(rank, event, at)
             if len(self.events) < MAX_EVENTS:
                 text = bytes(row["text"]).decode("utf-8", "replace")
                 self.events.append(Lifecycle(at, rank, event, value, text))
@@ -82,8 +85,10 @@ class LifecycleEvents(Tracker):
         if node in attempt.offsets:
             self.began_ns[node] = min(self.began_ns.get(node, time_ns), time_ns)
 
-    def _end(self, rank: int, event: LifecycleEvent) -> None:
+    def _end(self, rank: int, event: LifecycleEvent, at: float) -> None:
         """A failure stays one whatever follows."""
+        if event is LifecycleEvent.INTERRUPT:
+            self.interrupted_s = min(self.interrupted_s, at)
         if 0 <= rank < MAX_WORLD and self.ended.get(rank) is not LifecycleEvent.FAILURE:
             self.ended[rank] = event
 

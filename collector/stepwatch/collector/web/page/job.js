@@ -33,6 +33,20 @@ function drawFacts(view) {
       element("span", { textContent: name }))));
 }
 
+// Runs of experiment trackers. Their addresses come from the job: anything but http and https stays text.
+function trackedRun(link) {
+  const text = link.run || link.url;
+  const named = /^https?:\/\//i.test(link.url)
+    ? element("a", { href: link.url, rel: "noopener noreferrer", textContent: text }) : text;
+  return [link.tracker + " ", named];
+}
+
+function drawTracked(links) {
+  const line = document.getElementById("tracked");
+  line.hidden = !links.length;
+  line.replaceChildren("Tracked in: ", ...links.flatMap((link, index) => [index ? ", " : "", ...trackedRun(link)]));
+}
+
 // A measured value stays on one line; text may be long.
 const evidenceRow = (item) => element("tr", {}, element("td", { textContent: item.name }),
   element("td", item.text ? { textContent: item.text }
@@ -209,6 +223,7 @@ async function load() {
   document.title = "stepwatch: " + view.job;
   document.getElementById("title").textContent = view.job;
   drawFacts(view);
+  drawTracked(view.links || []);
   if (drawWithheld(view)) return;
   const [map, calls] = await Promise.all(
     [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
