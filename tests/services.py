@@ -45,7 +45,7 @@ class Services:
             "OPENBLAS_NUM_THREADS": "1",
         }
         self._processes = Processes(identity, folder, self.environ)
-        self._client = httpx.Client(base_url=self.url, timeout=10.0)
+        self._client = httpx.Client(base_url=self.url, timeout=60.0)
 
     def start(self) -> None:
         """Start both and wait until the collector answers.

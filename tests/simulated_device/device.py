@@ -6,6 +6,7 @@ import atexit
 import importlib.util
 import json
 import os
+import threading
 import time
 from collections.abc import Mapping
 from datetime import timedelta
@@ -23,6 +24,7 @@ from .control import Control, Hang
 
 NAME = "sim"
 EXIT_SECONDS = 2.0
+MOST_HELD_SECONDS = 30.0
 
 
 @cache
@@ -151,6 +153,32 @@ def set_depth(operations: int) -> None:
 def hang(what: Hang = Hang.KERNEL) -> None:
     """See `Control.set_hang`."""
     control().set_hang(what)
+
+
+class Held:
+    """Within it the current stream stands, so that the host is ahead however late it is.
+
+    What is enqueued meanwhile begins at the moment at which it ends. A host that waits for the
+    device in there is let go after `MOST_HELD_SECONDS`, and `waited` says so.
+    """
+
+    def __init__(self) -> None:
+        self.waited = False
+        self._limit = threading.Timer(MOST_HELD_SECONDS, self._let_go)
+
+    def __enter__(self) -> Held:
+        hang(Hang.KERNEL)
+        kernel(0.0)
+        self._limit.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._limit.cancel()
+        hang(Hang.NONE)
+
+    def _let_go(self) -> None:
+        self.waited = True
+        hang(Hang.NONE)
 
 
 def lose() -> None:

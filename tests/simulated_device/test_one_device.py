@@ -23,7 +23,7 @@ def seen(forked_ranks: ForkedRanks, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_the_host_returns_before_the_device_has_computed(seen: Figures) -> None:
-    assert seen["asynchrony"]["passed_at_once"] is False
+    assert seen["asynchrony"]["host_waited"] is False
     assert seen["asynchrony"]["ms"] == pytest.approx(100, rel=EXACT)
     assert seen["asynchrony"]["value"] == pytest.approx(seen["asynchrony"]["expected"])
 
@@ -59,7 +59,7 @@ def test_a_copy_from_pinned_memory_reads_it_late(seen: Figures) -> None:
 
 
 def test_the_host_blocks_when_it_is_too_far_ahead(seen: Figures) -> None:
-    assert seen["depth"] == {"bounded": True, "unbounded_ended": False}
+    assert seen["depth"] == {"bounded": True, "unbounded": False}
 
 
 def test_random_numbers_are_those_of_the_cpu(seen: Figures) -> None:

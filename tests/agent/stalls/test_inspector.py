@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ JOB = AttemptKey("job", 0)
 @needs_py_spy
 @pytest.mark.parametrize("other", ["none", "process", "user"])
 def test_the_stack_of_a_process_that_is_not_the_rings_is_not_reported(
-    tmp_path: Path, other: str
+    tmp_path: Path, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stack, "dump", partial(stack.dump, seconds=60.0))  # the machine may be busy
     if other == "user" and os.geteuid() != 0:
         pytest.skip("giving a ring to another user needs root")
     inspector = StallInspector(Hands(10_000 * NANOSECONDS), stack.find_py_spy())
@@ -36,7 +38,7 @@ def test_the_stack_of_a_process_that_is_not_the_rings_is_not_reported(
             os.chown(ring.path, 65534, 65534)
         ring.words[1024 // 8] = 1  # the live line, long ago
         inspector.inspect(JOB, [RingReader(ring.path)], None)
-        inspector.wait(20)
+        inspector.wait(120)
     (row,) = inspector.collect(JOB)[Kind.DIAGNOSIS]
     reported = bytes(row["function"]), bytes(row["stack"]).count(b"train.py") > 0, row["stack_read"]
     assert reported == ((b"wait_here", True, 1) if other == "none" else (b"", False, 0))

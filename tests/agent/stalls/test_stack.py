@@ -13,6 +13,9 @@ from stepwatch.agent.stalls import stack
 
 from .workers import HELD, JSON, STOPPED, needs_py_spy, running
 
+PATIENCE = 60.0
+"""Seconds in which a busy machine answers, too."""
+
 
 def test_a_deep_stack_keeps_whole_frames_and_says_that_it_goes_on() -> None:
     frames = [{"name": f"call_{n}", "short_filename": "loop.py", "line": n} for n in range(60)]
@@ -28,7 +31,7 @@ def test_a_deep_stack_keeps_whole_frames_and_says_that_it_goes_on() -> None:
 @needs_py_spy
 def test_the_line_of_a_process_that_holds_its_lock(tmp_path: Path) -> None:
     with running(tmp_path, HELD) as child:
-        found = stack.dump(child.pid, stack.find_py_spy())
+        found = stack.dump(child.pid, stack.find_py_spy(), PATIENCE)
     assert (found.function, found.line, found.owner) == ("load_shard", "train.py:5", True)
     assert found.text.endswith("<module> train.py:6")
 
@@ -37,7 +40,7 @@ def test_the_line_of_a_process_that_holds_its_lock(tmp_path: Path) -> None:
 def test_the_line_of_a_stopped_process(tmp_path: Path) -> None:
     with running(tmp_path, STOPPED) as child:
         child.send_signal(signal.SIGSTOP)
-        found = stack.dump(child.pid, stack.find_py_spy())
+        found = stack.dump(child.pid, stack.find_py_spy(), PATIENCE)
         child.send_signal(signal.SIGCONT)
     assert found.function == "wait_here"
     assert found.line in ("train.py:4", "train.py:5"), "it may not have left the print"
@@ -51,8 +54,8 @@ def test_why_there_is_no_stack_is_said_in_words(tmp_path: Path) -> None:
     for program in (slow, refuse):
         program.chmod(0o700)
     assert "did not answer" in stack.dump(1, str(slow), seconds=0.2).note
-    assert stack.dump(1, str(refuse)).note == stack.REFUSED
-    assert "cannot run" in stack.dump(1, str(tmp_path / "missing")).note
+    assert stack.dump(1, str(refuse), PATIENCE).note == stack.REFUSED
+    assert "cannot run" in stack.dump(1, str(tmp_path / "missing"), PATIENCE).note
 
 
 @given(JSON | st.lists(st.fixed_dictionaries({"frames": st.lists(JSON, max_size=3)})))

@@ -87,7 +87,7 @@ def agent(folder: Path, url: str, name: str) -> Iterator[subprocess.Popen[bytes]
     try:
         yield process
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, (folder / f"{name}.log").read_text()
+        assert process.wait(240) == 0, (folder / f"{name}.log").read_text()
     finally:
         process.kill()
         process.wait()
@@ -102,7 +102,7 @@ def train(folder: Path) -> None:
         env=environment(folder),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]

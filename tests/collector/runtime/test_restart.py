@@ -151,7 +151,7 @@ def test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing(tmp_path: Path) -> N
     waiting = run_segments(400, seconds=0.01)
     acknowledged: list[str] = []
     kills, next_kill = 0, time.monotonic() + 3.0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     collector.start()
     try:
         while (waiting or kills < 3) and time.monotonic() < deadline:

@@ -93,13 +93,15 @@ def test_phases_that_the_trainer_marks_stay_as_they_are(
     with watch.step() as step:
         with step.phase("data"):
             train(model)
+        began = time.monotonic_ns()
         with step.phase("forward"):
             loss = model(torch.ones(2, 4)).sum()
+        most = time.monotonic_ns() - began
         with step.phase("backward"):
             loss.backward()
     rows = steps_of(watch, rings)
     assert rows["data_ns"] >= 2 * PAUSE * 1e9
-    assert rows["forward_ns"] < 2 * PAUSE * 1e9 and rows["backward_ns"] >= PAUSE * 1e9
+    assert rows["forward_ns"] <= most and rows["backward_ns"] >= PAUSE * 1e9
 
 
 @pytest.mark.parametrize("error", [ValueError("bad batch"), KeyboardInterrupt()])

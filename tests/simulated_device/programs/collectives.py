@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -76,28 +77,28 @@ def coalesced(rank: int) -> dict[str, Any]:
     }
 
 
-def meet() -> torch.Event:
-    """Return an event that passes on all devices at one moment, 100 ms ahead of the hosts."""
+@contextmanager
+def meet() -> Iterator[tuple[torch.Event, device.Held]]:
+    """Hold all devices until their hosts leave; the event passes on all of them at one moment."""
     dist.barrier()
-    device.kernel(0.1)
-    dist.all_reduce(full(0))
-    return recorded()
+    with device.Held() as held:
+        dist.all_reduce(full(0))
+        yield recorded(), held
 
 
 def late_rank(rank: int, begin: Callable[[Tensor], Any]) -> dict[str, float]:
     """Rank 1's device comes 100 ms late to what `begin` starts; nobody's host is late."""
     tensor = full(rank)
     begin(tensor)  # the first call connects
-    start = meet()
-    device.kernel(0.11 if rank else 0.01)
-    computed = recorded()
-    begin(tensor)
-    end = recorded()
-    passed = end.query()
+    with meet() as (start, held):
+        device.kernel(0.11 if rank else 0.01)
+        computed = recorded()
+        begin(tensor)
+        end = recorded()
     return {
         "compute": milliseconds(start, computed),
         "collective": milliseconds(computed, end),
-        "host_waited": passed,
+        "host_waited": held.waited,
     }
 
 
@@ -118,11 +119,11 @@ def stand(rank: int) -> dict[str, Any]:
 def overlapped(rank: int) -> dict[str, float]:
     """A collective of 30 ms beside a kernel of 40 ms."""
     device.set_link(LINK)
-    start = meet()
-    work = dist.all_reduce(full(rank), async_op=True)
-    device.kernel(0.04)
-    work.wait()
-    end = recorded()
+    with meet() as (start, _):
+        work = dist.all_reduce(full(rank), async_op=True)
+        device.kernel(0.04)
+        work.wait()
+        end = recorded()
     figures = {"ms": milliseconds(start, end)}
     device.set_link(0)
     return figures
@@ -133,9 +134,9 @@ def slow_link(rank: int) -> dict[str, float]:
     if rank:
         device.set_link(0.02, 1e6)
     tensor = full(rank, 2500)  # 10 kB, of which an all-reduce moves each twice
-    start = meet()
-    dist.all_reduce(tensor)
-    end = recorded()
+    with meet() as (start, _):
+        dist.all_reduce(tensor)
+        end = recorded()
     figures = {"ms": milliseconds(start, end)}
     device.set_link(0)
     return figures
@@ -149,11 +150,12 @@ def two_groups(rank: int, world: int) -> dict[str, Any]:
     for name, groups in (("two", (first, second)), ("one", (first, first))):
         for group in groups:
             dist.all_reduce(full(1), group=group)
-        start = meet()
-        works = [dist.all_reduce(full(rank), group=group, async_op=True) for group in groups]
-        for work in works:
-            work.wait()
-        spans[name] = milliseconds(start, recorded())
+        with meet() as (start, _):
+            works = [dist.all_reduce(full(rank), group=group, async_op=True) for group in groups]
+            for work in works:
+                work.wait()
+            end = recorded()
+        spans[name] = milliseconds(start, end)
     device.set_link(0)
     return spans
 

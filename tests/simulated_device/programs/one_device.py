@@ -6,7 +6,8 @@ import json
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from tests.simulated_device.control import Hang
 from .report import error_of, event, milliseconds, recorded, write
 
 NAME = device.NAME
+Found = TypeVar("Found")
 
 
 def wait() -> None:
@@ -25,22 +27,30 @@ def wait() -> None:
     torch.accelerator.synchronize()
 
 
-def timed() -> torch.Event:
-    """Give the device 100 ms to do, so that the host is ahead of it, and return an event after."""
-    device.kernel(0.1)
-    return recorded()
+def in_time(run: Callable[[float], Found]) -> Found:
+    """Return what `run` found with a device that was busy for longer than the host took.
+
+    `run` is called with the seconds for which the device is to be busy; a host that was late by
+    its own clock has them longer the next time.
+    """
+    for seconds in (0.1, 1.0, 10.0):
+        began = time.monotonic()
+        found = run(seconds)
+        if time.monotonic() - began < seconds:
+            break
+    return found
 
 
 def asynchrony() -> dict[str, Any]:
     """Twenty operations of 5 ms."""
     device.set_costs({"mul": 5e-3})
     tensor = torch.ones(4, device=NAME) * 1.0  # the first call of an operation costs host time
-    begin = timed()
-    for _ in range(20):
-        tensor = tensor * 1.5
-    end = recorded()
-    passed_at_once = end.query()
-    figures = {"ms": milliseconds(begin, end), "passed_at_once": passed_at_once}
+    with device.Held() as held:
+        begin = recorded()
+        for _ in range(20):
+            tensor = tensor * 1.5
+        end = recorded()
+    figures = {"ms": milliseconds(begin, end), "host_waited": held.waited}
     device.set_costs({})
     return {**figures, "value": tensor[0].item(), "expected": 1.5**20}
 
@@ -49,46 +59,52 @@ def short_operations() -> dict[str, Any]:
     """A thousand operations of 100 us, and half of them on a device three times as slow."""
     device.set_default_seconds(100e-6)
     tensor = torch.ones(4, device=NAME).mul_(1.0)
-    begin = timed()
-    for _ in range(500):
-        tensor.mul_(1.0)
-    middle = recorded()
-    middle.synchronize()
-    device.set_slow(3)
-    slow = timed()
-    for _ in range(500):
-        tensor.mul_(1.0)
-    end = recorded()
-    figures = {"healthy": milliseconds(begin, middle), "slow": milliseconds(slow, end)}
+    figures = {}
+    for name, factor in (("healthy", 1), ("slow", 3)):
+        device.set_slow(factor)
+        with device.Held():
+            begin = recorded()
+            for _ in range(500):
+                tensor.mul_(1.0)
+            end = recorded()
+        figures[name] = milliseconds(begin, end)
     device.set_slow(1)
     device.set_default_seconds(0)
     return figures
 
 
-def reused_event() -> dict[str, Any]:
-    """Record one event twice: who waited for the first record goes on waiting for that one."""
+def reuse_event(seconds: float) -> tuple[torch.Event, Tensor, bool]:
+    """Record one event twice; return it, what waited for the first record, and whether it passed.
+
+    The device is busy for `seconds` between both records.
+    """
     side, value = torch.Stream(NAME), torch.zeros(1, device=NAME)
     wait()
     device.kernel(0.01)
     reused = recorded()
     side.wait_event(reused)
-    device.kernel(0.5)
+    device.kernel(seconds)
     reused.record()
     with side:
         value.add_(1)
         done = recorded()
     done.synchronize()
-    figures = {"second_passed": reused.query(), "value": None}
+    return reused, value, reused.query()
+
+
+def reused_event() -> dict[str, Any]:
+    """Who waited for the first record of an event goes on waiting for that one."""
+    reused, value, second_passed = in_time(reuse_event)
     reused.synchronize()
-    return {**figures, "value": value.item()}
+    return {"second_passed": second_passed, "value": value.item()}
 
 
-def read_across_streams(waits: bool) -> float:
-    """Read what another stream writes after 20 ms, with and without a wait for it."""
+def read_across_streams(waits: bool, seconds: float) -> float:
+    """Read what another stream writes after `seconds`, with and without a wait for it."""
     side, value = torch.Stream(NAME), torch.zeros(1, device=NAME)
     wait()
     with side:
-        device.kernel(0.02)
+        device.kernel(seconds)
         value.add_(1)
     if waits:
         torch.accelerator.current_stream().wait_stream(side)
@@ -97,13 +113,16 @@ def read_across_streams(waits: bool) -> float:
 
 def overlap() -> dict[str, Any]:
     """Two streams of 40 ms each, joined."""
-    side, begin = torch.Stream(NAME), timed()
-    side.wait_event(begin)
-    device.kernel(0.04)
-    with side:
+    side = torch.Stream(NAME)
+    with device.Held():
+        begin = recorded()
+        side.wait_event(begin)
         device.kernel(0.04)
-    torch.accelerator.current_stream().wait_stream(side)
-    return {"ms": milliseconds(begin, recorded())}
+        with side:
+            device.kernel(0.04)
+        torch.accelerator.current_stream().wait_stream(side)
+        end = recorded()
+    return {"ms": milliseconds(begin, end)}
 
 
 def host_moments() -> dict[str, Any]:
@@ -124,10 +143,9 @@ def pinned_copy() -> dict[str, Any]:
     """Copies: from pinned memory the host's later write is seen, from pageable memory it is not."""
     seen = {}
     for name, source in (("pinned", torch.zeros(4).pin_memory()), ("pageable", torch.zeros(4))):
-        wait()
-        device.kernel(0.02)
-        copied = source.to(NAME, non_blocking=True)
-        source.fill_(7)
+        with device.Held():
+            copied = source.to(NAME, non_blocking=True)
+            source.fill_(7)
         seen[name] = copied[0].item()
     return seen
 
@@ -143,12 +161,10 @@ def depth() -> dict[str, Any]:
         tensor.mul_(1.0)
     first_passed = begin.query()
     device.set_depth(0)
-    wait()
-    begin = recorded()
-    for _ in range(28):
-        tensor.mul_(1.0)
-    end = recorded()
-    figures = {"bounded": first_passed, "unbounded_ended": end.query()}
+    with device.Held() as held:
+        for _ in range(28):
+            tensor.mul_(1.0)
+    figures = {"bounded": first_passed, "unbounded": held.waited}
     device.set_default_seconds(0)
     device.set_depth(1024)
     return figures
@@ -214,10 +230,11 @@ def graph() -> dict[str, Any]:
         device.kernel(0.01)
         refused = error_of(lambda: event().record()), error_of(wait)
     untouched = tensor[0].item()
-    begin = timed()
-    captured.replay()
-    captured.replay()
-    end = recorded()
+    with device.Held():
+        begin = recorded()
+        captured.replay()
+        captured.replay()
+        end = recorded()
     return {
         "capturing": [before, during, module.is_current_stream_capturing()],
         "refused": refused,
@@ -301,7 +318,8 @@ def main() -> None:
     parts = [asynchrony, short_operations, reused_event, overlap, host_moments, pinned_copy]
     parts += [depth, numbers, autocast, graph, asynchronous_error, hung_kernel, memory, fork]
     figures: dict[str, Any] = {part.__name__: part() for part in parts}
-    figures["stale"] = [read_across_streams(waits) for waits in (False, True)]
+    unwaited = in_time(partial(read_across_streams, False))
+    figures["stale"] = [unwaited, read_across_streams(True, 0.02)]
     figures["losses"] = [losses(where) for where in ("cpu", NAME)]
     figures["lost"] = lost()
     write(figures)

@@ -14,7 +14,7 @@ import pytest
 
 from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.host.noisy_neighbour import EVERY_SECONDS, NoisyNeighbour
-from stepwatch.signals.clock import SystemClock
+from stepwatch.signals.clock import NANOSECONDS, SystemClock
 from tests.waiting import until
 
 
@@ -25,6 +25,15 @@ class LateClock(SystemClock):
 
     def monotonic_ns(self) -> int:
         return time.monotonic_ns() + self.ahead
+
+
+class StandingClock(SystemClock):
+    """A clock that only the test moves on."""
+
+    ahead = NANOSECONDS
+
+    def monotonic_ns(self) -> int:
+        return self.ahead
 
 
 @pytest.fixture
@@ -69,7 +78,7 @@ def test_neighbours_are_found_in_any_proc(tmp_path: Path) -> None:
         fields = ["R", str(parent), *["0"] * 9, str(ticks), "0", *["0"] * 6, str(started)]
         (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}")
 
-    clock = LateClock()
+    clock = StandingClock()
     mine = NoisyNeighbour(clock, lambda: {10}, tmp_path)
     for pid, name, parent in ((10, "rank", 1), (11, "loader", 10), (12, "my (job)", 1)):
         process(pid, name, parent, 100)
@@ -77,7 +86,7 @@ def test_neighbours_are_found_in_any_proc(tmp_path: Path) -> None:
     (tmp_path / "14").mkdir()
     (tmp_path / "14" / "stat").write_text("garbage")
     mine.busiest()
-    clock.ahead = round(EVERY_SECONDS * 1e9)
+    clock.ahead += round(EVERY_SECONDS * 1e9)
     process(10, "rank", 1, 900)
     process(11, "loader", 10, 900)
     process(12, "my (job)", 1, 300)
