@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver
@@ -101,6 +102,40 @@ def test_batches_fetched_ahead_are_other_work(observer: LoopObserver, rings: Pat
     step(observer, Optimizer())
     assert phases(rings) == [{"data": 2, "other": 1, "forward": 1, "backward": 2, "optimizer": 1}]
     assert rows_in(rings, Kind.STEP)["microbatches"].tolist() == [2]
+
+
+def test_what_follows_a_wrapped_model_is_its_forward_only_if_a_loader_brought_the_batch(
+    observer: LoopObserver, rings: Path
+) -> None:
+    model, optimizer = torch.nn.Linear(1, 1), Optimizer()
+    for loader in (False, True):
+        for _ in range(2):
+            if loader:
+                fetch(observer)
+            observer.model_called(model)
+            work()
+            observer.model_returned()
+            work()  # its loss, or the next batch, which a trainer without a loader reads here
+            backward(observer)
+        step(observer, optimizer)
+    by_hand, from_loader = phases(rings)
+    assert by_hand == {"other": 2, "forward": 2, "backward": 2, "optimizer": 1}
+    assert from_loader == {"data": 2, "forward": 4, "backward": 2, "optimizer": 1}
+
+
+def test_models_called_in_turn_before_one_backward_are_forward(
+    observer: LoopObserver, rings: Path
+) -> None:
+    model = torch.nn.Linear(1, 1)
+    for _ in range(2):
+        observer.model_called(model)
+        work()
+        observer.model_returned()
+        work()
+    observer.model_inferred()  # a reference, in the middle of a step
+    backward(observer)
+    step(observer, Optimizer())
+    assert phases(rings) == [{"other": 2, "forward": 2, "backward": 1, "optimizer": 1}]
 
 
 def test_a_closure_runs_forward_and_backward_inside_the_optimizer(

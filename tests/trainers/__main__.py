@@ -7,20 +7,16 @@ Run it with the Python of an environment that has the frameworks and stepwatch's
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from stepwatch.signals.errors import StepwatchError
-from tests.services import ROOT, Services
+from tests import matrices
 from tests.trainers.cells import HALVES, Cell, cells, half_of
-from tests.trainers.report import document, line, remarks, table
-from tests.trainers.run import Done, run
-
-_SHARED_MEMORY = Path("/dev/shm")
+from tests.trainers.report import document, table
+from tests.trainers.run import Done
+from tests.trainers.schedule import Wanted, run_all
+from tests.trainers.site import Site
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -32,16 +28,28 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     )
     known = [cell.name for cell in cells()]
     parser.add_argument("--only", action="append", choices=known, metavar="CELL")
-    parser.add_argument("--half", choices=[*HALVES, "all"], default="all")
-    parser.add_argument("--seconds", type=float, default=120.0, help="of each healthy run")
+    matrices.add_arguments(parser, HALVES)
+    parser.add_argument("--seconds", type=float, default=126.0, help="of each healthy run")
     parser.add_argument(
         "--pairs", type=int, default=2, help="of runs with and without stepwatch; 0: none"
     )
     parser.add_argument("--no-faults", action="store_true", help="healthy runs only")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs and the store")
+    parser.add_argument(
+        "--jobs", type=positive, default=3, help="cells at a time, but for the pairs"
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the cells")
     return parser.parse_args(words)
+
+
+def positive(text: str) -> int:
+    """A count of one and more.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
 
 
 def chosen(asked: argparse.Namespace) -> list[Cell]:
@@ -53,47 +61,28 @@ def chosen(asked: argparse.Namespace) -> list[Cell]:
     ]
 
 
-def run_all(asked: argparse.Namespace, folder: Path, rings: Path) -> list[Done]:
-    """Run the cells one after the other; Ctrl-C ends with those that are done."""
-    services, done, wanted = Services(folder, rings, [str(ROOT)]), list[Done](), chosen(asked)
-    try:
-        services.start()
-        for number, cell in enumerate(wanted, start=1):
-            print(f"{number}/{len(wanted)} {cell.name}", end="  ", flush=True)
-            done.append(run(cell, services, asked.seconds, asked.pairs, faults=not asked.no_faults))
-            print("\n    ".join([line(done[-1]), *remarks(done[-1])]), flush=True)
-    except KeyboardInterrupt:
-        print("\ninterrupted: the table holds what was done", file=sys.stderr)
-    finally:
-        services.close()
-    return done
-
-
 def main(words: Sequence[str]) -> int:
     """Run; returns 1 if a cell is wrong, broken or missing."""
     asked = arguments(words)
     if asked.list:
         print("\n".join(cell.name for cell in cells()))
         return 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
-    with (
-        tempfile.TemporaryDirectory(prefix="stepwatch-trainers-") as made,
-        tempfile.TemporaryDirectory(prefix="stepwatch-trainers-", dir=shared) as rings,
-    ):
-        folder = asked.keep or Path(made)
-        folder.mkdir(parents=True, exist_ok=True)
-        done = run_all(asked, folder, Path(rings))
-    print(f"\n{table(done)}")
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(document(done), indent=1) + "\n")
-    right = all(each.right for each in done)
-    return 0 if right and len(done) == len(chosen(asked)) else 1
+    with matrices.folders("trainers", asked.keep) as (folder, rings):
+        done, complete = run_in(folder, rings, asked)
+    matrices.show(table(done), document(done, asked.jobs), asked.json)
+    return 0 if complete and all(each.right for each in done) else 1
+
+
+def run_in(folder: Path, rings: Path, asked: argparse.Namespace) -> tuple[list[Done], bool]:
+    """What is done in these folders, and whether that is everything."""
+    site = Site(folder, rings)
+    wanted = Wanted(chosen(asked), asked.pairs, asked.seconds, not asked.no_faults, asked.jobs)
+    try:
+        site.start()
+        return run_all(wanted, site)
+    finally:
+        site.close()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except StepwatchError as error:
-        print(f"trainers: {error}", file=sys.stderr)
-        sys.exit(1)
+    sys.exit(matrices.command("trainers", main))

@@ -27,7 +27,7 @@ def table(done: Sequence[Done]) -> str:
     headings = ["trainer", "launcher", "watched by", *(_HEADINGS.get(n, n) for n in COLUMNS)]
     rows = [_row(each) for each in done]
     shown = text.table([*headings, "overhead", "healthy"], rows, "", left=3)
-    return "\n".join([shown, *(f"{line}" for each in done for line in remarks(each))])
+    return "\n".join([shown, *(line for each in done for line in remarks(each))])
 
 
 def remarks(done: Done) -> list[str]:
@@ -46,15 +46,17 @@ def line(done: Done) -> str:
     if done.problem:
         return f"BROKEN ({done.problem})"
     wrong = [name for name, mark in done.marks.items() if mark.word == WRONG]
-    return f"{'wrong: ' + ', '.join(wrong) if wrong else 'right'}  overhead {done.overhead:.2f}"
+    word = f"wrong: {', '.join(wrong)}" if wrong else "right"
+    return f"{word}  overhead {_shown(done.overhead, '.2f')}"
 
 
-def document(done: Sequence[Done]) -> dict[str, Any]:
-    """All of it with the versions; what is not known is null."""
+def document(done: Sequence[Done], jobs: int) -> dict[str, Any]:
+    """All of it with the versions, and how many cells ran at a time; what is not known is null."""
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "python": platform.python_version(),
         **{name: version(name) for name in _PACKAGES},
+        "cells_at_a_time": jobs,
         "cells": [_cell(each) for each in done],
     }
 
@@ -62,11 +64,8 @@ def document(done: Sequence[Done]) -> dict[str, Any]:
 def _row(done: Done) -> list[str]:
     cell, blank = done.cell, Mark("-")
     marks = [done.marks.get(name, blank).word for name in COLUMNS]
-    ratio = "" if math.isnan(done.overhead) else f"{done.overhead:.2f}"
-    return [
-        cell.trainer.name, cell.trainer.launcher, cell.way, *marks, ratio,
-        f"{done.healthy_seconds:.0f} s",
-    ]  # fmt: skip
+    ratio, seconds = _shown(done.overhead, ".2f"), _shown(done.healthy_seconds, ".0f", " s")
+    return [cell.trainer.name, cell.trainer.launcher, cell.way, *marks, ratio, seconds]
 
 
 def _cell(done: Done) -> dict[str, Any]:
@@ -75,7 +74,15 @@ def _cell(done: Done) -> dict[str, Any]:
         "launcher": done.cell.trainer.launcher,
         "watched_by": done.cell.way,
         "marks": {name: mark._asdict() for name, mark in done.marks.items()},
-        "overhead": None if math.isnan(done.overhead) else round(done.overhead, 4),
-        "healthy_seconds": round(done.healthy_seconds, 1),
+        "overhead": _known(done.overhead, 4),
+        "healthy_seconds": _known(done.healthy_seconds, 1),
         "problem": done.problem,
     }
+
+
+def _shown(value: float, form: str, unit: str = "") -> str:
+    return "-" if math.isnan(value) else f"{value:{form}}{unit}"
+
+
+def _known(value: float, digits: int) -> float | None:
+    return None if math.isnan(value) else round(value, digits)

@@ -7,17 +7,18 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.services import ROOT, Services
+from tests.services import ROOT
 from tests.trainers import comparison
 from tests.trainers.cells import Cell
 from tests.trainers.comparison import Mark
 from tests.trainers.programs.plan import Plan
 from tests.trainers.recorded import Recorded, rows_of
+from tests.trainers.site import Site
 from tests.trainers.truth import Truth, median_step, read_truth, same_numbers
 
 PAIR_STEPS = 60
@@ -31,13 +32,17 @@ PAUSES = 2
 
 
 class Done(NamedTuple):
-    """A cell's row: marks by column, the overhead as a ratio, the healthy run's seconds."""
+    """A cell's row: marks by column, the overhead as a ratio, the healthy run's seconds.
+
+    `step_seconds` is how long its usual step takes.
+    """
 
     cell: Cell
     marks: dict[str, Mark]
-    overhead: float
-    healthy_seconds: float
+    overhead: float = math.nan
+    healthy_seconds: float = math.nan
     problem: str = ""
+    step_seconds: float = USUAL_SECONDS
 
     @property
     def right(self) -> bool:
@@ -49,41 +54,50 @@ class CellError(Exception):
     """A run did not do what its plan says."""
 
 
-def run(cell: Cell, services: Services, seconds: float, pairs: int, *, faults: bool) -> Done:
-    """Run a cell: pairs with and without stepwatch, a healthy run of `seconds`, and its faults."""
-    folder = services.folder / cell.name
-    folder.mkdir()
-    try:
-        ratio, usual, marks = math.nan, USUAL_SECONDS, dict[str, Mark]()
-        if pairs:
-            marks["bitwise"], ratio, usual = compare(cell, services, folder, pairs)
-        found, took = healthy(cell, services, folder, seconds, usual)
-        marks |= found
-        for name in cell.faults if faults else ():
-            marks[name] = faulty(cell, services, folder, name)
-        return Done(cell, marks, ratio, took)
-    except CellError as error:
-        return Done(cell, {}, math.nan, 0.0, str(error))
-
-
-def compare(cell: Cell, services: Services, folder: Path, pairs: int) -> tuple[Mark, float, float]:
+def timed(before: Done, site: Site, pairs: int) -> Done:
     """Runs in turn without and with stepwatch: whether the numbers are the same, the ratio of
     usual steps, and the seconds of a watched one."""
+    cell, folder = before.cell, folder_of(before.cell, site)
     truths: dict[bool, list[Truth]] = {False: [], True: []}
-    for number in range(2 * pairs):
-        watched = number % 4 in (1, 2)  # off, on, on, off: a drift of the machine cancels out
-        plan = cell.plan(
-            folder / f"pair-{number}", f"pair-{number}", watched=watched, steps=PAIR_STEPS
-        )
-        truths[watched].append(finish(cell, services, plan, watched=watched))
+    try:
+        for number in range(2 * pairs):
+            watched = number % 4 in (1, 2)  # off, on, on, off: a drift of the machine cancels out
+            name = f"pair-{number}"
+            plan = cell.plan(folder / name, name, watched=watched, steps=PAIR_STEPS)
+            truths[watched].append(finish(cell, site, plan, watched=watched))
+            site.forget(plan.job)
+    except CellError as error:
+        return before._replace(problem=str(error))
     first = truths[False][0]
     same = all(same_numbers(first, each) for each in (*truths[False], *truths[True]))
     off, on = (min(map(median_step, truths[watched])) for watched in (False, True))
-    return Mark(comparison.RIGHT if same else comparison.WRONG), on / off, on
+    marks = {**before.marks, "bitwise": Mark(comparison.RIGHT if same else comparison.WRONG)}
+    return before._replace(marks=marks, overhead=on / off, step_seconds=on)
+
+
+def untimed(before: Done, site: Site, seconds: float, *, faults: bool) -> Done:
+    """A healthy run of `seconds`, and one with each fault."""
+    cell, folder = before.cell, folder_of(before.cell, site)
+    took, marks = before.healthy_seconds, dict(before.marks)
+    try:
+        found, took = healthy(cell, site, folder, seconds, before.step_seconds)
+        marks |= found
+        for name in cell.faults if faults else ():
+            marks[name] = faulty(cell, site, folder, name)
+    except CellError as error:
+        before = before._replace(problem=before.problem or str(error))
+    return before._replace(marks=marks, healthy_seconds=took)
+
+
+def folder_of(cell: Cell, site: Site) -> Path:
+    """Where a cell's runs have their folders."""
+    folder = site.folder / cell.name
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def healthy(
-    cell: Cell, services: Services, folder: Path, seconds: float, usual: float
+    cell: Cell, site: Site, folder: Path, seconds: float, usual: float
 ) -> tuple[dict[str, Mark], float]:
     """A run of about `seconds` with evaluations and saves of ten seconds and more."""
     pause = 10.5
@@ -92,39 +106,39 @@ def healthy(
         folder / "healthy", "healthy", steps=steps, pause_seconds=pause,
         eval_every=steps * 2 // 5, save_every=steps * 9 // 20,
     )  # fmt: skip
-    truth = finish(cell, services, plan, watched=True)
-    time.sleep(AFTER_END_SECONDS)
-    seen = recorded(services, plan.job)
+    truth = finish(cell, site, plan, watched=True)
+    site.sleep(AFTER_END_SECONDS)
+    seen = recorded(site, plan.job)
     columns = ("steps", "phases", "collectives", "losses", "tokens", "checkpoints", "evaluation")
     marks = {name: getattr(comparison, name)(truth, seen) for name in columns}
     marks["quiet"] = comparison.quiet(seen.incidents)
-    services.forget(plan.job)
+    site.forget(plan.job)
     return marks, max(each.ended[-1] - each.ended[0] for each in truth.values())
 
 
-def faulty(cell: Cell, services: Services, folder: Path, name: str) -> Mark:
+def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:
     """A run that goes on until its fault is found, or is not."""
     plan = cell.plan(folder / name, name, steps=100_000, fault=name)
-    with started(cell, services, plan, watched=True) as process:
-        _wait(process, plan.triggered.exists, START_SECONDS, "the fault never began")
+    with started(cell, site, plan, watched=True) as process:
+        _wait(process, site, plan.triggered.exists, START_SECONDS, "the fault never began")
         triggered = time.monotonic()
-        while time.monotonic() < triggered + VERDICT_SECONDS and not standing(services, plan.job):
-            time.sleep(0.5)
-        time.sleep(SETTLE_SECONDS)
-        found = standing(services, plan.job)
-    services.forget(plan.job)
+        while time.monotonic() < triggered + VERDICT_SECONDS and not standing(site, plan.job):
+            site.sleep(0.5)
+        site.sleep(SETTLE_SECONDS)
+        found = standing(site, plan.job)
+    site.forget(plan.job)
     return comparison.fault(name, plan.world - 1, plan.world, found)
 
 
-def finish(cell: Cell, services: Services, plan: Plan, *, watched: bool) -> Truth:
+def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
     """Run to the end; returns what the ranks wrote.
 
     Raises:
         CellError: it failed, or takes too long.
     """
-    with started(cell, services, plan, watched=watched) as process:
+    with started(cell, site, plan, watched=watched) as process:
         limit = START_SECONDS + plan.steps * 1.0
-        _wait(process, lambda: process.poll() is not None, limit, "it does not end")
+        _wait(process, site, lambda: process.poll() is not None, limit, "it does not end")
     truth = read_truth(Path(plan.folder))
     if process.returncode or len(truth) != plan.world:
         raise CellError(f"{plan.job}: exit code {process.returncode}, see {plan.folder}/log")
@@ -133,7 +147,7 @@ def finish(cell: Cell, services: Services, plan: Plan, *, watched: bool) -> Trut
 
 @contextmanager
 def started(
-    cell: Cell, services: Services, plan: Plan, *, watched: bool
+    cell: Cell, site: Site, plan: Plan, *, watched: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The run in a session of its own, which ends with the block."""
     Path(plan.folder).mkdir()
@@ -143,7 +157,7 @@ def started(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**services.environ, **plan.variable()},
+            env={**site.environ, **plan.variable()},
             cwd=ROOT,
             start_new_session=True,
         )
@@ -153,26 +167,32 @@ def started(
         _end(process)
 
 
-def standing(services: Services, job: str) -> list[dict[str, Any]]:
+def standing(site: Site, job: str) -> list[dict[str, Any]]:
     """Incidents of a job that are no symptoms of another, oldest first."""
-    found = [each for each in services.incidents(job) if not each.get("merged_into")]
+    found = [each for each in site.incidents(job) if not each.get("merged_into")]
     return sorted(found, key=lambda each: float(each["opened_at"]))
 
 
-def recorded(services: Services, job: str) -> Recorded:
+def recorded(site: Site, job: str) -> Recorded:
     """All that stepwatch has of a job."""
-    rows = rows_of(services.store, job)
-    return Recorded(rows, services.job(job) or {}, standing(services, job))
+    rows = rows_of(site.store, job)
+    return Recorded(rows, site.job(job) or {}, standing(site, job))
 
 
-def _wait(process: subprocess.Popen[bytes], done: Any, seconds: float, problem: str) -> None:
+def _wait(
+    process: subprocess.Popen[bytes],
+    site: Site,
+    done: Callable[[], bool],
+    seconds: float,
+    problem: str,
+) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         if process.poll() is not None and not done():
             raise CellError(f"it ended with exit code {process.returncode}")
         if time.monotonic() > deadline:
             raise CellError(problem)
-        time.sleep(0.2)
+        site.sleep(0.2)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

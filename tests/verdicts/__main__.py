@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from stepwatch.signals.errors import StepwatchError
+from tests import matrices
 
 from . import cases as host
 from .cases import HALVES, Case
@@ -20,7 +17,6 @@ from .report import document, line, table
 from .run import Ran, run
 from .site import Site
 
-_SHARED_MEMORY = Path("/dev/shm")
 MATRICES = {"host": (host,), "device": (device,), "all": (host, device)}
 """Where the ranks compute: on the host, or on the simulated device, while the host runs ahead."""
 
@@ -31,11 +27,9 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     known = [name for each in MATRICES["all"] for name in (*each.FAULTY, *each.HEALTHY)]
     parser.add_argument("--matrix", choices=MATRICES, default="host")
     parser.add_argument("--only", action="append", choices=known, metavar="CASE")
-    parser.add_argument("--half", choices=[*HALVES, "all"], default="all")
+    matrices.add_arguments(parser, HALVES)
     parser.add_argument("--seed", type=int, action="append", help="only these seeds")
     parser.add_argument("--limit", type=int, help="at most so many runs")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs and the store")
     return parser.parse_args(words)
 
 
@@ -64,7 +58,7 @@ def run_all(wanted: Sequence[Case], folder: Path, rings: Path) -> list[Ran]:
             for earlier in done[-2:-1]:
                 site.forget(earlier.case.plan.job)
     except KeyboardInterrupt:
-        print("\ninterrupted: the table holds what was done", file=sys.stderr)
+        print(matrices.INTERRUPTED, file=sys.stderr)
     finally:
         site.close()
     return done
@@ -73,25 +67,12 @@ def run_all(wanted: Sequence[Case], folder: Path, rings: Path) -> list[Ran]:
 def main(words: Sequence[str]) -> int:
     """Run; returns 1 if a run was not what its plan describes, else 0: a table is no verdict."""
     asked = arguments(words)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     wanted = chosen(asked)
-    shared = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
-    with (
-        tempfile.TemporaryDirectory(prefix="stepwatch-verdicts-") as made,
-        tempfile.TemporaryDirectory(prefix="stepwatch-verdicts-", dir=shared) as rings,
-    ):
-        folder = asked.keep or Path(made)
-        folder.mkdir(parents=True, exist_ok=True)
-        done = run_all(wanted, folder, Path(rings))
-    print(f"\n{table(done)}")
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(document(done, asked.half), indent=1) + "\n")
+    with matrices.folders("verdicts", asked.keep) as (folder, rings):
+        done = run_all(wanted, folder, rings)
+    matrices.show(table(done), document(done, asked.half), asked.json)
     return 1 if len(done) < len(wanted) or any(ran.problem for ran in done) else 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except StepwatchError as error:
-        print(f"verdicts: {error}", file=sys.stderr)
-        sys.exit(1)
+    sys.exit(matrices.command("verdicts", main))

@@ -1,8 +1,9 @@
 """Turns what torch does, one event after the other, into phases and steps.
 
-The order of events gives what no single call does. From the moment a batch came, or a
-DistributedDataParallel model was called, until backward begins, a rank is in forward. A batch that
-no backward followed is other work, unless its model was called without gradients: then it was
+The order of events gives what no single call does. From the moment a batch came until backward
+begins, a rank is in forward. Where no loader brings batches, it is while a DistributedDataParallel
+model runs: what follows is its loss or the next batch, so other work. A batch that no backward
+followed is other work, unless its model was called without gradients: then it was
 evaluated, and so is what comes. The first optimizer seen ends the step.
 """
 
@@ -49,6 +50,7 @@ class LoopObserver:
         self._by_fetch = self._trains_without_gradients = False
         self._in_data = False
         self._forward_from = -1  # forward time of the step when it was opened; -1 while closed
+        self._by_model = self._after_model = False  # who opened it; whether that has returned
         self._depth = 0
         self._stepping: weakref.ref[Any] | None = None
         self._in_optimizer = False
@@ -110,7 +112,15 @@ class LoopObserver:
             self._evaluation.called(gradients=True, training=module.training)
             self._inferred = False
             if not (self._in_optimizer or self._evaluation.active):
-                self._open_forward(timeline)
+                self._open_forward(timeline, by_model=True)
+
+    @guarded()
+    def model_returned(self) -> None:
+        """The model that was called last has returned."""
+        timeline = self.timeline()
+        if timeline is not None and self._by_model and not self._after_model:
+            self._after_model = True
+            timeline.enter(_OTHER)
 
     @guarded()
     def model_inferred(self) -> None:
@@ -210,15 +220,23 @@ class LoopObserver:
         if done and not self._recorder.step_number:
             self._recorder.start_at(done)
 
-    def _open_forward(self, timeline: Timeline) -> None:
+    def _open_forward(self, timeline: Timeline, *, by_model: bool = False) -> None:
+        self._leave_after_model(timeline)
         if self._forward_from < 0:
             self._forward_from = timeline.totals[_FORWARD]
+            self._by_model = by_model
             timeline.enter(_FORWARD)
 
     def _close_forward(self, timeline: Timeline) -> None:
+        self._leave_after_model(timeline)
         if self._forward_from >= 0:
             self._forward_from = -1
-            self._inferred = False
+            self._inferred = self._by_model = False
+            timeline.leave()
+
+    def _leave_after_model(self, timeline: Timeline) -> None:
+        if self._after_model:
+            self._after_model = False
             timeline.leave()
 
     def _drop_forward(self, timeline: Timeline) -> None:

@@ -106,6 +106,7 @@ class Patches:
             observer.model_called(model)
             output = inner(model, *args, **kwargs)
             observer.reducer.expect(model, output)
+            observer.model_returned()
             return output
 
         parallel.forward = forward

@@ -1,0 +1,33 @@
+"""The services of a matrix whose runs, several at a time, end together on Ctrl-C."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from tests.services import ROOT, Services
+
+
+class Stopped(Exception):
+    """Somebody wants the runs to end."""
+
+
+class Site(Services):
+    """One collector and one agent for all runs; each run waits in a thread of its own."""
+
+    def __init__(self, folder: Path, rings: Path) -> None:
+        super().__init__(folder, rings, [str(ROOT)])
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """End all runs: whoever sleeps here wakes up."""
+        self._stopped.set()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for so long.
+
+        Raises:
+            Stopped: `stop` was called.
+        """
+        if self._stopped.wait(seconds):
+            raise Stopped
