@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stepwatch.cli.processes import MARK, Processes
 from tests.services import ROOT
 from tests.trainers import comparison
 from tests.trainers.cells import Cell
@@ -149,15 +149,16 @@ def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
 def started(
     cell: Cell, site: Site, plan: Plan, *, watched: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The run in a session of its own, which ends with the block."""
+    """The run in a session of its own, which ends with the block, and so does each of its ranks."""
     Path(plan.folder).mkdir()
+    identity = uuid.uuid4().hex
     with open(Path(plan.folder, "log"), "wb") as log:
         process = subprocess.Popen(
             cell.command(plan, watched=watched),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**site.environ, **plan.variable()},
+            env={**site.environ, **plan.variable(), MARK: identity},
             cwd=ROOT,
             start_new_session=True,
         )
@@ -165,6 +166,8 @@ def started(
         yield process
     finally:
         _end(process)
+        # Its ranks have sessions of their own, and may ignore the signal that it passes on.
+        Processes(identity, Path(plan.folder), {}).stop_all()
 
 
 def standing(site: Site, job: str) -> list[dict[str, Any]]:
@@ -196,11 +199,10 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a run with all its ranks: torchrun gives each a session of its own."""
     if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
+        process.terminate()
         try:
             process.wait(10.0)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()

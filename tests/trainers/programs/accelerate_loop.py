@@ -24,7 +24,7 @@ def watch_of(plan: Plan, accelerator: Accelerator) -> Any:
         return Unwatched()
     from stepwatch.hooks.adapters.accelerate import watch_accelerator
 
-    return watch_accelerator(accelerator, job=plan.job)
+    return watch_accelerator(accelerator, job=plan.job, tokens=BATCH * CONTEXT)
 
 
 class Loop:

@@ -76,7 +76,7 @@ def callbacks(plan: Plan) -> list[Any]:
     if plan.adapter == "callback":
         from stepwatch.hooks.adapters.lightning import StepwatchCallback
 
-        found.append(StepwatchCallback(plan.job))
+        found.append(StepwatchCallback(plan.job, tokens=BATCH * CONTEXT))
     return found
 
 
