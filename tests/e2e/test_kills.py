@@ -21,6 +21,18 @@ def all_arrived(site: Site) -> bool:
     return job is not None and job["state"] == "finished" and job["step"] == STEPS - 1
 
 
+def settled(site: Site) -> int:
+    """Steps in the store once it has what was under way when the agent died."""
+    counts: list[int] = []
+
+    def twice_the_same() -> bool:
+        counts.append(len(site.stored_steps()))
+        return counts[-1:] == counts[-2:-1]
+
+    until("the store to rest", twice_the_same, every=1.0)
+    return counts[-1]
+
+
 def test_a_killed_agent_loses_nothing(site: Site) -> None:
     site.start_collector()
     agent = site.start_agent()
@@ -28,7 +40,7 @@ def test_a_killed_agent_loses_nothing(site: Site) -> None:
     until("step 6", site.reached(6))
     agent.send_signal(signal.SIGKILL)
     agent.wait()
-    at_the_kill = len(site.stored_steps())
+    at_the_kill = settled(site)
     until("the trainer to go on alone", lambda: trainer.poll() is not None)
     assert trainer.returncode == 0
     assert len(site.stored_steps()) == at_the_kill < len(EVERY_STEP_ONCE)

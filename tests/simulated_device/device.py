@@ -24,7 +24,7 @@ from .control import Control, Hang
 
 NAME = "sim"
 EXIT_SECONDS = 2.0
-MOST_HELD_SECONDS = 30.0
+MOST_HELD_SECONDS = 60.0
 
 
 @cache

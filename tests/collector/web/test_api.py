@@ -90,12 +90,16 @@ def test_a_body_that_is_too_large_is_refused(
     assert sum(service.segment_counts().values()) == 1
 
 
-async def slow_posts(service: Service, count: int) -> list[int]:
-    """Statuses of a late request while `count` others have sent half of their bodies."""
-    release = asyncio.Event()
+async def slow_posts(service: Service, count: int, gives_up: bool = False) -> list[int]:
+    """Statuses of a late request while `count` others have sent half of their bodies.
+
+    `gives_up`: the late one comes when the collector waits for none of them any more.
+    """
+    release, begun = asyncio.Event(), []
 
     async def half() -> AsyncIterator[bytes]:
         yield b"x"
+        begun.append(True)  # the collector has taken the first half
         await release.wait()
         yield b"y"
 
@@ -104,7 +108,10 @@ async def slow_posts(service: Service, count: int) -> list[int]:
         waiting = [
             asyncio.create_task(client.post("/v1/segments", content=half())) for _ in range(count)
         ]
-        await asyncio.sleep(0.2)
+        while len(begun) < count:
+            await asyncio.sleep(0.01)
+        if gives_up:
+            await asyncio.wait(waiting)
         late = await client.post("/v1/segments", content=b"z")
         assert late.status_code != 429 or int(late.headers["retry-after"]) >= 1
         release.set()
@@ -122,9 +129,9 @@ def test_too_many_at_once_are_told_to_come_back(service: Service) -> None:
 def test_a_client_that_stalls_gives_its_place_back(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(api, "BODY_SECONDS", 0.5)
     full = api.MAX_REQUESTS_IN_FLIGHT
-    assert asyncio.run(slow_posts(service, full)) == [200, 408, 200]
+    assert asyncio.run(slow_posts(service, full, gives_up=True)) == [200, 408, 200]
 
 
 def test_a_store_that_is_gone_is_503_everywhere(client: Client, tmp_path: Path) -> None:
