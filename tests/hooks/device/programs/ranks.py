@@ -2,13 +2,15 @@
 
     torchrun --nproc-per-node 2 -m tests.hooks.device.programs.ranks ddp|fsdp OUT
 
-The device of rank 1 is `SLOWER` times as slow. Losses go to OUT.RANK, as hexadecimal text.
+The device of rank 1 is `SLOWER` times as slow. From the third step on both stand until their
+host has launched a step: no host is late. Losses go to OUT.RANK, as hexadecimal text.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from tests.simulated_device import device
 
 OP_SECONDS, LINK_SECONDS, SLOWER = 5e-4, 2e-3, 3.0
 STEPS, WIDTH, READ_EVERY = 12, 32, 5
+HELD_FROM = 2
+"""DistributedDataParallel itself waits for the device in the second step, with its new buckets."""
 
 
 class Net(nn.Module):
@@ -66,11 +70,15 @@ def main() -> None:
     losses: list[str] = []
     for number in range(STEPS):
         with watch.step():
-            inputs = torch.randn(8, WIDTH, generator=source).to("sim", non_blocking=True)
-            loss = model(inputs).square().mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
+            held = device.Held()
+            with held if number >= HELD_FROM else nullcontext():
+                inputs = torch.randn(8, WIDTH, generator=source).to("sim", non_blocking=True)
+                loss = model(inputs).square().mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            if held.waited:
+                raise RuntimeError("the host waited for its device")
             if number % READ_EVERY == 0:
                 losses.append(float.hex(loss.item()))
     torch.accelerator.synchronize()
