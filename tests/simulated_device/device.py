@@ -159,7 +159,7 @@ class Held:
     """Within it the current stream stands, so that the host is ahead however late it is.
 
     What is enqueued meanwhile begins at the moment at which it ends. A host that waits for the
-    device in there is let go after `MOST_HELD_SECONDS`, and `waited` says so.
+    device in there goes on after `MOST_HELD_SECONDS`, and `waited` says so.
     """
 
     def __init__(self) -> None:
