@@ -93,12 +93,12 @@ def unwaited(watch: Watch) -> object:
 
     step()  # shapes are computed once, and memory is pinned
     wait_passed()
-    device.kernel(3.0)
-    busy = torch.Event("sim")
-    busy.record()
-    for _ in range(12):  # over a digest of parameters and a reading of memory
-        step()
-    still_busy = not busy.query()
+    with device.Held():
+        busy = torch.Event("sim")
+        busy.record()
+        for _ in range(12):  # over a digest of parameters and a reading of memory
+            step()
+        still_busy = not busy.query()
     wait_passed()
     return {"still_busy": still_busy}
 
