@@ -164,7 +164,7 @@ def test_pages_may_load_nothing_from_elsewhere(client: Client) -> None:
     for path in ("/", f"/jobs/{JOB}", "/static/job.js"):
         policy = client.get(path).headers["content-security-policy"]
         assert policy.startswith("default-src 'self'")
-        assert "http" not in client.get(path).text.replace("http://www.w3.org/2000/svg", "")
+        assert "://" not in client.get(path).text.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_reading_while_segments_pour_in_never_fails(service: Service, clock: HandClock) -> None:

@@ -36,6 +36,7 @@ class Loop:
         self.diary = Diary(plan, self.accelerator.process_index)
         self.work = Work(self.diary)
         model = LanguageModel()
+        self.work.inside(model)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         batches = DataLoader(Rows(1 << 14, self.work), batch_size=BATCH)
         held = DataLoader(Rows(BATCH * plan.world), batch_size=BATCH)
@@ -48,7 +49,6 @@ class Loop:
         """All steps."""
         for batch in self.batches:
             with self.accelerator.accumulate(self.model):
-                self.work.forward()
                 loss = self.model(batch[:, :-1], batch[:, 1:])
                 self.accelerator.backward(loss)
                 if self.accelerator.sync_gradients:

@@ -42,6 +42,7 @@ class Loop:
         self.plan, self.diary = plan, Diary(plan, rank)
         self.work = Work(self.diary)
         self.model = LanguageModel()
+        self.work.inside(self.model)
         for block in self.model.blocks:
             fully_shard(block)
         fully_shard(self.model)
@@ -68,7 +69,6 @@ class Loop:
     def one(self, batch: torch.Tensor, step: Any) -> None:
         """One step."""
         with step.phase("forward"):
-            self.work.forward()
             loss = self.model(batch[:, :-1], batch[:, 1:])
         with step.phase("backward"):
             loss.backward()

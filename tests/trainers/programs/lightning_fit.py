@@ -31,10 +31,10 @@ class Module(pl.LightningModule):  # type: ignore[misc]
         """Know the rank, which Lightning's own launcher gives late."""
         self.diary = Diary(self.plan, rank)
         self.work = Work(self.diary)
+        self.work.inside(self.model)
 
     def training_step(self, batch: torch.Tensor, index: int) -> torch.Tensor:
         """Loss of a batch."""
-        self.work.forward()
         loss: torch.Tensor = self.model(batch[:, :-1], batch[:, 1:])
         self.diary.microbatch(loss.item())
         return loss

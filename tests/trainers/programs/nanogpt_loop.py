@@ -33,6 +33,7 @@ class Run:
         self.work = Work(self.diary)
         self.text = texts(rank, 256)
         self.raw = LanguageModel()
+        self.work.inside(self.raw)
         model: Any = self.raw
         if plan.compiled:
             model = torch.compile(self.raw, backend=plan.compiled)
@@ -64,7 +65,6 @@ class Run:
             if isinstance(self.model, DistributedDataParallel):
                 self.model.require_backward_grad_sync = micro == MICROBATCHES - 1
             with step.phase("forward"):
-                self.work.forward()
                 loss = self.model(*batch) / MICROBATCHES
             with step.phase("data"):
                 batch = self.batch()

@@ -19,6 +19,16 @@ class Work:
         self.diary, self.plan = diary, diary.plan
         self._slow = diary.rank == diary.plan.world - 1
 
+    def inside(self, model: Any) -> None:
+        """Let the device compute whenever `model` is called to train; a compiled graph breaks."""
+        forward = torch.compiler.disable(self.forward)
+
+        def called(module: Any, _inputs: Any) -> None:
+            if module.training:
+                forward()
+
+        model.register_forward_pre_hook(called)
+
     def forward(self) -> None:
         """A device computes."""
         self.diary.forward_seconds += self._spend(SLOW_RANK, self.plan.forward_seconds)
