@@ -21,7 +21,8 @@ class Work:
 
     def inside(self, model: Any) -> None:
         """Let the device compute whenever `model` is called to train; a compiled graph breaks."""
-        forward = torch.compiler.disable(self.forward)
+        compiler: Any = torch.compiler
+        forward = compiler.disable(self.forward)
 
         def called(module: Any, _inputs: Any) -> None:
             if module.training:
