@@ -83,7 +83,7 @@ def test_what_all_nodes_have_is_no_cause() -> None:
 def test_a_finding_without_a_rank_names_the_node_whose_fact_explains_it() -> None:
     stalled = finding(FindingKind.DATA_STALL, NO_RANK, "data", Cause.SLOW_DATA)
     found = attribute(stalled, view({"io_pressure_ratio": {1: 0.6}}))
-    assert found.summary.endswith(", because its node waits for storage (node-1)")
+    assert found.summary.endswith(", because node node-1 waits for storage")
     assert found.evidence[-1].name == "storage pressure on node-1"
 
 
@@ -146,6 +146,23 @@ def test_a_fact_must_fit_the_phase() -> None:
     assert attribute(finding(), torn).cause is Cause.SLOW_COMPUTE
     link = finding(FindingKind.SLOW_COLLECTIVE, phase="backward", cause=Cause.SLOW_TRANSFER)
     assert attribute(link, torn).cause is Cause.NIC_ERRORS
+
+
+@pytest.mark.parametrize(
+    "kind", [FindingKind.SLOW_COLLECTIVE, FindingKind.THROUGHPUT_REGRESSION], ids=str
+)
+def test_a_node_that_is_short_of_cpu_slows_its_transfers_and_its_steps(kind: FindingKind) -> None:
+    slow = finding(kind, NO_RANK, "", Cause.SLOW_TRANSFER)
+    # TCP sends again on such a node, which is no fault of its network.
+    short = {"cpu_pressure_ratio": {1: 0.8}, "tcp_retransmit_ratio": {1: 0.05}}
+    explained = attribute(slow, view(short, nodes=2))
+    assert explained.cause is Cause.CPU_CONTENTION
+    assert "because node node-1 is short of CPU" in explained.summary
+    always_full = attribute(slow, view({"cpu_pressure_ratio": {1: 0.8}}, before=0.7))
+    assert always_full.cause is Cause.SLOW_TRANSFER
+    stolen = attribute(slow, view({"cpu_steal_ratio": {0: 0.3}}))
+    assert stolen.cause is Cause.CPU_STEAL
+    assert stolen.summary.endswith("because node node-0's CPU is stolen")
 
 
 def test_without_facts_nothing_is_called_normal() -> None:

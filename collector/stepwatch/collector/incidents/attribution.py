@@ -110,8 +110,7 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
     named = _neighbour(finding, view)
     if reasons:
         first = reasons[0]
-        where = f" ({first.node})" if first.node else ""
-        because = f", because {first.rule.words}{where}{_culprit(first.rule, named)}"
+        because = f", because {_words(first)}{_culprit(first.rule, named)}"
         cause, shown = first.rule.cause, reasons
     elif finding.cause is Cause.CPU_CONTENTION:
         because = f", because it is ready to run and gets no CPU{_culprit(None, named)}"
@@ -129,6 +128,15 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
         summary=finding.summary + because,
         evidence=(*finding.evidence, *rows),
     )
+
+
+def _words(reason: Measured) -> str:
+    """Of which node, where the finding names no rank and so "its" has nothing to refer to."""
+    if not reason.node:
+        return reason.rule.words
+    owner = "its node" if "its node" in reason.rule.words else "its"
+    of_node = f"node {reason.node}" + ("" if owner == "its node" else "'s")
+    return reason.rule.words.replace(owner, of_node, 1)
 
 
 def _fits(rule: Rule, finding: Finding) -> bool:
