@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench verdicts verdicts-device tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench verdicts verdicts-device picture tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -101,5 +101,8 @@ verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ah
 tools:  ## promtool and Chromium, installed from Debian's packages if missing
 	@tests/install-tools
 
-clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+picture: $(READY) tools  ## photograph a demo's page for the README
+	$(BIN)/python -m tests.e2e.picture collector/page.png
+
+clean:  ## remove the virtual environments and caches
+	rm -rf $(VENV) .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
