@@ -79,3 +79,17 @@ incident = sa.Table(
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("document", sa.JSON, nullable=False),
 )
+
+snapshot = sa.Table(
+    "snapshot",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("job", sa.String(63), nullable=False),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.Column("saved_ns", sa.BigInteger, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("crc32", sa.BigInteger, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Index("snapshot_job_id", "job", "id"),
+)

@@ -20,6 +20,7 @@ from stepwatch.collector.store.database import (
     upsert,
 )
 from stepwatch.collector.store.slices import Slice
+from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.records import Kind
@@ -60,8 +61,8 @@ class Store:
     """The database behind a collector.
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read, `unreadable_incidents` the ids of those whose document was damaged
-    when it was read.
+    this version cannot read, `snapshots` the state of jobs, `unreadable_incidents` the ids of those
+    whose document was damaged when it was read.
 
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
@@ -71,6 +72,7 @@ class Store:
         self.unreadable_incidents: set[str] = set()
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
+        self.snapshots = Snapshots(self._engine)
         key = [schema.segment.c[name] for name in SegmentKey._fields]
         statement = insert(self._engine.dialect, schema.segment).on_conflict_do_nothing()
         self._insert_segments = statement.returning(*key)
@@ -172,6 +174,13 @@ class Store:
         with self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=_READ_AT_ONCE).execute(query):
                 yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.id))
+
+    def newest_position(self, job: str) -> int:
+        """The position of a job's newest segment, 0 where it has none."""
+        table = schema.segment
+        query = sa.select(sa.func.max(table.c.id)).where(table.c.job == job)
+        with self._engine.connect() as connection:
+            return int(connection.execute(query).scalar_one() or 0)
 
     def has_more_than(self, job: str, count: int) -> bool:
         """Whether the store holds more than `count` segments of a job."""
