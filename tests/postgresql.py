@@ -10,6 +10,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,15 @@ class PostgresqlServer:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(60)
         self._process = None
+
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """While this is held the server is stopped."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
 
     def remove(self) -> None:
         """Stop it and remove its data."""

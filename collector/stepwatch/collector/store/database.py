@@ -13,6 +13,7 @@ from sqlalchemy.dialects.postgresql import dml as postgresql_dml
 from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
 from stepwatch.collector.store import migrations, schema
+from stepwatch.collector.store.outage import reason_of
 from stepwatch.signals.errors import StoreError
 
 logger = logging.getLogger(__name__)
@@ -47,10 +48,13 @@ def open_database(url: str | sa.URL) -> sa.Engine:
             _prepare_tables(engine)
             failing.pop_all()
     except sa.exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise StoreError(
-            f"cannot open the store {shown(url)}: {reason}; "
+            f"cannot open the store {shown(url)}: {reason_of(error)}; "
             "pass --store with a writable path, or an SQLAlchemy URL"
+        ) from error
+    except ValueError as error:  # a port that is no number
+        raise StoreError(
+            f"{shown(url)} is no URL of a store: {error}; pass another --store"
         ) from error
     except ModuleNotFoundError as error:
         raise StoreError(
@@ -156,19 +160,22 @@ def refusal(error: BaseException) -> str | None:
 
 
 def shown(url: str | sa.URL) -> str:
-    """The URL as a message may hold it: without its password, or what else may be secret."""
+    """A path, or a URL as a message may hold it: without its password, or one in its query."""
+    if "://" not in str(url):
+        return str(url)
     try:
         known = sa.make_url(url)
-    except sa.exc.ArgumentError:
-        return str(url).partition("://")[0][:80]
+    except (sa.exc.ArgumentError, ValueError):
+        return str(url).partition("://")[0][:80] + "://..."
     return known.set(query={}).render_as_string(hide_password=True)
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.execute(f"PRAGMA busy_timeout={_SQLITE_PATIENCE_S * 1000}")
     connection.execute("PRAGMA synchronous=FULL")
-    # Of a new file, and before anything is written to it: what is removed makes it smaller.
-    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        # Of a new file alone: it would write to every other one each time.
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     deadline = time.monotonic() + _SQLITE_PATIENCE_S
     while True:
         try:
