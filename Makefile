@@ -98,7 +98,7 @@ verdicts: $(READY)  ## real runs with and without faults: how right the verdicts
 verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ahead (20 minutes)
 	$(BIN)/python -m tests.verdicts --matrix device $(ARGS)
 
-tools:  ## promtool and Chromium, installed from Debian's packages if missing
+tools:  ## promtool, Chromium and PostgreSQL, installed from Debian's packages if missing
 	@tests/install-tools
 
 picture: $(READY) tools  ## photograph a demo's page for the README

@@ -22,6 +22,7 @@ MODULES = {
     "opentelemetry-sdk": "opentelemetry",
     "prometheus-client": "prometheus_client",
     "promql-parser": "promql_parser",
+    "psycopg[binary]": "psycopg",
     "pyyaml": "yaml",
 }
 """Module of a package where the names differ."""

@@ -18,17 +18,18 @@ from tests.waiting import until
 class Process:
     """Starts, stops and kills; the port stays the same across restarts."""
 
-    def __init__(self, folder: Path, interval: float = 0.2) -> None:
+    def __init__(self, folder: Path, interval: float = 0.2, url: str | None = None) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.interval = interval
         self.store = folder / "store.db"
+        self.place = url or str(self.store)
         self.log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it, without waiting."""
-        words = ["collector", "--store", str(self.store), "--port", str(self.port)]
+        words = ["collector", "--store", self.place, "--port", str(self.port)]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "stepwatch.cli", *words, "--interval", str(self.interval)],
@@ -61,9 +62,9 @@ class Process:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Process]:
-    """A collector process that answers; killed at the end."""
-    process = Process(folder)
+def running(folder: Path, url: str | None = None) -> Iterator[Process]:
+    """A collector process that answers, with a store in `folder` or at `url`; killed at the end."""
+    process = Process(folder, url=url)
     process.start()
     process.wait_ready()
     yield process

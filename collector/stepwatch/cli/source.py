@@ -35,9 +35,17 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
 def source_words(arguments: argparse.Namespace) -> str:
     """The options that lead another verb to the same source; empty for the default."""
     if arguments.store:
-        return f"--store {shlex.quote(arguments.store)}"
+        return f"--store {shlex.quote(_without_password(arguments.store))}"
     default = arguments.collector == places.collector_url()
     return "" if default else f"--collector {shlex.quote(arguments.collector)}"
+
+
+def _without_password(store: str) -> str:
+    if "://" not in store:
+        return store
+    from stepwatch.collector.store import shown
+
+    return shown(store)
 
 
 def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:

@@ -12,7 +12,7 @@ from stepwatch.collector.runtime import snapshots
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.snapshot import STATE_VERSION, frame
-from stepwatch.collector.store import Store, StoredPayload, schema
+from stepwatch.collector.store import Store, schema
 from stepwatch.signals.errors import StoreError
 from tests.collector.histories import History, differences
 from tests.collector.made import JOB, HandClock, body, run_segments
@@ -37,12 +37,8 @@ class Watched:
 
     def segments(self, job: str, **options: Any) -> Any:
         for stored in self._segments(job, **options):
-            self.read.append(position_of(stored))
+            self.read.append(stored.position)
             yield stored
-
-
-def position_of(stored: StoredPayload) -> int:
-    return stored.id
 
 
 def saved_at(store: Store, clock: HandClock, *cuts: int) -> Service:

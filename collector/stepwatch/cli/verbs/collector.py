@@ -17,7 +17,11 @@ EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--store", default="stepwatch.db", help="SQLite file, or an SQLAlchemy URL")
+    parser.add_argument(
+        "--store",
+        default="stepwatch.db",
+        help="SQLite file, or postgresql+psycopg://USER@HOST/NAME",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="beyond loopback needs --token-file")
     parser.add_argument(
         "--port", type=int, default=places.DEFAULT_COLLECTOR_PORT, help="0: any free one"
@@ -46,6 +50,7 @@ def interval_seconds(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C."""
     from stepwatch.collector.runtime.service import Service
+    from stepwatch.collector.store import shown
     from stepwatch.collector.web import server
 
     logging.basicConfig(
@@ -57,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     with opened:
         service = Service(server.open_store(arguments.store))
         host, port = opened.getsockname()[:2]
-        logging.info("listening on http://%s:%s, store %s", host, port, arguments.store)
+        place = shown(arguments.store)
+        logging.info("listening on http://%s:%s, store %s", host, port, place)
         server.serve(service, opened, token, arguments.interval, runbooks.render)
     return 0
 

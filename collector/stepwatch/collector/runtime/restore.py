@@ -127,13 +127,14 @@ class Restorer:
     def _apply(self, progress: _Progress, page: list[StoredPayload]) -> None:
         now = self._clock.monotonic_ns() / NANOSECONDS
         for stored in page:
-            progress.after = stored.id
+            progress.after = stored.position
             try:
                 segment = wire.decode(stored.payload)
             except SegmentError as error:
                 self.unreadable += 1
                 logger.warning(
-                    "stored segment %d of %s is unreadable: %s", stored.id, progress.job.name, error
+                    "stored segment %d of %s is unreadable: %s",
+                    *(stored.position, progress.job.name, error),
                 )
                 continue
             progress.job.append(segment, Received(stored.received_ns / NANOSECONDS, now))

@@ -22,6 +22,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.outage import Outage
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
@@ -56,6 +57,8 @@ class Service:
             clock=self.clock,
             lock=self._lock,
         )
+        self._receiving = Outage("store what agents send")
+        self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         try:
             decode_kept(store)
@@ -75,7 +78,13 @@ class Service:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
         """
-        return self._ingest.receive(body)
+        try:
+            verdicts = self._ingest.receive(body)
+        except sa.exc.SQLAlchemyError as error:
+            self._receiving.noted(error)
+            raise
+        self._receiving.over()
+        return verdicts
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -141,12 +150,12 @@ class Service:
 
         While the store does not answer a job is counted and tried again the next time.
         """
-        began = time.monotonic()
+        began, failures = time.monotonic(), self.evaluation_failures
         try:
             self._restore(restore.BUDGET_SECONDS)
-        except sa.exc.SQLAlchemyError:
+        except sa.exc.SQLAlchemyError as error:
             self.evaluation_failures += 1
-            logger.exception("cannot read the history of jobs")
+            self._evaluating.noted(error)
         with self._lock:
             self._fold()
             names = [*self._state.jobs]
@@ -154,9 +163,11 @@ class Service:
             try:
                 with self._lock:
                     self._evaluate(name)
-            except sa.exc.SQLAlchemyError:
+            except sa.exc.SQLAlchemyError as error:
                 self.evaluation_failures += 1
-                logger.exception("cannot evaluate job %s", name)
+                self._evaluating.noted(error)
+        if self.evaluation_failures == failures:
+            self._evaluating.over()
         self._snapshotter.advance(snapshots.BUDGET_SECONDS)
         self.evaluation_seconds = time.monotonic() - began
 
@@ -196,8 +207,8 @@ class Service:
         """Whether the store knew the job before; if it does not say, the job is read back."""
         try:
             return self.store.has_more_than(name, stored_now)
-        except sa.exc.SQLAlchemyError:
-            logger.exception("cannot ask for the history of %s", name)
+        except sa.exc.SQLAlchemyError as error:
+            self._receiving.noted(error)
             return True
 
     def _restore(self, seconds: float) -> None:

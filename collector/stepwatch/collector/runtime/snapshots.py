@@ -118,7 +118,7 @@ class Snapshotter:
         kept.at_s = now
         try:
             with self._lock:
-                position = self._store.newest_position(name)
+                position = self._store.position(name)
                 document = self._taken_apart(name) if position > kept.position else None
             if document is not None:
                 data = packed(document, About(name, position, now))

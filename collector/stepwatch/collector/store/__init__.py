@@ -1,6 +1,6 @@
-"""The collector's database, through SQLAlchemy: SQLite by default."""
+"""The collector's database, through SQLAlchemy: SQLite by default, or PostgreSQL."""
 
-from stepwatch.collector.store.database import SCHEMA_VERSION
+from stepwatch.collector.store.database import SCHEMA_VERSION, shown
 from stepwatch.collector.store.store import (
     Added,
     Store,
@@ -8,4 +8,4 @@ from stepwatch.collector.store.store import (
     StoredSegment,
 )
 
-__all__ = ["SCHEMA_VERSION", "Added", "Store", "StoredPayload", "StoredSegment"]
+__all__ = ["SCHEMA_VERSION", "Added", "Store", "StoredPayload", "StoredSegment", "shown"]

@@ -1,25 +1,38 @@
-"""The database of a store: opened, its tables made, its version checked; and its dialects."""
+"""The database of a store: opened, its tables made or brought up to date; and its dialects."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import dml as postgresql_dml
 from sqlalchemy.dialects.sqlite import dml as sqlite_dml
 
-from stepwatch.collector.store import schema
+from stepwatch.collector.store import migrations, schema
+from stepwatch.collector.store.outage import reason_of
 from stepwatch.signals.errors import StoreError
 
-SCHEMA_VERSION = "1"
+logger = logging.getLogger(__name__)
+
+SCHEMA_VERSION = "2"
 REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
 """What a database or its driver raises when it refuses a value, among other things."""
 _SQLITE_PATIENCE_S = 5
 """How long a statement waits for another connection's lock."""
-_CREATION_LOCK = 0x73746570
+_TABLES_LOCK = 0x73746570
 """PostgreSQL's advisory lock while tables are made: "step" in ASCII."""
+_POSTGRESQL_PATIENCE = {
+    "connect_timeout": "5",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+"""libpq's parameters where the URL has none: a server that is cut off is noticed in about 10 s."""
 
 
 def open_database(url: str | sa.URL) -> sa.Engine:
@@ -29,52 +42,97 @@ def open_database(url: str | sa.URL) -> sa.Engine:
         StoreError: it cannot be opened or was written by a newer stepwatch.
     """
     try:
-        engine = sa.create_engine(url)
-        if engine.dialect.name == "sqlite":
-            sa.event.listen(engine, "connect", _configure_sqlite)
-        _create_tables(engine)
-        _check_version(engine)
+        engine = _engine(sa.make_url(url))
+        with ExitStack() as failing:
+            failing.callback(engine.dispose)
+            _prepare_tables(engine)
+            failing.pop_all()
     except sa.exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise StoreError(
-            f"cannot open the store {_shown(url)}: {reason}; "
+            f"cannot open the store {shown(url)}: {reason_of(error)}; "
             "pass --store with a writable path, or an SQLAlchemy URL"
+        ) from error
+    except ValueError as error:  # a port that is no number
+        raise StoreError(
+            f"{shown(url)} is no URL of a store: {error}; pass another --store"
+        ) from error
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"the store {shown(url)} needs the module {error.name}; for PostgreSQL: "
+            "pip install 'stepwatch[postgresql]', and --store postgresql+psycopg://..."
         ) from error
     return engine
 
 
-def _create_tables(engine: sa.Engine) -> None:
-    """Create tables, and the indexes that a store of an earlier stepwatch lacks.
+def _engine(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() == "postgresql":
+        url = url.update_query_dict({**_POSTGRESQL_PATIENCE, **url.query})
+    # A connection that the server closed is replaced before it is used.
+    engine = sa.create_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _configure_sqlite)
+    return engine
 
-    Both only add, so an earlier stepwatch still reads the store; its version stays. Whether
-    one is there is asked by the statement that makes it, not before: another process that
-    opens the same new store may make it in between.
-    """
+
+def _prepare_tables(engine: sa.Engine) -> None:
+    with engine.connect() as connection:  # readers must not need the write lock
+        if _version(connection) == SCHEMA_VERSION:
+            return
     with engine.begin() as connection:
-        if connection.dialect.name == "postgresql":
-            # Two of IF NOT EXISTS at once fail there on a unique index of the catalog.
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATION_LOCK)))
-        for table in schema.metadata.sorted_tables:
-            connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-            for index in table.indexes:
-                connection.execute(sa.schema.CreateIndex(index, if_not_exists=True))
-
-
-def _check_version(engine: sa.Engine) -> None:
-    query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
-    with engine.begin() as connection:
-        found = connection.execute(query).scalar_one_or_none()
-        if found is None:  # readers must not need the write lock
-            statement = insert(engine.dialect, schema.meta).values(
-                key="schema", value=SCHEMA_VERSION
+        lock_tables(connection)
+        found = _version(connection)  # another process may have been first
+        if found is None:
+            _create_tables(connection)
+        elif found in migrations.EARLIER:
+            began = time.monotonic()
+            migrations.migrate(connection, SCHEMA_VERSION)
+            seconds, place = time.monotonic() - began, shown(engine.url)
+            logger.info(
+                "upgraded the store %s from schema %s to %s in %.1f s",
+                *(place, found, SCHEMA_VERSION, seconds),
             )
-            connection.execute(statement.on_conflict_do_nothing())
-            found = connection.execute(query).scalar_one()
-    if found != SCHEMA_VERSION:
-        raise StoreError(
-            f"the store has schema {found}, this stepwatch reads {SCHEMA_VERSION}; "
-            "use the stepwatch that wrote it, or another --store"
-        )
+        elif found != SCHEMA_VERSION:
+            raise StoreError(
+                f"the store has schema {found}, this stepwatch reads {SCHEMA_VERSION}; "
+                "use the stepwatch that wrote it, or another --store"
+            )
+
+
+def _version(connection: sa.Connection) -> str | None:
+    """The schema of the tables; None where there are none.
+
+    The first releases made their tables before they noted a version.
+    """
+    tables = sa.inspect(connection)
+    if tables.has_table("meta"):
+        query = sa.select(schema.meta.c.value).where(schema.meta.c.key == "schema")
+        found = connection.execute(query).scalar_one_or_none()
+        if found is not None:
+            return str(found)
+    return migrations.EARLIER[0] if tables.has_table("segment") else None
+
+
+def _create_tables(connection: sa.Connection) -> None:
+    schema.metadata.create_all(connection)
+    connection.execute(sa.insert(schema.meta).values(key="schema", value=SCHEMA_VERSION))
+    connection.execute(sa.insert(schema.alembic_version).values(version_num=SCHEMA_VERSION))
+
+
+def lock_tables(connection: sa.Connection) -> None:
+    """Keep others from changing tables until the connection's transaction ends."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_TABLES_LOCK)))
+    else:
+        begin_writing(connection)
+
+
+def begin_writing(connection: sa.Connection) -> None:
+    """Take SQLite's lock for writers before the transaction's first statement.
+
+    Its driver begins a transaction at the first insert only, and none for tables or savepoints.
+    """
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def insert(dialect: sa.Dialect, table: sa.Table) -> sqlite_dml.Insert | postgresql_dml.Insert:
@@ -101,17 +159,23 @@ def refusal(error: BaseException) -> str | None:
     return f"the database refuses it: {' '.join(reason.split())}"[:300]
 
 
-def _shown(url: str | sa.URL) -> str:
-    """The URL as a message may hold it: without its password."""
+def shown(url: str | sa.URL) -> str:
+    """A path, or a URL as a message may hold it: without its password, or one in its query."""
+    if "://" not in str(url):
+        return str(url)
     try:
-        return sa.make_url(url).render_as_string(hide_password=True)
-    except sa.exc.ArgumentError:
-        return str(url)[:80]
+        known = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        return str(url).partition("://")[0][:80] + "://..."
+    return known.set(query={}).render_as_string(hide_password=True)
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:
     connection.execute(f"PRAGMA busy_timeout={_SQLITE_PATIENCE_S * 1000}")
     connection.execute("PRAGMA synchronous=FULL")
+    if connection.execute("PRAGMA page_count").fetchone() == (0,):
+        # Of a new file alone: it would write to every other one each time.
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
     deadline = time.monotonic() + _SQLITE_PATIENCE_S
     while True:
         try:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
+DAY_NS = 24 * 3600 * 1_000_000_000
+DEFAULT_PARTITION = "segment_default"
+"""PostgreSQL's partition of segments whose clock says a day without a partition of its own."""
 
 meta = sa.Table(
     "meta",
@@ -13,24 +16,79 @@ meta = sa.Table(
     sa.Column("value", sa.String(64), nullable=False),
 )
 
+alembic_version = sa.Table(
+    "alembic_version",
+    metadata,
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""Alembic's own table, made as Alembic makes it."""
+
+job = sa.Table(
+    "job",
+    metadata,
+    sa.Column("name", sa.String(63), primary_key=True),
+    # The last one given to a segment of the job; whoever gives one holds this row.
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("first_received_ns", sa.BigInteger, nullable=False),
+    sa.Column("last_received_ns", sa.BigInteger, nullable=False),
+    sa.Index("job_last_received_ns", "last_received_ns"),
+)
+
 segment = sa.Table(
     "segment",
     metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("job", sa.String(63), nullable=False),
+    sa.Column("position", sa.BigInteger, nullable=False),
     sa.Column("attempt", sa.BigInteger, nullable=False),
     sa.Column("node", sa.String(63), nullable=False),
     sa.Column("spool", sa.BigInteger, nullable=False),
     sa.Column("sequence", sa.BigInteger, nullable=False),
     sa.Column("received_ns", sa.BigInteger, nullable=False),
     sa.Column("wall_ns", sa.BigInteger, nullable=False),
+    sa.Column("wall_day", sa.Integer, nullable=False),
     sa.Column("row_count", sa.Integer, nullable=False),
-    sa.Column("first_step", sa.BigInteger),
-    sa.Column("last_step", sa.BigInteger),
-    sa.Column("longest_step_ns", sa.BigInteger),
     sa.Column("payload", sa.LargeBinary, nullable=False),
-    sa.UniqueConstraint("job", "attempt", "node", "spool", "sequence"),
-    sa.Index("segment_job_id", "job", "id"),
+    postgresql_partition_by="RANGE (wall_day)",
+)
+
+
+def _unique(name: str, *columns: str) -> None:
+    """Declare a unique index of segments; a partitioned one must hold what it is divided by.
+
+    A repeated segment has its clock in its bytes, so its day is the same again.
+    """
+    chosen = [segment.c[column] for column in columns]
+    whole = sa.Index(name, *chosen, unique=True)
+    divided = sa.Index(name, *chosen, segment.c.wall_day, unique=True)
+    whole.ddl_if(dialect="sqlite")
+    divided.ddl_if(dialect="postgresql")
+
+
+_unique("segment_key", "job", "attempt", "node", "spool", "sequence")
+_unique("segment_position", "job", "position")
+
+for _statement in (
+    f"CREATE TABLE {DEFAULT_PARTITION} PARTITION OF segment DEFAULT",
+    # Payloads are compressed already.
+    "ALTER TABLE segment ALTER payload SET STORAGE EXTERNAL",
+    f"ALTER TABLE {DEFAULT_PARTITION} ALTER payload SET STORAGE EXTERNAL",
+):
+    _ddl = sa.DDL(_statement)  # type: ignore[no-untyped-call]
+    sa.event.listen(segment, "after_create", _ddl.execute_if(dialect="postgresql"))
+
+snapshot = sa.Table(
+    "snapshot",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("job", sa.String(63), nullable=False),
+    sa.Column("position", sa.BigInteger, nullable=False),
+    sa.Column("format", sa.Integer, nullable=False),
+    sa.Column("saved_ns", sa.BigInteger, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("crc32", sa.BigInteger, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Index("snapshot_job_id", "job", "id"),
 )
 
 undecoded = sa.Table(
@@ -78,18 +136,4 @@ incident = sa.Table(
     sa.Column("state", sa.String(16), nullable=False, index=True),
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("document", sa.JSON, nullable=False),
-)
-
-snapshot = sa.Table(
-    "snapshot",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("job", sa.String(63), nullable=False),
-    sa.Column("position", sa.BigInteger, nullable=False),
-    sa.Column("format", sa.Integer, nullable=False),
-    sa.Column("saved_ns", sa.BigInteger, nullable=False),
-    sa.Column("size", sa.BigInteger, nullable=False),
-    sa.Column("crc32", sa.BigInteger, nullable=False),
-    sa.Column("payload", sa.LargeBinary, nullable=False),
-    sa.Index("snapshot_job_id", "job", "id"),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,17 +13,18 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import (
     REFUSALS,
-    insert,
+    begin_writing,
     open_database,
     refusal,
     upsert,
 )
+from stepwatch.collector.store.partitions import Partitions
+from stepwatch.collector.store.positions import Row, SegmentInserts
 from stepwatch.collector.store.slices import Slice
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
-from stepwatch.signals.records import Kind
-from stepwatch.signals.wire import Segment, SegmentKey
+from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +50,11 @@ class Added(NamedTuple):
 
 
 class StoredPayload(NamedTuple):
-    """A stored segment as it arrived, when (wall nanoseconds), and its place in the store."""
+    """A stored segment as it arrived, when (wall nanoseconds), and its place in its job's log."""
 
     payload: bytes
     received_ns: int
-    id: int
+    position: int
 
 
 class Store:
@@ -73,9 +73,8 @@ class Store:
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
         self.snapshots = Snapshots(self._engine)
-        key = [schema.segment.c[name] for name in SegmentKey._fields]
-        statement = insert(self._engine.dialect, schema.segment).on_conflict_do_nothing()
-        self._insert_segments = statement.returning(*key)
+        self._partitions = Partitions(self._engine)
+        self._inserts = SegmentInserts(self._engine.dialect)
 
     @classmethod
     def sqlite(cls, path: Path) -> Store:
@@ -98,48 +97,31 @@ class Store:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was stored.
         """
+        if not segments:
+            return []
         rows = [_segment_columns(stored, received_ns) for stored in segments]
+        self._partitions.make({row["wall_day"] for row in rows}, received_ns // schema.DAY_NS)
         try:
             with self._engine.begin() as connection:
-                return self._add_all(connection, rows)
+                begin_writing(connection)
+                return [Added(new) for new in self._inserts.add(connection, rows)]
         except REFUSALS as error:
             if refusal(error) is None:
                 raise
         with self._engine.begin() as connection:
+            begin_writing(connection)
             return [self._add_or_refuse(connection, row) for row in rows]
 
-    def _add_all(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> list[Added]:
-        """Insert all rows with few statements; the keys that come back are those of new rows.
-
-        Of rows with the same key the first is new: [a, b, a], with b there already, returns {a}.
-        """
-        if not rows:
-            return []
-        returned = connection.execute(self._insert_segments, rows)
-        fresh = {tuple(row) for row in returned}
-        added = []
-        for row in rows:
-            key = tuple(row[name] for name in SegmentKey._fields)
-            added.append(Added(new=key in fresh))
-            fresh.discard(key)
-        return added
-
-    def _add_or_refuse(self, connection: sa.Connection, row: dict[str, Any]) -> Added:
+    def _add_or_refuse(self, connection: sa.Connection, row: Row) -> Added:
         try:
-            with self._single_statement(connection):
-                return self._add_all(connection, [row])[0]
+            with connection.begin_nested():
+                (new,) = self._inserts.add(connection, [row])
+                return Added(new)
         except REFUSALS as error:
             reason = refusal(error)
             if reason is None:
                 raise
             return Added(new=False, refusal=reason)
-
-    def _single_statement(self, connection: sa.Connection) -> AbstractContextManager[Any]:
-        """What lets the transaction go on after one statement of it fails.
-
-        SQLite takes back the statement alone; there the driver would commit at a savepoint.
-        """
-        return nullcontext() if self._engine.dialect.name == "sqlite" else connection.begin_nested()
 
     def quarantine(self, rejected: Iterable[tuple[bytes, str]], received_ns: int) -> None:
         """Keep the head of segments that cannot be read, for whoever looks into it."""
@@ -163,39 +145,37 @@ class Store:
     def segments(
         self, job: str, *, after: int = 0, limit: int | None = None
     ) -> Generator[StoredPayload]:
-        """Segments of a job in the order they were stored, at most `limit` behind `after`.
+        """Segments of a job by their positions, at most `limit` behind the position `after`.
 
-        A few are read at a time, as each may be large; whoever reads no further closes it.
+        Positions go up by one from 1, in the order in which segments were stored; those of
+        removed segments are missing. A few are read at a time, as each may be large; whoever
+        reads no further closes it.
         """
         table = schema.segment
-        columns = (table.c.payload, table.c.received_ns, table.c.id)
-        query = sa.select(*columns).where(table.c.job == job, table.c.id > after)
-        query = query.order_by(table.c.id).limit(limit)
+        columns = (table.c.payload, table.c.received_ns, table.c.position)
+        query = sa.select(*columns).where(table.c.job == job, table.c.position > after)
+        query = query.order_by(table.c.position).limit(limit)
         with self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=_READ_AT_ONCE).execute(query):
-                yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.id))
+                yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.position))
 
-    def newest_position(self, job: str) -> int:
-        """The position of a job's newest segment, 0 where it has none."""
-        table = schema.segment
-        query = sa.select(sa.func.max(table.c.id)).where(table.c.job == job)
+    def position(self, job: str) -> int:
+        """The position of the newest segment of a job; 0 where there is none."""
+        query = sa.select(schema.job.c.position).where(schema.job.c.name == job)
         with self._engine.connect() as connection:
-            return int(connection.execute(query).scalar_one() or 0)
+            return int(connection.execute(query).scalar_one_or_none() or 0)
 
     def has_more_than(self, job: str, count: int) -> bool:
-        """Whether the store holds more than `count` segments of a job."""
-        table = schema.segment
-        query = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id)
-        with self._engine.connect() as connection:
-            return len(connection.execute(query.limit(count + 1)).all()) > count
+        """Whether the store was given more than `count` segments of a job."""
+        return self.position(job) > count
 
     def jobs(self, limit: int = 1000) -> list[str]:
         """Names of the jobs that wrote last, oldest of them first."""
-        table = schema.segment
-        newest = sa.func.max(table.c.id)
-        query = sa.select(table.c.job).group_by(table.c.job).order_by(newest.desc()).limit(limit)
+        table = schema.job
+        query = sa.select(table.c.name).where(table.c.position > 0)
+        query = query.order_by(table.c.last_received_ns.desc(), table.c.name).limit(limit)
         with self._engine.connect() as connection:
-            return [row.job for row in connection.execute(query)][::-1]
+            return [row.name for row in connection.execute(query)][::-1]
 
     def save_evaluation(
         self,
@@ -285,19 +265,13 @@ class Store:
         self._engine.dispose()
 
 
-def _segment_columns(stored: StoredSegment, received_ns: int) -> dict[str, Any]:
-    key, tables = stored.segment.key, stored.segment.tables
-    steps = tables.get(Kind.STEP)
-    some = steps is not None and len(steps) > 0
+def _segment_columns(stored: StoredSegment, received_ns: int) -> Row:
+    wall_ns = stored.segment.clock.wall_ns
     return {
-        **key._asdict(),
+        **stored.segment.key._asdict(),
         "received_ns": received_ns,
-        "wall_ns": stored.segment.clock.wall_ns,
+        "wall_ns": wall_ns,
+        "wall_day": wall_ns // schema.DAY_NS,
         "row_count": stored.segment.row_count,
-        "first_step": int(steps["step"].min()) if some and steps is not None else None,
-        "last_step": int(steps["step"].max()) if some and steps is not None else None,
-        "longest_step_ns": (
-            min(int(steps["duration_ns"].max()), 2**63 - 1) if some and steps is not None else None
-        ),
         "payload": stored.data,
     }

@@ -53,8 +53,9 @@ class Undecoded:
                     insert(connection.dialect, schema.undecoded)
                     .values(**row)
                     .on_conflict_do_nothing()
+                    .returning(table.c.id)
                 )
-                stored = connection.execute(statement).rowcount == 1
+                stored = connection.execute(statement).first() is not None
                 held, new = held + len(data) * stored, new + stored
         return new
 

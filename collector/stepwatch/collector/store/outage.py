@@ -1,0 +1,43 @@
+"""A store that does not answer is logged once, and once more when it answers again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+import sqlalchemy as sa
+
+logger = logging.getLogger(__name__)
+
+
+class Outage:
+    """The failures in a row of one thing that is done to a store; `doing` says it, as "read"."""
+
+    def __init__(self, doing: str) -> None:
+        self._doing = doing
+        self._began: float | None = None
+        self._lock = threading.Lock()
+
+    def noted(self, error: sa.exc.SQLAlchemyError) -> None:
+        """It failed: logged if it did not fail the last time."""
+        with self._lock:
+            first, self._began = self._began is None, self._began or time.monotonic()
+        if first:
+            logger.error("cannot %s: %s; it is tried again", self._doing, reason_of(error))
+
+    def over(self) -> None:
+        """It succeeded: logged if it failed the last time."""
+        if self._began is None:  # nearly always
+            return
+        with self._lock:
+            began, self._began = self._began, None
+        if began is not None:
+            seconds = time.monotonic() - began
+            logger.info("can %s again, after %.0f s", self._doing, seconds)
+
+
+def reason_of(error: sa.exc.SQLAlchemyError) -> str:
+    """What a database says about an error, in one line; no statement, no values."""
+    said = str(getattr(error, "orig", None) or error) or type(error).__name__
+    return said.splitlines()[0][:300]

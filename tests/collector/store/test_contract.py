@@ -1,0 +1,76 @@
+"""Slices, incidents and kept segments: what is written is read back, on every database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import Store, StoredSegment, schema
+from stepwatch.collector.store.slices import Slice
+from stepwatch.signals import wire
+from tests.collector.made import JOB, run_segments
+
+SLICES = [Slice(start, 1, 7.5, 10.0, 40, 41, 7.5 * n, 10.0 * n) for n, start in enumerate((0, 10))]
+
+
+def incident(name: str, **changed: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "job": JOB,
+        "kind": "hang",
+        "state": "open",
+        "opened_at": 1.0,
+        "detail": {"ranks": [3], "text": "two\nlines, ü"},
+        **changed,
+    }
+
+
+def test_slices_come_back_in_time_order_and_amended(opened: Store) -> None:
+    opened.save_evaluation(JOB, [("goodput", part) for part in SLICES[::-1]], [])
+    assert opened.slices(JOB, "goodput") == SLICES
+    amended = SLICES[0]._replace(version=2, good=1.25)
+    opened.save_evaluation(JOB, [("goodput", amended)], [])
+    assert opened.slices(JOB, "goodput") == [amended, SLICES[1]]
+    assert opened.slices(JOB, "step_time") == opened.slices("nobody", "goodput") == []
+
+
+def test_incidents_are_found_by_id_job_and_state(opened: Store) -> None:
+    made = [
+        incident("a", opened_at=3.0),
+        incident("b", job="other", opened_at=2.0),
+        incident("c", state="resolved"),
+    ]
+    opened.save_evaluation(JOB, [], made)
+    assert opened.incidents() == made
+    assert opened.incidents(JOB) == [made[0], made[2]]
+    assert opened.incidents(state="open") == made[:2]
+    assert opened.incidents(limit=1) == made[:1]
+    assert (opened.incident("b"), opened.incident("z")) == (made[1], None)
+    resolved = incident("a", opened_at=3.0, state="resolved")
+    opened.save_evaluation(JOB, [], [resolved])
+    assert opened.incident("a") == resolved and len(opened.incidents()) == 3
+
+
+def test_segments_of_later_formats_are_kept_once(opened: Store) -> None:
+    kept = opened.undecoded
+    assert kept.keep([(b"one", 9), (b"two", 8), (b"one", 9)], 5) == 2
+    assert kept.keep([(b"one", 9)], 6) == 0
+    (found,) = kept.of_formats({9})
+    assert (found.payload, found.received_ns) == (b"one", 5)
+    kept.drop([found.id])
+    assert kept.count() == 1 and kept.of_formats({9}) == []
+
+
+def test_rejected_segments_are_kept_with_any_reason(opened: Store) -> None:
+    opened.quarantine([(b"x" * 9999, "a \0 in it"), (b"", "nothing")], 5)
+    with opened._engine.connect() as connection:
+        rows = connection.execute(sa.select(schema.quarantine)).all()
+    assert [(row.size, len(row.head)) for row in rows] == [(9999, 4096), (0, 0)]
+
+
+def test_the_bytes_of_a_job_are_counted(opened: Store) -> None:
+    made = [StoredSegment(item, wire.encode(item)) for item in run_segments(30)]
+    opened.add_segments(made, 1)
+    assert opened.payload_bytes(JOB) == (6, sum(len(each.data) for each in made))
+    assert opened.payload_bytes("nobody") == (0, 0)

@@ -1,0 +1,200 @@
+"""A job's log has one order on every database, whoever writes to it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.signals import wire
+from stepwatch.signals.wire import Segment
+from tests.collector.made import EPOCH, JOB, run_segments
+from tests.postgresql import PostgresqlServer
+
+OTHER = "other-job"
+RECEIVED = EPOCH * 1_000_000_000
+DAY_NS = 86_400_000_000_000
+
+
+def stored(segments: list[Segment]) -> list[StoredSegment]:
+    return [StoredSegment(item, wire.encode(item)) for item in segments]
+
+
+def fill(store: Store) -> list[bytes]:
+    """Segments of two jobs, alternating; returns those of `JOB`."""
+    pairs = zip(run_segments(30), run_segments(30, job=OTHER), strict=True)
+    made = stored([item for pair in pairs for item in pair])
+    assert all(added.new for added in store.add_segments(made, RECEIVED))
+    return [each.data for each in made if each.segment.key.job == JOB]
+
+
+def positions(store: Store, job: str = JOB) -> list[int]:
+    return [item.position for item in store.segments(job)]
+
+
+def test_segments_come_back_in_their_order_from_any_place(opened: Store) -> None:
+    sent = fill(opened)
+    found = list(opened.segments(JOB))
+    assert [item.payload for item in found] == sent
+    rest = list(opened.segments(JOB, after=found[2].position, limit=2))
+    assert rest == found[3:5]
+    assert list(opened.segments(JOB, after=found[-1].position)) == []
+    assert opened.position(JOB) == 6 and opened.position("nobody") == 0
+
+
+def test_positions_have_no_gap_and_repeats_take_none(opened: Store) -> None:
+    """Random batches, in which most segments come several times, also twice in a batch."""
+    draw = random.Random(0)
+    made = stored([*run_segments(60), *run_segments(60, job=OTHER)])
+    seen: set[wire.SegmentKey] = set()
+    for _ in range(12):
+        batch = draw.choices(made, k=draw.randrange(1, 9))
+        added = opened.add_segments(batch, RECEIVED)
+        for each, one in zip(batch, added, strict=True):
+            assert one.new is (each.segment.key not in seen)
+            seen.add(each.segment.key)
+    for job in (JOB, OTHER):
+        count = sum(key.job == job for key in seen)
+        assert positions(opened, job) == [*range(1, count + 1)]
+        assert opened.position(job) == count
+
+
+def refuse(store: Store, sequence: int) -> None:
+    """Let the database refuse segments of one sequence number whatever is tried."""
+    with store._engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            change = f"ALTER TABLE segment ADD CHECK (sequence <> {sequence})"
+        else:
+            change = (
+                "CREATE TRIGGER refuses BEFORE INSERT ON segment "
+                f"WHEN new.sequence = {sequence} BEGIN SELECT raise(abort, 'refused'); END"
+            )
+        connection.exec_driver_sql(change)
+
+
+def test_a_refused_segment_takes_no_position(opened: Store) -> None:
+    refuse(opened, 3)
+    made = stored(run_segments(30))
+    added = opened.add_segments(made, RECEIVED)
+    assert [one.new for one in added] == [True, True, False, True, True, True]
+    assert "the database refuses it" in added[2].refusal
+    assert positions(opened) == [1, 2, 3, 4, 5]
+    again = opened.add_segments(made[:1] + made[2:3], RECEIVED)
+    assert [bool(one.refusal) for one in again] == [False, True]
+    assert opened.position(JOB) == 5
+
+
+def test_two_collectors_that_write_at_once_share_one_order(url: str) -> None:
+    """Both are sent all segments of two jobs, each in an order and in batches of its own."""
+    made = stored([*run_segments(100), *run_segments(100, job=OTHER)])
+    together = threading.Barrier(2)
+
+    def write(seed: int) -> int:
+        draw, store, new = random.Random(seed), Store(url), 0
+        mine = draw.sample(made, len(made))
+        together.wait()
+        while mine:
+            batch, mine = mine[:3], mine[3:]
+            new += sum(one.new for one in store.add_segments(batch, RECEIVED))
+        store.close()
+        return new
+
+    with ThreadPoolExecutor(2) as pool:
+        counts = list(pool.map(write, range(2)))
+    assert sum(counts) == len(made)
+    store = Store(url)
+    for job in (JOB, OTHER):
+        assert positions(store, job) == [*range(1, 21)]
+        payloads = {item.payload for item in store.segments(job)}
+        assert payloads == {each.data for each in made if each.segment.key.job == job}
+    store.close()
+
+
+def test_processes_that_open_a_new_store_at_once_all_get_it(url: str) -> None:
+    """A collector killed while it makes its tables, and the next one, may overlap."""
+    openers = 4
+    together = threading.Barrier(openers)
+
+    def open_next(_: int) -> list[str]:
+        together.wait()
+        opened = Store(url)
+        jobs = opened.jobs()
+        opened.close()
+        return jobs
+
+    with ThreadPoolExecutor(openers) as pool:
+        assert list(pool.map(open_next, range(openers))) == [[]] * openers
+
+
+def test_the_jobs_that_wrote_last_are_the_newest(opened: Store) -> None:
+    for number, job in enumerate(["a", "b", "c", "a"]):
+        fresh = run_segments(5 * (number + 1), job=job)[number : number + 1]
+        opened.add_segments(stored(fresh), RECEIVED + number)
+    assert opened.jobs() == ["b", "c", "a"]
+    assert opened.jobs(limit=1) == ["a"]
+
+
+def test_whether_a_job_has_a_past_is_asked_without_reading_it(opened: Store) -> None:
+    sent = fill(opened)
+    assert opened.has_more_than(JOB, len(sent) - 1)
+    assert not opened.has_more_than(JOB, len(sent))
+    assert not opened.has_more_than("nobody", 0)
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_no_query_sorts_payloads(store: Store, tmp_path: Path, after: int) -> None:
+    fill(store)
+    asked: list[tuple[str, Any]] = []
+
+    def note(_c: object, _k: object, statement: str, parameters: Any, *_more: object) -> None:
+        asked.append((statement, parameters))
+
+    sa.event.listen(store._engine, "before_cursor_execute", note)
+    list(store.segments(JOB, after=after, limit=10))
+    ((statement, parameters),) = asked
+    with store._engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"explain query plan {statement}", parameters)
+        lines = [row[3] for row in plan]
+    assert "segment_position" in lines[0] and not any("ORDER BY" in line for line in lines)
+
+
+def partitions(url: str) -> dict[str, int]:
+    """Segments in each partition that has some."""
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.text("SELECT tableoid::regclass::text AS name, count(*) FROM segment GROUP BY 1")
+        ).all()
+    engine.dispose()
+    return {name: count for name, count in rows}
+
+
+def test_on_postgresql_each_day_has_a_partition(postgresql: PostgresqlServer) -> None:
+    """Clocks far from today's share one, until their day comes."""
+    url = postgresql.new_database()
+    store = Store(url)
+    today = RECEIVED // DAY_NS
+
+    def of_day(number: int, day: int) -> StoredSegment:
+        made = run_segments(5 * (number + 1))[number]
+        return stored([made._replace(clock=made.clock._replace(wall_ns=day * DAY_NS))])[0]
+
+    sent = [of_day(0, today), of_day(1, today - 7), of_day(2, today + 3), of_day(3, 0)]
+    store.add_segments(sent, RECEIVED)
+    assert partitions(url) == {
+        f"segment_day_{today}": 1,
+        f"segment_day_{today - 7}": 1,
+        "segment_default": 2,
+    }
+    later = RECEIVED + 3 * DAY_NS
+    added = store.add_segments([of_day(2, today + 3), of_day(4, today + 3)], later)
+    assert [one.new for one in added] == [False, True]
+    assert partitions(url)[f"segment_day_{today + 3}"] == 2
+    assert positions(store) == [1, 2, 3, 4, 5]
+    store.close()

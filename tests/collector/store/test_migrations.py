@@ -1,0 +1,138 @@
+"""A store of an earlier release is brought up to date when it is opened, and can go back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import SCHEMA_VERSION, Store
+from stepwatch.collector.store.migrations import migrate
+from stepwatch.collector.store.slices import Slice
+from stepwatch.signals.errors import StoreError
+from tests.collector.made import JOB, HandClock, body, run_segments
+from tests.collector.store import earlier
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[sa.Engine]:
+    """Another connection to the same database."""
+    made = sa.create_engine(url)
+    yield made
+    made.dispose()
+
+
+def move(engine: sa.Engine, schema: str) -> None:
+    """Migrate to a schema."""
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        migrate(connection, schema)
+
+
+def tables_of(engine: sa.Engine) -> dict[str, Any]:
+    """Columns, primary keys and indexes of each table, as the database shows them."""
+    found = sa.inspect(engine)
+    return {
+        table: (
+            [(c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(table)],
+            found.get_pk_constraint(table)["constrained_columns"],
+            sorted((i["name"], i["column_names"], i["unique"]) for i in found.get_indexes(table)),
+        )
+        for table in found.get_table_names()
+        if not table.startswith("segment_day_")
+    }
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_store_of_schema_1_keeps_all_it_holds(
+    url: str, early: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    payloads = earlier.make(url, early)
+    with caplog.at_level(logging.INFO):
+        store = Store(url)
+    (line,) = caplog.messages
+    assert "from schema 1 to 2" in line and "not-shown" not in line
+    assert sorted(store.jobs()) == [JOB, earlier.OTHER]
+    for job, sent in payloads.items():
+        found = list(store.segments(job))
+        assert [item.payload for item in found] == sent
+        assert [item.position for item in found] == [1, 2, 3, 4, 5, 6]
+    assert [item.received_ns for item in store.segments(JOB)] == [*range(1000, 1012, 2)]
+    assert store.incidents() == [earlier.INCIDENT]
+    assert store.slices(JOB, "goodput") == [Slice(*row) for row in earlier.SLICES]
+    assert store.undecoded.count() == 0
+    store.close()
+
+
+def test_the_log_goes_on_where_schema_1_ended(url: str) -> None:
+    earlier.make(url)
+    store = Store(url)
+    service = Service(store, HandClock(60.0))
+    verdicts = service.receive(body(run_segments(35)))
+    assert [item.verdict for item in verdicts] == ["duplicate"] * 6 + ["accepted"]
+    assert [item.position for item in store.segments(JOB)] == [*range(1, 8)]
+    found = service.job(JOB)
+    assert found is not None
+    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 35
+    store.close()
+
+
+def test_an_upgraded_store_has_the_tables_of_a_new_one(
+    url: str, engine: sa.Engine, request: pytest.FixtureRequest, tmp_path_factory: Any
+) -> None:
+    if engine.dialect.name == "sqlite":
+        other = f"sqlite:///{tmp_path_factory.mktemp('new') / 'store.db'}"
+    else:
+        other = request.getfixturevalue("postgresql").new_database()
+    earlier.make(url, early=True)
+    Store(url).close()
+    Store(other).close()
+    new = sa.create_engine(other)
+    assert tables_of(engine) == tables_of(new)
+    new.dispose()
+
+
+def test_back_and_forth_loses_nothing(url: str, engine: sa.Engine) -> None:
+    payloads = earlier.make(url)
+    before = tables_of(engine)
+    Store(url).close()
+    move(engine, "1")
+    after = tables_of(engine)
+    assert after.pop("alembic_version")
+    assert after == before
+    with engine.connect() as connection:
+        version = connection.execute(sa.text("SELECT value FROM meta")).scalar_one()
+        stored = connection.execute(sa.text("SELECT job, payload FROM segment ORDER BY id")).all()
+    assert version == "1", "an earlier release reads it"
+    for job, sent in payloads.items():
+        assert [bytes(row.payload) for row in stored if row.job == job] == sent
+    again = Store(url)
+    assert [item.payload for item in again.segments(JOB)] == payloads[JOB]
+    assert again.incidents() == [earlier.INCIDENT]
+    again.close()
+
+
+def test_an_upgrade_that_fails_leaves_the_store_as_it_was(url: str, engine: sa.Engine) -> None:
+    earlier.make(url)
+    with engine.begin() as connection:
+        # The upgrade's last step finds its place taken.
+        connection.exec_driver_sql("CREATE TABLE snapshot (id INTEGER)")
+    before = tables_of(engine)
+    with pytest.raises(StoreError, match="snapshot"):
+        Store(url)
+    assert tables_of(engine) == before
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT count(*) FROM segment")).scalar_one() == 12
+
+
+def test_a_newer_store_is_refused_with_what_to_do(url: str, engine: sa.Engine) -> None:
+    Store(url).close()
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE meta SET value = '99'"))
+    with pytest.raises(StoreError, match=f"schema 99.*reads {SCHEMA_VERSION}.*another --store"):
+        Store(url)

@@ -1,0 +1,145 @@
+"""A database that is gone, restarted or read-only: nothing is lost, and one line says so."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.collector.ingest.receive import ACCEPTED, DUPLICATE
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.web.api import make_api
+from stepwatch.signals.errors import StoreError
+from tests.collector.client import Client
+from tests.collector.made import JOB, HandClock, body, run_segments
+from tests.collector.process import running
+from tests.postgresql import PostgresqlServer
+from tests.waiting import until
+
+RUN = run_segments(30)
+ROUNDS = 3
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the collector logged, none of it with a traceback."""
+    records = [record for record in caplog.records if record.name.startswith("stepwatch")]
+    assert not any(record.exc_info for record in records)
+    return [record.message for record in records]
+
+
+def test_the_database_goes_and_comes_back(
+    postgresql: PostgresqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, clock = Store(postgresql.new_database()), HandClock(60.0)
+    service = Service(store, clock)
+    client = Client(make_api(service))
+    service.receive(body(RUN[:2]))
+    with postgresql.down(), caplog.at_level(logging.INFO):
+        for _ in range(ROUNDS):
+            answer = client.post("/v1/segments", body(RUN[2:4]))
+            assert answer.status_code == 503 and int(answer.headers["retry-after"]) > 0
+            service.evaluate()
+    assert [line.split()[0] for line in lines(caplog)] == ["cannot", "cannot"]
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        assert client.post("/v1/segments", body(RUN[2:4])).status_code == 200
+        service.evaluate()
+    assert ["again" in line for line in lines(caplog)] == [True, True]
+    assert [item.position for item in store.segments(JOB)] == [1, 2, 3, 4]
+    found = service.job(JOB)
+    assert found is not None
+    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 20
+    store.close()
+
+
+def test_a_database_that_is_read_only_refuses_until_it_is_not(
+    postgresql: PostgresqlServer,
+) -> None:
+    url = postgresql.new_database()
+    store = Store(url)
+    client = Client(make_api(Service(store, HandClock(60.0))))
+    name = sa.make_url(url).database
+    end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    for state, status in (("on", 503), ("off", 200)):
+        postgresql.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {state}")
+        postgresql.execute(end)
+        answer = client.post("/v1/segments", body(RUN[:2]))
+        assert answer.status_code == status
+    assert [item.position for item in store.segments(JOB)] == [1, 2]
+    store.close()
+
+
+def test_what_was_committed_before_the_answer_was_lost_is_a_repeat(
+    postgresql: PostgresqlServer,
+) -> None:
+    store = Store(postgresql.new_database())
+    service = Service(store, HandClock(60.0))
+
+    def cut(_: sa.Connection) -> None:
+        # Committed, but the server dies before it says so.
+        sa.event.remove(store._engine, "commit", cut)
+        raise sa.exc.OperationalError("commit", {}, OSError("server closed the connection"))
+
+    sa.event.listen(store._engine, "commit", cut)
+    with pytest.raises(sa.exc.OperationalError):
+        service.receive(body(RUN[:2]))
+    verdicts = {item.verdict for item in service.receive(body(RUN[:2]))}
+    assert verdicts in ({ACCEPTED}, {DUPLICATE})
+    assert [item.position for item in store.segments(JOB)] == [1, 2]
+    store.close()
+
+
+def test_a_collector_on_postgresql_shows_no_password(
+    postgresql: PostgresqlServer, tmp_path: Path
+) -> None:
+    """A process that outlives its database, killed while it writes and started again."""
+    with running(tmp_path, postgresql.new_database()) as collector:
+        assert collector.send(body(RUN[:4])).status_code == 200
+        with postgresql.down():
+            assert collector.send(body(RUN)).status_code == 503
+            until("a line about the outage", lambda: "cannot" in collector.log.read_text())
+        verdicts = [item["verdict"] for item in collector.send(body(RUN)).json()["verdicts"]]
+        assert verdicts == [DUPLICATE] * 4 + [ACCEPTED] * 2
+        collector.end()
+        collector.start()
+        collector.wait_ready()
+        again = collector.send(body(RUN)).json()["verdicts"]
+        assert {item["verdict"] for item in again} == {DUPLICATE}
+        log = collector.log.read_text()
+    assert "postgresql+psycopg://stepwatch:***@" in log
+    assert "not-shown" not in log and "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://me:not-shown@127.0.0.1:1/none",
+        "postgresql+psycopg://me:not-shown@127.0.0.1:port/none",
+        "postgresql+nothing://me:not-shown@127.0.0.1/none?password=not-shown",
+    ],
+)
+def test_a_database_that_cannot_be_opened_is_one_line_without_its_password(url: str) -> None:
+    with pytest.raises(StoreError) as refused:
+        Store(url)
+    message = str(refused.value)
+    assert "--store" in message and "not-shown" not in message and "\n" not in message
+
+
+def test_an_outage_is_logged_at_its_begin_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage("read")
+    with caplog.at_level(logging.INFO):
+        outage.over()
+        for number in range(5):
+            outage.noted(sa.exc.SQLAlchemyError(f"failure {number}\nand its statement"))
+        outage.over()
+        outage.over()
+        outage.noted(sa.exc.SQLAlchemyError("once more"))
+    assert caplog.messages == [
+        "cannot read: failure 0; it is tried again",
+        "can read again, after 0 s",
+        "cannot read: once more; it is tried again",
+    ]
