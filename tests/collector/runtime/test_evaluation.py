@@ -275,7 +275,7 @@ def test_what_could_not_be_written_is_written_later(
     service.evaluate()
     found = service.job(JOB)
     assert found is not None
-    assert store.slices(JOB, "goodput") == list(found[1].slices["goodput"].values()) != []
+    assert store.slices(JOB, "goodput") == list(found[1].slices["goodput"].line) != []
     assert [item["rank"] for item in store.incidents(JOB)] == [2]
 
 

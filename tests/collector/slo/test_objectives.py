@@ -12,6 +12,7 @@ from stepwatch.collector.slo.objectives import (
     budget_words,
     evaluate_slo,
 )
+from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
@@ -46,11 +47,11 @@ def end_of(slices: list[Slice]) -> float:
 )
 def test_states(parts: list[tuple[float, float]], state: SloState) -> None:
     slices = slices_of(parts)
-    assert evaluate_slo(SLO, slices, end_of(slices) if slices else 0.0).state is state
+    assert evaluate_slo(SLO, SliceLine(slices), end_of(slices) if slices else 0.0).state is state
 
 
 def test_nothing_counted_is_no_ratio() -> None:
-    found = evaluate_slo(SLO, [], 1e9)
+    found = evaluate_slo(SLO, SliceLine([]), 1e9)
     assert (found.ratio, found.budget_remaining, found.burn_rate, found.coverage) == (None,) * 4
 
 
@@ -58,7 +59,7 @@ def test_nothing_counted_is_no_ratio() -> None:
 def test_below_the_coverage_floor_nothing_is_judged(coverage: float, frozen: bool) -> None:
     for part in ((40.0, 40.0), (0.0, 40.0)):
         slices = slices_of([part] * 30, coverage)
-        found = evaluate_slo(SLO, slices, end_of(slices))
+        found = evaluate_slo(SLO, SliceLine(slices), end_of(slices))
         assert (found.state is SloState.FROZEN) == frozen
         assert found.coverage == Decimal(str(coverage))
 
@@ -68,14 +69,15 @@ def test_uncoveredness_of_the_newest_minute_freezes_a_long_window() -> None:
     short = SHORT_WINDOW_SECONDS // SLICE_SECONDS
     uncovered = [part._replace(observed=10) for part in seen[-short - 1 :]]
     assert (
-        evaluate_slo(SLO, [*seen[: -short - 1], *uncovered], end_of(seen)).state is SloState.FROZEN
+        evaluate_slo(SLO, SliceLine([*seen[: -short - 1], *uncovered]), end_of(seen)).state
+        is SloState.FROZEN
     )
 
 
 def test_arithmetic_is_exact() -> None:
     slices = slices_of([(0.1, 0.1)] * 999 + [(0.0, 0.1)])
     slo = SLO._replace(target=Decimal("0.99"), window_seconds=100_000)
-    found = evaluate_slo(slo, slices, end_of(slices))
+    found = evaluate_slo(slo, SliceLine(slices), end_of(slices))
     assert found.ratio == Decimal("0.999")
     assert found.budget_remaining == Decimal("0.9")
     assert str(found.ratio) == "0.999"
@@ -83,19 +85,21 @@ def test_arithmetic_is_exact() -> None:
 
 def test_a_window_leaves_out_what_is_older() -> None:
     slices = slices_of([(0.0, 40.0)] * 100 + [(40.0, 40.0)] * 400)
-    found = evaluate_slo(SLO._replace(window_seconds=1000), slices, end_of(slices))
+    found = evaluate_slo(SLO._replace(window_seconds=1000), SliceLine(slices), end_of(slices))
     assert found.ratio == 1 and found.budget_remaining == 1
-    assert evaluate_slo(SLO._replace(window_seconds=5000), slices, end_of(slices)).ratio == Decimal(
-        "0.8"
-    )
+    assert evaluate_slo(
+        SLO._replace(window_seconds=5000), SliceLine(slices), end_of(slices)
+    ).ratio == Decimal("0.8")
 
 
 def test_burn_rate_is_of_the_newest_minute() -> None:
     slices = slices_of([(0.0, 40.0)] * 10 + [(40.0, 40.0)] * 100)
-    found = evaluate_slo(SLO, slices, end_of(slices))
+    found = evaluate_slo(SLO, SliceLine(slices), end_of(slices))
     assert found.burn_rate == 0
     worse = slices_of([(40.0, 40.0)] * 100 + [(38.0, 40.0)] * 10)
-    assert evaluate_slo(SLO, worse, end_of(worse)).burn_rate == 1, "exactly the budget's pace"
+    assert evaluate_slo(SLO, SliceLine(worse), end_of(worse)).burn_rate == 1, (
+        "exactly the budget's pace"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.collector.slo.registry import AttemptSteps, discover
-from stepwatch.collector.slo.slices import changed, slices_of
+from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.slo.slices import RunningSlices, Shares, summed
 from stepwatch.collector.slo.slis.step_time import SLOW_STEP_FACTOR
 from stepwatch.collector.state.trackers.step_history import StepFacts, StepHistory
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
@@ -33,11 +35,13 @@ def with_baseline(facts: StepFacts, baseline: float) -> AttemptSteps:
 
 
 def step_time_slices(attempts: list[StepFacts], baselines: list[float]) -> list[Slice]:
-    return slices_of(SLIS["step-time"], list(map(with_baseline, attempts, baselines)))
+    known = map(with_baseline, attempts, baselines)
+    return summed([Shares.of(SLIS["step-time"], each) for each in known])
 
 
 def goodput_slices(attempts: list[StepFacts]) -> list[Slice]:
-    return slices_of(SLIS["goodput"], [with_baseline(facts, math.nan) for facts in attempts])
+    known = (with_baseline(facts, math.nan) for facts in attempts)
+    return summed([Shares.of(SLIS["goodput"], each) for each in known])
 
 
 def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFacts:
@@ -114,33 +118,95 @@ def test_no_step_is_no_slice() -> None:
     assert goodput_slices([facts_of([(1.0, 1.0, 4, False)])._replace(end_s=np.zeros(0))]) == []
 
 
+def goodput_line() -> RunningSlices:
+    return RunningSlices(SLIS["goodput"])
+
+
+def taken(running: RunningSlices, attempts: list[StepFacts]) -> list[Slice]:
+    """What an evaluation of these attempts changes."""
+    found = running.changed({n: with_baseline(each, 1.0) for n, each in enumerate(attempts)})
+    running.accept(found)
+    return found
+
+
+def without_versions(slices: Iterable[Slice]) -> list[Slice]:
+    """Slices with steps, all of version 1: what `summed` makes."""
+    return [part._replace(version=1) for part in slices if part.expected]
+
+
+@given(
+    st.sampled_from(["step-time", "goodput"]),
+    st.lists(st.tuples(STEPS, STEPS, st.integers(0, 2)), min_size=1, max_size=6),
+)
+def test_whatever_changes_the_slices_are_those_of_all_steps(
+    sli: str, looks: list[tuple[list[Step], list[Step], int]]
+) -> None:
+    running, versions = RunningSlices(SLIS[sli]), dict[int, int]()
+    for first, second, count in looks:
+        attempts = [facts_of(first), facts_of(second, began=1200.0)][:count]
+        known = {number: with_baseline(each, 1.0) for number, each in enumerate(attempts)}
+        found = running.changed(known)
+        assert running.changed(known) == found, "until they are stored the same differ"
+        running.accept(found)
+        brute = summed([Shares.of(SLIS[sli], each) for each in known.values()])
+        assert without_versions(running.line) == brute
+        for part in running.line:
+            assert part.version >= versions.get(part.start_s, 1)
+            versions[part.start_s] = part.version
+        assert running.changed(known) == []
+
+
+@given(STEPS, st.integers(1, 30))
+def test_steps_that_are_added_sum_up_to_the_same(steps: list[Step], size: int) -> None:
+    running = goodput_line()
+    for end in range(size, len(steps) + size, size):
+        taken(running, [facts_of(steps[:end])])
+    assert without_versions(running.line) == goodput_slices([facts_of(steps)])
+
+
+def test_only_what_changed_is_summed_again() -> None:
+    steps: list[Step] = [(1.0, 1.0, 4, False)] * 400
+    running = goodput_line()
+    taken(running, [facts_of(steps)])
+    starts = [part.start_s for part in taken(running, [facts_of(steps + steps[:12])])]
+    assert starts == [1400, 1410], "the slice of the last step, and those behind it"
+
+
+def test_slices_of_an_earlier_collector_stay_where_no_step_is_known_any_more() -> None:
+    steps: list[Step] = [(1.0, 1.0, 4, False)] * 100
+    whole = goodput_slices([facts_of(steps)])
+    running = RunningSlices(SLIS["goodput"], SliceLine(whole))
+    newest = facts_of(steps[59:], began=1059.0)  # the first of them ends at 1060
+    assert taken(running, [newest]) == [], "the rest comes out as it was"
+    assert list(running.line) == whole
+
+
 def test_work_that_is_redone_turns_bad_and_counts_a_version() -> None:
     steps: list[Step] = [(1.0, 1.0, 4, False)] * 40
-    before = {part.start_s: part for part in goodput_slices([facts_of(steps)])}
+    running = goodput_line()
+    before = {part.start_s: part for part in taken(running, [facts_of(steps)])}
     redone = [(*step[:3], index >= 30) for index, step in enumerate(steps)]
-    after = changed(before, goodput_slices([facts_of(redone)]))
+    after = taken(running, [facts_of(redone)])
     starts = sorted(before)
     assert [part.start_s for part in after] == starts[3:], "only what the resume undid, and later"
     assert {part.version for part in after} == {2}
     assert sum(part.good for part in after) < sum(before[p.start_s].good for p in after)
     assert [part.total for part in after] == [before[part.start_s].total for part in after]
-    before.update((part.start_s, part) for part in after)
-    assert changed(before, goodput_slices([facts_of(redone)])) == [], "the same again is no news"
+    assert taken(running, [facts_of(redone)]) == [], "the same again is no news"
 
 
 def test_a_slice_whose_step_moved_on_is_emptied() -> None:
     """A late rank ends the step later than was known: it must not count in two slices."""
     early = [facts_of([(5.0, 5.0, 4, False), (12.0, 12.0, 3, False), (30.0, 9.0, 4, False)])]
     late = [facts_of([(5.0, 5.0, 4, False), (16.0, 16.0, 4, False), (26.0, 9.0, 4, False)])]
-    known = {part.start_s: part for part in goodput_slices(early)}
-    known.update((part.start_s, part) for part in changed(known, goodput_slices(late)))
-    fresh = goodput_slices(late)
-    assert sum(part.total for part in known.values()) == pytest.approx(fresh[-1].cumulative_total)
-    assert sum(part.expected for part in known.values()) == 12
-    ordered = [known[start] for start in sorted(known)]
-    sums = [part.cumulative_total for part in ordered]
+    running = goodput_line()
+    taken(running, early)
+    taken(running, late)
+    fresh, known = goodput_slices(late), list(running.line)
+    assert sum(part.total for part in known) == pytest.approx(fresh[-1].cumulative_total)
+    assert sum(part.expected for part in known) == 12
+    sums = [part.cumulative_total for part in known]
     assert sums == sorted(sums)
-    assert changed(known, fresh) == []
 
 
 def test_steps_nobody_reported_are_expected_and_neither_good_nor_bad() -> None:

@@ -22,7 +22,8 @@ from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
-from stepwatch.collector.slo.slices import changed, slices_of
+from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_facts import step_facts, usual_seconds
@@ -49,7 +50,8 @@ class Verdicts:
     slo_statuses: list[SloStatus] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     incidents: dict[str, Incident] = field(default_factory=dict)
-    slices: dict[str, dict[int, Slice]] = field(default_factory=dict)
+    slices: dict[str, RunningSlices] = field(default_factory=dict)
+    """Those of each SLI, by its name."""
     stalled_seconds: float = math.nan
     clocks: tuple[float, float] | None = None
     """Wall and monotonic seconds of the newest evaluation."""
@@ -90,9 +92,9 @@ class Evaluator:
         for document in self._store.incidents(job.name):
             incident = incident_from(document)
             verdicts.incidents[incident.id] = incident
-        for name in self._slis:
-            slices = self._store.slices(job.name, name)
-            verdicts.slices[name] = {part.start_s: part for part in slices}
+        for name, sli in self._slis.items():
+            known = SliceLine(self._store.slices(job.name, name))
+            verdicts.slices[name] = RunningSlices(sli, known)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
     def forget(self, job: str) -> None:
@@ -132,10 +134,11 @@ class Evaluator:
             moment = _moment(earlier, frozen=False, ended=False)
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
-        self._store.save_evaluation(job.name, fresh, documents)
+        rows = ((name, part) for name, parts in fresh.items() for part in parts)
+        self._store.save_evaluation(job.name, rows, documents)
         # Only now: what could not be written must look changed again the next time.
-        for name, part in fresh:
-            verdicts.slices.setdefault(name, {})[part.start_s] = part
+        for name, parts in fresh.items():
+            verdicts.slices[name].accept(parts)
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
@@ -163,22 +166,27 @@ class Evaluator:
         return before, others
 
     def _slo_statuses(self, job: LiveJob, verdicts: Verdicts) -> list[SloStatus]:
+        nothing = SliceLine()
         return [
-            evaluate_slo(slo, _in_time_order(verdicts.slices.get(slo.sli, {})), job.newest_s)
+            evaluate_slo(
+                slo,
+                verdicts.slices[slo.sli].line if slo.sli in verdicts.slices else nothing,
+                job.newest_s,
+            )
             for slo in self._slos
         ]
 
-    def _slices(self, job: LiveJob, verdicts: Verdicts) -> list[tuple[str, Slice]]:
-        attempts = [
-            slis.AttemptSteps(step_facts(attempt, lost), usual_seconds(attempt))
+    def _slices(self, job: LiveJob, verdicts: Verdicts) -> dict[str, list[Slice]]:
+        """Slices that changed since they were stored, by SLI."""
+        attempts = {
+            attempt.number: slis.AttemptSteps(step_facts(attempt, lost), usual_seconds(attempt))
             for attempt, lost in job.ordered()
             if len(attempt.step_history)
-        ]
-        return [
-            (sli.name, part)
-            for sli in self._slis.values()
-            for part in changed(verdicts.slices.get(sli.name, {}), slices_of(sli, attempts))
-        ]
+        }
+        return {
+            name: verdicts.slices.setdefault(name, RunningSlices(sli)).changed(attempts)
+            for name, sli in self._slis.items()
+        }
 
 
 def _is_stale(context: DetectionContext) -> bool:
@@ -241,7 +249,3 @@ def is_abandoned(attempt: Attempt, now: float) -> bool:
 
 def _all_gone(attempt: Attempt) -> bool:
     return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
-
-
-def _in_time_order(slices: dict[int, Slice]) -> list[Slice]:
-    return [slices[start] for start in sorted(slices)]

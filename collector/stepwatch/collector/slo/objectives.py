@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from decimal import ROUND_FLOOR, Decimal
 from typing import NamedTuple
 
+from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
-from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
 SHORT_WINDOW_SECONDS = 60
 LEAST_TOTAL = Decimal("60")
 """Device-seconds before a state is called; less is `unknown`."""
-_MICROSECOND = Decimal("0.000001")
 
 
 class Slo(NamedTuple):
@@ -40,9 +38,9 @@ class SloStatus(NamedTuple):
     coverage: Decimal | None
 
 
-def evaluate_slo(slo: Slo, slices: list[Slice], now_s: float) -> SloStatus:
-    """Evaluate `slo` from slices in time order, at Unix time `now_s`."""
-    good, total, coverage = _window(slices, now_s, slo.window_seconds)
+def evaluate_slo(slo: Slo, slices: SliceLine, now_s: float) -> SloStatus:
+    """Evaluate `slo` from the slices of its SLI, at Unix time `now_s`."""
+    good, total, coverage = slices.window(now_s, slo.window_seconds)
     if total == 0:
         return SloStatus(
             name=slo.name,
@@ -56,7 +54,7 @@ def evaluate_slo(slo: Slo, slices: list[Slice], now_s: float) -> SloStatus:
     ratio = good / total
     allowed = (1 - slo.target) * total
     remaining = 1 - (total - good) / allowed
-    short_good, short_total, short_coverage = _window(slices, now_s, SHORT_WINDOW_SECONDS)
+    short_good, short_total, short_coverage = slices.window(now_s, SHORT_WINDOW_SECONDS)
     burn = None
     if short_total > 0:
         burn = (1 - short_good / short_total) / (1 - slo.target)
@@ -98,28 +96,3 @@ def budget_words(remaining: Decimal | None) -> str:
 
 def _times(spent: Decimal) -> str:
     return f"{spent:.1f}x" if spent < 10 else f"{spent:,.0f}x"
-
-
-def _window(
-    slices: list[Slice], now_s: float, seconds: int
-) -> tuple[Decimal, Decimal, Decimal | None]:
-    """(good, total, coverage) of the slices that began within the last `seconds`."""
-    starts = [part.start_s for part in slices]
-    last = bisect_right(starts, now_s) - 1
-    first = bisect_right(starts, now_s - seconds - SLICE_SECONDS) - 1
-    if last < 0 or last <= first:
-        return Decimal(0), Decimal(0), None
-    end = slices[last]
-    good, total = _exact(end.cumulative_good), _exact(end.cumulative_total)
-    if first >= 0:
-        good -= _exact(slices[first].cumulative_good)
-        total -= _exact(slices[first].cumulative_total)
-    observed = sum(part.observed for part in slices[first + 1 : last + 1])
-    expected = sum(part.expected for part in slices[first + 1 : last + 1])
-    coverage = Decimal(observed) / Decimal(expected) if expected else None
-    return good, total, coverage
-
-
-def _exact(seconds: float) -> Decimal:
-    """Device-seconds to the microsecond: sums of floats carry noise below it."""
-    return Decimal(seconds).quantize(_MICROSECOND)

@@ -6,81 +6,170 @@ last checkpoint turns bad when an attempt resumes before it, so slices change af
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import Integers, Vector
 
 
-def changed(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:
-    """Slices of `new` that differ from `old` (by start), with their versions counted on.
+class Shares(NamedTuple):
+    """What each step of an attempt adds to the slice in which it ends; arrays (steps,).
+
+    Unix seconds; good and total device-seconds; records that came, and that should have.
+    """
+
+    end_s: Vector
+    good: Vector
+    total: Vector
+    observed: Integers
+    expected: Integers
+
+    @classmethod
+    def of(cls, sli: Sli, attempt: AttemptSteps) -> Shares:
+        """Those of an attempt's steps."""
+        steps = attempt.steps
+        expected = np.full(len(steps.end_s), steps.world)
+        return cls(steps.end_s, *sli.good_and_total(attempt), steps.observed, expected)
+
+    def since(self, start_s: float) -> Shares:
+        """Those of steps that end at `start_s` or later."""
+        late = self.end_s >= start_s
+        return self if late.all() else Shares(*(column[late] for column in self))
+
+
+class RunningSlices:
+    """The slices of one SLI of a job, of which only those are summed again that changed.
+
+    Every figure is what `summed` makes of all steps: which steps changed is found by comparing all
+    that they add with what they added before.
+    """
+
+    def __init__(self, sli: Sli, line: SliceLine | None = None) -> None:
+        self.line = line or SliceLine()
+        self._sli = sli
+        self._known: Mapping[int, Shares] = {}
+        self._newest: Mapping[int, Shares] = {}
+
+    def changed(self, attempts: Mapping[int, AttemptSteps]) -> list[Slice]:
+        """The slices that differ from those in `line`, with their versions counted on.
+
+        `attempts` are all of the job by number, in their order. Call `accept` once they are stored:
+        until then the same differ again.
+        """
+        self._newest = {number: Shares.of(self._sli, each) for number, each in attempts.items()}
+        since = self._first_change() // SLICE_SECONDS * SLICE_SECONDS
+        if math.isinf(since):
+            return []
+        before = self.line.before(since)
+        fresh = summed([each.since(since) for each in self._newest.values()], before)
+        return _amended(self.line.since(since), fresh, before)
+
+    def accept(self, slices: Sequence[Slice]) -> None:
+        """Take in what `changed` returned: it is stored."""
+        self.line.put(slices)
+        self._known = self._newest
+
+    def _first_change(self) -> float:
+        """When the first of the steps that changed ended, before or now; infinite if none did."""
+        numbers = self._known.keys() | self._newest.keys()
+        return min(
+            (_first_difference(self._known.get(n), self._newest.get(n)) for n in numbers),
+            default=math.inf,
+        )
+
+
+def _first_difference(one: Shares | None, other: Shares | None) -> float:
+    """The earliest end among the steps from the first on that is not the same in both.
+
+    Ends 3, 7, 9 and 3, 8, 9: the second step changed, so 7.
+    """
+    sides = [each for each in (one, other) if each is not None]
+    at = 0
+    if one is not None and other is not None:
+        at = count = min(len(one.end_s), len(other.end_s))
+        same = np.ones(count, dtype=np.bool_)
+        for here, there in zip(one, other, strict=True):
+            same &= here[:count] == there[:count]
+        at = count if same.all() else int(np.argmin(same))
+    return min(float(each.end_s[at:].min(initial=math.inf)) for each in sides)
+
+
+def _amended(old: Sequence[Slice], new: Sequence[Slice], before: Slice | None) -> list[Slice]:
+    """Slices of `new` that differ from `old`, with their versions counted on.
 
     A slice whose steps have all moved on, because a late rank ended them later, becomes empty.
     """
-    result = []
-    for part in _with_emptied(old, new):
-        before = old.get(part.start_s)
-        version = 1 if before is None else before.version
-        if before is not None and before == part._replace(version=version):
+    known, result = {part.start_s: part for part in old}, []
+    for part in _with_emptied(known, new, before):
+        earlier = known.get(part.start_s)
+        version = 1 if earlier is None else earlier.version
+        if earlier is not None and earlier == part._replace(version=version):
             continue
-        result.append(part._replace(version=version + (before is not None)))
+        result.append(part._replace(version=version + (earlier is not None)))
     return result
 
 
-def _with_emptied(old: dict[int, Slice], new: list[Slice]) -> list[Slice]:
-    emptied = old.keys() - {part.start_s for part in new}
+def _with_emptied(
+    known: Mapping[int, Slice], new: Sequence[Slice], before: Slice | None
+) -> Sequence[Slice]:
+    emptied = known.keys() - {part.start_s for part in new}
     if not emptied:
         return new
-    nothing = [
-        Slice(
-            start_s=start,
-            version=1,
-            good=0.0,
-            total=0.0,
-            observed=0,
-            expected=0,
-            cumulative_good=0.0,
-            cumulative_total=0.0,
-        )
-        for start in emptied
-    ]
-    result, good, total = [], 0.0, 0.0
+    last = _EMPTY if before is None else before
+    nothing = [_EMPTY._replace(start_s=start) for start in emptied]
+    result = []
     for part in sorted([*new, *nothing]):
         if part.start_s in emptied:
-            part = part._replace(cumulative_good=good, cumulative_total=total)
-        good, total = part.cumulative_good, part.cumulative_total
+            part = part._replace(
+                cumulative_good=last.cumulative_good, cumulative_total=last.cumulative_total
+            )
+        last = part
         result.append(part)
     return result
 
 
-def slices_of(sli: Sli, attempts: Sequence[AttemptSteps]) -> list[Slice]:
-    """The slices of all attempts of a job, each of version 1, in the order of time."""
-    steps = [attempt.steps for attempt in attempts if len(attempt.steps.end_s)]
-    if not steps:
+_EMPTY = Slice(
+    start_s=0,
+    version=1,
+    good=0.0,
+    total=0.0,
+    observed=0,
+    expected=0,
+    cumulative_good=0.0,
+    cumulative_total=0.0,
+)
+
+
+def summed(shares: Sequence[Shares], before: Slice | None = None) -> list[Slice]:
+    """The slices of steps, each of version 1, in the order of time; `before` is the one ahead."""
+    parts = [each for each in shares if len(each.end_s)]
+    if not parts:
         return []
-    shares = [sli.good_and_total(attempt) for attempt in attempts if len(attempt.steps.end_s)]
-    ends = np.concatenate([each.end_s for each in steps])
-    starts, where = np.unique((ends // SLICE_SECONDS).astype(np.int64), return_inverse=True)
-    expected = np.concatenate([np.full(len(each.end_s), each.world) for each in steps])
-    observed = np.concatenate([each.observed for each in steps])
-
-    def summed(parts: list[Vector]) -> Vector:
-        sums = np.bincount(where, weights=np.concatenate(parts), minlength=len(starts))
-        return sums.astype(np.float64)
-
-    good_sums = summed([good for good, _ in shares])
-    total_sums = summed([total for _, total in shares])
+    every = Shares(*map(np.concatenate, zip(*parts, strict=True)))
+    starts, where = np.unique((every.end_s // SLICE_SECONDS).astype(np.int64), return_inverse=True)
+    good, total, observed, expected = (
+        np.bincount(where, weights=column, minlength=len(starts)) for column in every[1:]
+    )
+    base = _EMPTY if before is None else before
     columns = zip(
         (starts * SLICE_SECONDS).tolist(),
-        good_sums.tolist(),
-        total_sums.tolist(),
-        np.bincount(where, weights=observed).astype(int).tolist(),
-        np.bincount(where, weights=expected).astype(int).tolist(),
-        np.cumsum(good_sums).tolist(),
-        np.cumsum(total_sums).tolist(),
+        good.tolist(),
+        total.tolist(),
+        observed.astype(int).tolist(),
+        expected.astype(int).tolist(),
+        _running(good, base.cumulative_good).tolist(),
+        _running(total, base.cumulative_total).tolist(),
         strict=True,
     )
     return [Slice(start, 1, *rest) for start, *rest in columns]
+
+
+def _running(values: Vector, base: float) -> Vector:
+    """Sums so far on top of `base`, added in the same order as if all had been summed at once."""
+    return np.asarray(np.cumsum(np.concatenate([[base], values]))[1:])

@@ -185,10 +185,9 @@ def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
     coverage: list[Sample] = []
     for job, verdicts in jobs:
         for name, slices in verdicts.slices.items():
-            if not slices:
-                continue
-            good.append(((job.name, name), sum(part.good for part in slices.values())))
-            total.append(((job.name, name), sum(part.total for part in slices.values())))
+            if (last := slices.line.last) is not None:
+                good.append(((job.name, name), last.cumulative_good))
+                total.append(((job.name, name), last.cumulative_total))
         for item in verdicts.slo_statuses:
             remaining = item.budget_remaining
             budget.append(((job.name, item.name), None if remaining is None else float(remaining)))

@@ -1,0 +1,74 @@
+"""A line of slices: windows against a plain sum, replacement, room."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+
+PARTS = st.dictionaries(
+    st.integers(0, 60), st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=40
+)
+
+
+def slices(parts: dict[int, tuple[int, int]]) -> list[Slice]:
+    """Slices at these places, of (good, lost) device-seconds and as many records."""
+    result, good, total = [], 0.0, 0.0
+    for place, (kept, lost) in sorted(parts.items()):
+        good, total = good + kept, total + kept + lost
+        start = place * SLICE_SECONDS
+        result.append(Slice(start, 1, kept, kept + lost, kept, kept + lost, good, total))
+    return result
+
+
+@given(PARTS, st.integers(-20, 700), st.integers(1, 800))
+def test_a_window_is_the_sum_of_its_slices(
+    parts: dict[int, tuple[int, int]], now: int, seconds: int
+) -> None:
+    known = slices(parts)
+    inside = [p for p in known if now - seconds - SLICE_SECONDS < p.start_s <= now]
+    found = SliceLine(known).window(now, seconds)
+    assert found.good == sum(Decimal(part.good) for part in inside)
+    assert found.total == sum(Decimal(part.total) for part in inside)
+    expected = sum(part.expected for part in inside)
+    observed = sum(part.observed for part in inside)
+    assert found.coverage == (Decimal(observed) / expected if expected else None)
+
+
+@given(PARTS, PARTS)
+def test_slices_take_the_place_of_those_that_start_when_they_do(
+    first: dict[int, tuple[int, int]], second: dict[int, tuple[int, int]]
+) -> None:
+    line = SliceLine(slices(first))
+    line.put(slices(second))
+    merged = {part.start_s: part for part in (*slices(first), *slices(second))}
+    assert list(line) == [merged[start] for start in sorted(merged)]
+    assert len(line) == len(merged)
+    whole = line.window(1e9, 2e9)
+    expected = sum(part.expected for part in merged.values())
+    if expected:
+        assert whole.coverage == Decimal(sum(p.observed for p in merged.values())) / expected
+
+
+def test_neighbours_of_a_moment() -> None:
+    line = SliceLine(slices({0: (1, 0), 5: (2, 0), 9: (3, 0)}))
+    assert line.before(0) is None
+    assert [part.start_s for part in line.since(50)] == [50, 90]
+    before, last = line.before(50), line.last
+    assert before is not None and before.start_s == 0
+    assert last is not None and last.start_s == 90
+    assert SliceLine().last is None
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 1000])
+def test_a_line_grows(count: int) -> None:
+    known = slices({place: (1, 1) for place in range(count)})
+    line = SliceLine()
+    for part in known:
+        line.put([part])
+    assert list(line) == known
