@@ -40,7 +40,15 @@ class Shares(NamedTuple):
     def since(self, start_s: float) -> Shares:
         """Those of steps that end at `start_s` or later."""
         late = self.end_s >= start_s
-        return self if late.all() else Shares(*(column[late] for column in self))
+        if late.all():
+            return self
+        return Shares(
+            self.end_s[late],
+            self.good[late],
+            self.total[late],
+            self.observed[late],
+            self.expected[late],
+        )
 
 
 class RunningSlices:
@@ -154,7 +162,8 @@ def summed(shares: Sequence[Shares], before: Slice | None = None) -> list[Slice]
     every = Shares(*map(np.concatenate, zip(*parts, strict=True)))
     starts, where = np.unique((every.end_s // SLICE_SECONDS).astype(np.int64), return_inverse=True)
     good, total, observed, expected = (
-        np.bincount(where, weights=column, minlength=len(starts)) for column in every[1:]
+        np.asarray(np.bincount(where, weights=column, minlength=len(starts)), dtype=np.float64)
+        for column in every[1:]
     )
     base = _EMPTY if before is None else before
     columns = zip(

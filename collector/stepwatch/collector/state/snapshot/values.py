@@ -20,7 +20,6 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -284,7 +283,6 @@ def _class(name: str) -> type:
     return found
 
 
-@cache
 def _known(kind: type) -> str:
     name = name_of(kind)
     if known_classes().get(name) is not kind:
