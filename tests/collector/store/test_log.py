@@ -13,29 +13,9 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import Store, StoredSegment
 from stepwatch.signals import wire
-from stepwatch.signals.wire import Segment
-from tests.collector.made import EPOCH, JOB, run_segments
+from tests.collector.made import JOB, run_segments
+from tests.collector.store.filled import DAY_NS, OTHER, RECEIVED, fill, positions, stored
 from tests.postgresql import PostgresqlServer
-
-OTHER = "other-job"
-RECEIVED = EPOCH * 1_000_000_000
-DAY_NS = 86_400_000_000_000
-
-
-def stored(segments: list[Segment]) -> list[StoredSegment]:
-    return [StoredSegment(item, wire.encode(item)) for item in segments]
-
-
-def fill(store: Store) -> list[bytes]:
-    """Segments of two jobs, alternating; returns those of `JOB`."""
-    pairs = zip(run_segments(30), run_segments(30, job=OTHER), strict=True)
-    made = stored([item for pair in pairs for item in pair])
-    assert all(added.new for added in store.add_segments(made, RECEIVED))
-    return [each.data for each in made if each.segment.key.job == JOB]
-
-
-def positions(store: Store, job: str = JOB) -> list[int]:
-    return [item.position for item in store.segments(job)]
 
 
 def test_segments_come_back_in_their_order_from_any_place(opened: Store) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from stepwatch.collector.store.database import lock_tables
-from stepwatch.collector.store.schema import DEFAULT_PARTITION
+from stepwatch.collector.store.schema import DAY_NS, DEFAULT_PARTITION, job
 
 DAYS_BACK = 31
 """Days before today that get a partition; what is older, or of a clock ahead, is in the default."""
 DAYS_AHEAD = 1
+_DAY = "segment_day_"
+_LOCK_PATIENCE_MS = 2000
+"""How long the drop of a day waits for those who write, and lets those wait who come behind it."""
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 class Partitions:
@@ -33,11 +37,6 @@ class Partitions:
                 _make(connection, day)
             self._known.add(day)
 
-    def names(self, connection: sa.Connection) -> dict[str, int | None]:
-        """Partitions and their days; None for the one of all other days."""
-        rows = connection.execute(_PARTITIONS)
-        return {row.name: None if row.name == DEFAULT_PARTITION else _day(row.name) for row in rows}
-
 
 _PARTITIONS = sa.text(
     "SELECT child.relname AS name FROM pg_inherits JOIN pg_class AS child ON inhrelid = child.oid "
@@ -45,14 +44,48 @@ _PARTITIONS = sa.text(
 )
 
 
-def _day(name: str) -> int:
-    return int(name.removeprefix("segment_day_"))
+def drop_days(engine: sa.Engine, may_go: sa.ColumnElement[bool], before_ns: int) -> list[int]:
+    """Drop the days before `before_ns` whose segments all belong to jobs that may go.
+
+    `may_go` is a condition on rows of the table of jobs. A day on which somebody writes for
+    longer than `_LOCK_PATIENCE_MS` stays until the next time. Returns the days.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database is gone.
+    """
+    with engine.connect() as connection:
+        names = [str(row.name) for row in connection.execute(_PARTITIONS)]
+    days = {name: int(name.removeprefix(_DAY)) for name in names if name.startswith(_DAY)}
+    old = {name: day for name, day in days.items() if day < before_ns // DAY_NS}
+    return [day for name, day in old.items() if _drop_if_free(engine, name, may_go)]
+
+
+def _drop_if_free(engine: sa.Engine, name: str, may_go: sa.ColumnElement[bool]) -> bool:
+    partition = sa.table(name, sa.column("job"))
+    goes = sa.exists().where(job.c.name == partition.c.job, may_go)
+    needed = sa.select(partition.c.job).where(~goes).limit(1)
+    with engine.connect() as connection:  # most stay, and for those nobody need wait
+        if connection.execute(needed).first() is not None:
+            return False
+    try:
+        with engine.begin() as connection:
+            lock_tables(connection)
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {_LOCK_PATIENCE_MS}")
+            connection.exec_driver_sql("LOCK TABLE ONLY segment IN ACCESS EXCLUSIVE MODE")
+            if connection.execute(needed).first() is not None:
+                return False
+            connection.exec_driver_sql(f"DROP TABLE {name}")
+    except sa.exc.OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            raise
+        return False
+    return True
 
 
 def _make(connection: sa.Connection, day: int) -> None:
     """Make the partition of a day; what the default one holds of that day moves into it."""
     lock_tables(connection)
-    name = f"segment_day_{day}"
+    name = f"{_DAY}{day}"
     if connection.execute(sa.select(sa.func.to_regclass(name))).scalar_one() is not None:
         return
     for statement in (

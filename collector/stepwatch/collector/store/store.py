@@ -89,6 +89,11 @@ class Store:
             ) from error
         return cls(sa.URL.create("sqlite", database=str(path)))
 
+    @property
+    def engine(self) -> sa.Engine:
+        """The database itself, for what looks after a store: its size, its copy, its retention."""
+        return self._engine
+
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[Added]:
         """Store segments in one transaction, but those that the database refuses for good.
 
