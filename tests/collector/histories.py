@@ -95,6 +95,8 @@ class History:
             (Kind.GROUP, 0.1, self.groups),
             (Kind.DEVICE_STEP, 0.6, self.device_steps),
             (Kind.DEVICE_COLLECTIVE, 0.2, self.plain(Kind.DEVICE_COLLECTIVE)),
+            (Kind.DIAGNOSIS, 0.05, self.plain(Kind.DIAGNOSIS)),
+            (Kind.FLIGHT, 0.05, self.plain(Kind.FLIGHT)),
         ):
             if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
                 tables[kind] = make(node, ranks)
@@ -155,6 +157,8 @@ class History:
         value = self.world + (int(self.random.integers(-1, 2)) if self.rarely(0.1) else 0)
         if self.chance(0.5):
             event = self.random.choice([LifecycleEvent.START, LifecycleEvent.FAILURE])
+        if self.chance(0.1):  # a link, in a piece or two
+            event, value = LifecycleEvent.LINK, int(self.random.integers(2))
         return lifecycle_rows(event, ranks, value, at=3 * float(self.random.random()))
 
     def saves(self, node: int, ranks: range) -> Rows:
@@ -201,6 +205,8 @@ def state_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, len(value)
         for at, each in enumerate(value):
             yield from state_of(each, f"{path}[{at}]")
+    elif isinstance(value, (set, frozenset)):
+        yield path, sorted(map(repr, value))
     elif hasattr(value, "__dict__"):
         yield from state_of(vars(value), f"{path}.{type(value).__name__}")
     else:

@@ -8,6 +8,7 @@ StepwatchError            anything stepwatch refuses; its message says what to d
 │   └── UnsupportedFormatError  a whole segment of a later format than this version reads
 ├── DataError             training data is missing, empty or changed since its manifest
 ├── CheckpointError       a checkpoint cannot be written, verified or loaded
+├── SnapshotError         a snapshot of a job's state cannot be made or read
 └── StoreError            the collector's store cannot be opened or written
 """
 
@@ -51,6 +52,10 @@ class DataError(StepwatchError):
 
 class CheckpointError(StepwatchError):
     """A checkpoint that cannot be written, verified or loaded."""
+
+
+class SnapshotError(StepwatchError):
+    """A snapshot of a job's state that cannot be made or read; the job's log has all of it."""
 
 
 class StoreError(StepwatchError):

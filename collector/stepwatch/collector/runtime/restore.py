@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import (
     CONTAINED,
@@ -40,11 +41,12 @@ class _Progress:
     """How far a job was read back: what it knows, and the last segment applied."""
 
     job: LiveJob
-    after: int = 0
+    after: int
 
 
 class Restorer:
-    """Reads the history of jobs that are withheld as `RESTORING`, in the order they were.
+    """Reads back jobs that are withheld as `RESTORING`, in the order they were: their newest
+    snapshot, and what their logs hold behind it.
 
     What arrives meanwhile is only stored: the last page is read under `lock`, so every segment is
     applied once, in the order of the store.
@@ -55,6 +57,7 @@ class Restorer:
         store: Store,
         state: LiveState,
         evaluator: Evaluator,
+        snapshotter: Snapshotter,
         *,
         clock: Clock,
         lock: threading.RLock,
@@ -64,6 +67,7 @@ class Restorer:
         self._store = store
         self._state = state
         self._evaluator = evaluator
+        self._snapshotter = snapshotter
         self._clock = clock
         self._lock = lock
         self._progress: _Progress | None = None
@@ -97,7 +101,7 @@ class Restorer:
         if name is None:
             self._progress = None
         elif self._progress is None or self._progress.job.name != name:
-            self._progress = _Progress(LiveJob(name))
+            self._progress = _Progress(*self._snapshotter.load(name))
         return self._progress
 
     def _read_page(self, progress: _Progress) -> None:

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 
 from stepwatch.collector.ingest.receive import Ingest, Verdict
-from stepwatch.collector.runtime import restore
+from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
+from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.slo.openslo import default_slos
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
@@ -47,8 +48,14 @@ class Service:
         self._state = LiveState()
         self._lock = threading.RLock()
         self._evaluator = Evaluator(store, default_slos(), self.clock)
+        self._snapshotter = Snapshotter(store, self._state, clock=self.clock, lock=self._lock)
         self._restorer = Restorer(
-            store, self._state, self._evaluator, clock=self.clock, lock=self._lock
+            store,
+            self._state,
+            self._evaluator,
+            self._snapshotter,
+            clock=self.clock,
+            lock=self._lock,
         )
         self._receiving = Outage("store what agents send")
         self._evaluating = Outage("evaluate jobs")
@@ -100,6 +107,10 @@ class Service:
     def unreadable_segments(self) -> int:
         """Stored segments that could not be decoded when their job was read back."""
         return self._restorer.unreadable
+
+    def snapshot_counts(self) -> Mapping[str, int]:
+        """Snapshots of jobs' states, by what became of them."""
+        return dict(self._snapshotter.counts)
 
     def unreadable_incidents(self) -> int:
         """Stored incidents whose document could not be read; each counts once."""
@@ -157,6 +168,7 @@ class Service:
                 self._evaluating.noted(error)
         if self.evaluation_failures == failures:
             self._evaluating.over()
+        self._snapshotter.advance(snapshots.BUDGET_SECONDS)
         self.evaluation_seconds = time.monotonic() - began
 
     def _evaluate(self, name: str) -> None:
@@ -171,9 +183,10 @@ class Service:
             self._evaluator.forget(name)
 
     def run(self, interval_seconds: float = 1.0) -> None:
-        """Evaluate at the interval until `stop`."""
+        """Evaluate at the interval until `stop`; then save the state of all jobs."""
         while not self._stopping.wait(interval_seconds):
             self.evaluate()
+        self._snapshotter.save_all()
 
     def stop(self) -> None:
         """End `run` after the evaluation in progress."""
@@ -211,12 +224,16 @@ class Service:
 
     def _forget(self) -> None:
         for name in self._state.withheld.keys() & self._evaluator.verdicts.keys():
-            self._evaluator.forget(name)
+            self._forget_job(name)
         dropped = self._state.forget()
         for name in dropped:
-            self._evaluator.forget(name)
+            self._forget_job(name)
         if dropped:
             logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
+
+    def _forget_job(self, name: str) -> None:
+        self._evaluator.forget(name)
+        self._snapshotter.forget(name)
 
     def _verdicts(self, job: str) -> Verdicts:
         return self._evaluator.verdicts.setdefault(job, Verdicts())

@@ -144,7 +144,7 @@ class Attempt(TrackedAttempt):
             if rank not in over:
                 received[view.node] = max(received.get(view.node, 0.0), view.received_monotonic_s)
         known = set(self.states) | set(self.ended)
-        first = self.tracker(Steps).first_received_s
+        first = self.tracker(Steps).first_received_monotonic_s
         if first is not None and self.states and len(known) < self.world:
             received[UNKNOWN_NODE] = first
         if not self.states:

@@ -136,7 +136,10 @@ def _is_late(steps: Steps, devices: DeviceSteps, ranks: Ranks) -> bool:
     A host may be far ahead while rows arrive, and in a hang neither goes on.
     """
     received = ranks.received_monotonic_s
-    if np.isnan(received).all() or np.nanmax(received) - devices.received_s <= LATE_SECONDS:
+    if (
+        np.isnan(received).all()
+        or np.nanmax(received) - devices.received_monotonic_s <= LATE_SECONDS
+    ):
         return False
     behind = steps.newest_s - devices.newest_s > LATE_SECONDS
     return behind and steps.ring.newest - devices.ring.newest > ARRIVING_STEPS

@@ -21,6 +21,7 @@ from stepwatch.collector.store.database import (
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.positions import Row, SegmentInserts
 from stepwatch.collector.store.slices import Slice
+from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
@@ -60,8 +61,8 @@ class Store:
     """The database behind a collector.
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read, `unreadable_incidents` the ids of those whose document was damaged
-    when it was read.
+    this version cannot read, `snapshots` the state of jobs, `unreadable_incidents` the ids of those
+    whose document was damaged when it was read.
 
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
@@ -71,6 +72,7 @@ class Store:
         self.unreadable_incidents: set[str] = set()
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
+        self.snapshots = Snapshots(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)
 

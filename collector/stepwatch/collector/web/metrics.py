@@ -68,6 +68,10 @@ class CollectorView(Protocol):
         """Stored incidents whose document could not be read."""
         ...
 
+    def snapshot_counts(self) -> Mapping[str, int]:
+        """Snapshots of jobs' states, by what became of them."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -103,6 +107,8 @@ class JobExporter:
         yield _counter(names.COLLECTOR_UNREADABLE, [((), self._view.unreadable_segments())])
         damaged = self._view.unreadable_incidents()
         yield _counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
+        saves = self._view.snapshot_counts().items()
+        yield _counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         yield from _progress(shown, now)
         yield from _time(shown)

@@ -39,6 +39,13 @@ COLLECTOR_UNREADABLE_INCIDENTS = Metric(
     _C,
     "Stored incidents, each once, whose document could not be read; they are left out.",
 )
+COLLECTOR_SNAPSHOTS = Metric(
+    "stepwatch_collector_snapshots_total",
+    _C,
+    "Snapshots of jobs' states: saved, failed to be saved, or unreadable when they were loaded; "
+    "of a job without one the whole log is read.",
+    (VERDICT,),
+)
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",
     _C,

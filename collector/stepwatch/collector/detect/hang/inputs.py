@@ -111,7 +111,7 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[RankSituation]:
             process=_process_state(int(row["process_state"])),
             group=int(row["collective_group"]),
             cpu_ratio=cpu_ratio(
-                attempt.ranks.usage.get(rank, ()), _moved_ns(row), LIMITS.reading_seconds
+                attempt.ranks.usage.of(rank), _moved_ns(row), LIMITS.reading_seconds
             ),
         )
         situations.append(as_device(host, row))

@@ -35,11 +35,7 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def rank_facts(attempt: Attempt) -> RankFacts:
     """CPU and run-queue shares of each rank over the newest readings."""
-    cpu, queue = np.full(attempt.world, np.nan), np.full(attempt.world, np.nan)
-    for rank, readings in attempt.ranks.usage.items():
-        first, last = readings[0], readings[-1]
-        seconds = (last.time_ns - first.time_ns) / NANOSECONDS
-        if seconds > 0:
-            cpu[rank] = (last.cpu_seconds - first.cpu_seconds) / seconds
-            queue[rank] = (last.run_queue_seconds - first.run_queue_seconds) / seconds
-    return RankFacts(cpu, queue)
+    nanoseconds, cpu, queue = attempt.ranks.usage.growth()
+    seconds = np.where(nanoseconds > 0, nanoseconds / NANOSECONDS, np.nan)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return RankFacts(cpu / seconds, queue / seconds)

@@ -38,9 +38,9 @@ class DeviceSteps(JoinedTracker):
     """What DEVICE_STEP rows say; nothing is held before the first.
 
     `rank_seconds` maps each of `COLUMNS` and `IDLE` to seconds so far (world,); `newest_s` is the
-    wall time of the newest row, 0 before the first, `received_s` the collector's monotonic time
-    when one arrived last. `in_part` counts rows of steps in which boundaries went untimed: of them
-    the length is known, and no part.
+    wall time of the newest row, 0 before the first, `received_monotonic_s` the collector's
+    monotonic time when one arrived last. `in_part` counts rows of steps in which boundaries went
+    untimed: of them the length is known, and no part.
     """
 
     kinds = frozenset({Kind.DEVICE_STEP})
@@ -53,7 +53,7 @@ class DeviceSteps(JoinedTracker):
         self.early_baseline = EarlyBaseline()
         self.rank_seconds: dict[str, Vector] = {}
         self.newest_s = 0.0
-        self.received_s = 0.0
+        self.received_monotonic_s = 0.0
         self.in_part = 0
         self.fresh = Fresh.nothing(Kind.DEVICE_STEP)
         """Rows of the group under way that were new; `settled_steps` takes them."""
@@ -72,7 +72,7 @@ class DeviceSteps(JoinedTracker):
         usable = np.flatnonzero(possible)
         if not len(usable):
             return
-        self.received_s = float(batches.received_monotonic_s[origin[usable[-1]]])
+        self.received_monotonic_s = float(batches.received_monotonic_s[origin[usable[-1]]])
         self._make_room(world)
         rows, origin = chosen(rows, usable), origin[usable]
         whole = _whole(rows)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen, put
+from stepwatch.collector.state.folding.turns import turns
 from stepwatch.collector.state.tracker import (
     MAX_WORLD,
     Batches,
@@ -40,6 +40,48 @@ class Usage(NamedTuple):
     run_queue_seconds: float
 
 
+class UsageReadings:
+    """The newest `USAGE_READINGS` of each rank."""
+
+    def __init__(self) -> None:
+        self._count = np.zeros(0, dtype=np.int64)
+        """Readings so far (world,); one lies at its number modulo `USAGE_READINGS`."""
+        self._values = np.zeros((0, USAGE_READINGS, len(Usage._fields)))
+
+    def resize(self, world: int) -> None:
+        """Make room for `world` ranks; what is known stays."""
+        more = world - len(self._count)
+        self._count = np.append(self._count, np.zeros(more, dtype=np.int64))
+        self._values = np.concatenate([self._values, np.zeros((more, *self._values.shape[1:]))])
+
+    def add(self, rows: Rows) -> None:
+        """Take the readings of RANK_STATE rows, in their order."""
+        values = np.stack([rows[name].astype(np.float64) for name in Usage._fields], axis=1)
+        for turn in turns(rows["rank"]):
+            ranks = rows["rank"][turn]
+            self._values[ranks, self._count[ranks] % USAGE_READINGS] = values[turn]
+            self._count[ranks] += 1
+
+    def of(self, rank: int) -> list[Usage]:
+        """Readings of a rank, oldest first; none of one that did not report."""
+        count = int(self._count[rank]) if 0 <= rank < len(self._count) else 0
+        slots = [at % USAGE_READINGS for at in range(max(0, count - USAGE_READINGS), count)]
+        return [Usage(*self._values[rank, slot].tolist()) for slot in slots]
+
+    def growth(self) -> tuple[Vector, Vector, Vector]:
+        """Nanoseconds, CPU seconds, run-queue seconds from each rank's first to its last reading.
+
+        Arrays (world,), NaN where there are fewer than two.
+        """
+        ranks = np.arange(len(self._count))
+        last = self._values[ranks, (self._count - 1) % USAGE_READINGS]
+        oldest = np.maximum(self._count - USAGE_READINGS, 0) % USAGE_READINGS
+        with np.errstate(invalid="ignore", over="ignore"):  # whatever an agent may send
+            grown = last - self._values[ranks, oldest]
+        grown[self._count < 2] = np.nan
+        return grown[:, 0], grown[:, 1], grown[:, 2]
+
+
 class Ranks(JoinedTracker):
     """Newest RANK_STATE row of each rank.
 
@@ -53,7 +95,7 @@ class Ranks(JoinedTracker):
 
     def __init__(self) -> None:
         self.views: dict[int, RankView] = {}
-        self.usage: dict[int, deque[Usage]] = {}
+        self.usage = UsageReadings()
         self.gone: set[int] = set()
         self.nodes: dict[str, int] = {}
         self.rows: Rows = np.zeros(0, dtype=DTYPES[Kind.RANK_STATE])
@@ -77,6 +119,7 @@ class Ranks(JoinedTracker):
     def resize(self, world: int) -> None:
         """Make room for `world` ranks; what is known stays."""
         more = world - len(self.rows)
+        self.usage.resize(world)
         self.rows = np.concatenate([self.rows, np.zeros(more, dtype=self.rows.dtype)])
         self.received_monotonic_s = np.append(self.received_monotonic_s, np.full(more, np.nan))
         self.node_at = np.append(self.node_at, np.full(more, -1))
@@ -90,12 +133,7 @@ class Ranks(JoinedTracker):
             if len(self.nodes) < len(self.rows):
                 self.nodes.setdefault(node, len(self.nodes))
             places[number] = self.nodes.get(node, -1)
-        used = map(Usage._make, zip(*(rows[name].tolist() for name in Usage._fields), strict=True))
-        for at, reading in zip(rows["rank"].tolist(), used, strict=True):
-            readings = self.usage.get(at)
-            if readings is None:
-                readings = self.usage[at] = deque(maxlen=USAGE_READINGS)
-            readings.append(reading)
+        self.usage.add(rows)
         rank = rows["rank"]
         put(self.rows, rank, rows)
         self.stage[rank] = rows["stage"]

@@ -22,8 +22,8 @@ class Steps(JoinedTracker):
     """What STEP rows say.
 
     `settled_steps` enters them in `history`, together with those of the devices. `newest_s` is the
-    wall time of the newest step, 0 before the first; `first_received_s` the collector's monotonic
-    time at which the first came.
+    wall time of the newest step, 0 before the first; `first_received_monotonic_s` the collector's
+    monotonic time at which the first came.
     """
 
     kinds = frozenset({Kind.STEP})
@@ -36,7 +36,7 @@ class Steps(JoinedTracker):
         self.early_baseline = EarlyBaseline()
         self._rank_nanoseconds = {name: np.zeros(0, dtype=np.int64) for name in COLUMNS}
         self.newest_s = 0.0
-        self.first_received_s: float | None = None
+        self.first_received_monotonic_s: float | None = None
         self.fresh = Fresh.nothing(Kind.STEP)
         """Rows of the group under way that were new; `settled_steps` takes them."""
         self._released = False
@@ -56,8 +56,8 @@ class Steps(JoinedTracker):
         if not len(taken):
             return
         fresh, origin = chosen(rows, taken), origin[taken]
-        if self.first_received_s is None:
-            self.first_received_s = float(batches.received_monotonic_s[origin[0]])
+        if self.first_received_monotonic_s is None:
+            self.first_received_monotonic_s = float(batches.received_monotonic_s[origin[0]])
         attempt.totals.add_rows(fresh)
         self.fresh = Fresh(fresh, to_wall_ns[taken], origin)
         calls = attempt.tracker(CollectiveRecords)

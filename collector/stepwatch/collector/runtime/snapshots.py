@@ -1,0 +1,146 @@
+"""Saves the state of jobs, so that a restart folds only what came after; and loads it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.live import CONTAINED, LiveState
+from stepwatch.collector.state.snapshot import (
+    FORMAT,
+    About,
+    Document,
+    packed,
+    put_together,
+    taken_apart,
+    unpacked,
+)
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.snapshots import StoredSnapshot
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.errors import SnapshotError
+
+logger = logging.getLogger(__name__)
+
+EVERY_SECONDS = 60.0
+"""A restart folds about so much of a job's log again, whatever its age."""
+BUDGET_SECONDS = 0.5
+"""Time that saving may take of one round of evaluations."""
+
+
+SAVED, FAILED, UNREADABLE = "saved", "failed", "unreadable"
+"""What becomes of a snapshot: stored; not made or not stored; found, and left out."""
+
+
+@dataclass
+class _Kept:
+    """What is stored of one job: up to which position, and since when (monotonic seconds)."""
+
+    position: int = 0
+    at_s: float = 0.0
+
+
+class Snapshotter:
+    """Saves each job at most every `EVERY_SECONDS`, the one that waited longest first.
+
+    `lock` is held while a job's state is taken apart, not while it is compressed and stored.
+    """
+
+    def __init__(
+        self, store: Store, state: LiveState, *, clock: Clock, lock: threading.RLock
+    ) -> None:
+        self.counts = dict.fromkeys((SAVED, FAILED, UNREADABLE), 0)
+        self._store = store
+        self._state = state
+        self._clock = clock
+        self._lock = lock
+        self._kept: dict[str, _Kept] = {}
+
+    def advance(self, seconds: float) -> None:
+        """Save jobs whose turn it is, for about so long."""
+        deadline = time.monotonic() + seconds
+        for name in self._due(self._now() - EVERY_SECONDS):
+            self._save(name)
+            if time.monotonic() >= deadline:
+                return
+
+    def save_all(self) -> None:
+        """Save every job that changed since it was saved: the collector stops."""
+        for name in self._due(self._now()):
+            self._save(name)
+
+    def load(self, name: str) -> tuple[LiveJob, int]:
+        """A job as its newest readable snapshot has it, with the position of that in its log.
+
+        One that knows nothing, and 0, where there is none.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        for stored in self._store.snapshots.newest_first(name):
+            try:
+                job = self._put_together(name, stored)
+            except SnapshotError as error:
+                self.counts[UNREADABLE] += 1
+                logger.warning("a snapshot of %s is left out: %s", name, error)
+                continue
+            self._kept[name] = _Kept(stored.position, self._now())
+            return job, stored.position
+        return LiveJob(name), 0
+
+    def forget(self, name: str) -> None:
+        """A job is no longer live."""
+        self._kept.pop(name, None)
+
+    def _put_together(self, name: str, stored: StoredSnapshot) -> LiveJob:
+        about, document = unpacked(stored.payload)
+        if (about.job, about.position) != (name, stored.position):
+            raise SnapshotError(f"it is of {about.job} at {about.position}")
+        job = put_together(document, self._now() - about.monotonic_s)
+        if not isinstance(job, LiveJob) or job.name != name:
+            raise SnapshotError("it holds no job")
+        return job
+
+    def _due(self, saved_before: float) -> list[str]:
+        with self._lock:
+            names = list(self._state.jobs)
+        kept = {name: self._kept.setdefault(name, _Kept(at_s=self._now())) for name in names}
+        due = [name for name in names if kept[name].at_s <= saved_before]
+        return sorted(due, key=lambda name: kept[name].at_s)
+
+    def _save(self, name: str) -> None:
+        kept, now = self._kept[name], self._now()
+        kept.at_s = now
+        try:
+            with self._lock:
+                position = self._store.position(name)
+                document = self._taken_apart(name) if position > kept.position else None
+            if document is not None:
+                data = packed(document, About(name, position, now))
+                self._store.snapshots.save(
+                    name,
+                    StoredSnapshot(position, data),
+                    format=FORMAT,
+                    saved_ns=self._clock.wall_ns(),
+                )
+                kept.position = position
+                self.counts[SAVED] += 1
+        except (*CONTAINED, sa.exc.SQLAlchemyError) as error:
+            self.counts[FAILED] += 1
+            logger.error("cannot save the state of %s: %s", name, error)
+
+    def _taken_apart(self, name: str) -> Document | None:
+        job = self._state.jobs.get(name)
+        if job is None:
+            return None
+        with self._state.contained(name, self._clock.wall_ns() / NANOSECONDS):
+            job.fold()
+        return taken_apart(job) if name in self._state.jobs else None
+
+    def _now(self) -> float:
+        return self._clock.monotonic_ns() / NANOSECONDS

@@ -1,0 +1,46 @@
+"""Which classes a snapshot may name: those of the state, and the enumerations of the records.
+
+Nothing else is ever made from a snapshot, whatever it says.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+from stepwatch.collector import state
+from stepwatch.signals import records
+
+_INSIDE = f"{__package__}."
+
+
+@cache
+def known_classes() -> Mapping[str, type]:
+    """Classes by the name under which a snapshot holds them."""
+    found: dict[str, type] = {}
+    for module in (*_modules_of(state), records):
+        for value in vars(module).values():
+            if isinstance(value, type) and _belongs(value, module):
+                found[name_of(value)] = value
+    return found
+
+
+def name_of(kind: type) -> str:
+    """The name of a class in snapshots."""
+    return f"{kind.__module__.rpartition('stepwatch.')[2]}:{kind.__qualname__}"
+
+
+def _belongs(kind: type, module: ModuleType) -> bool:
+    if module is records:
+        return issubclass(kind, Enum)
+    return kind.__module__ == module.__name__
+
+
+def _modules_of(package: ModuleType) -> Iterator[ModuleType]:
+    for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not each.name.startswith(_INSIDE) and each.name != __package__:
+            yield import_module(each.name)

@@ -1,0 +1,308 @@
+"""Python values and numpy arrays as a document of plain lists, and back; never code.
+
+A document holds numbers, texts and lists whose first element says what they are:
+
+    ["tuple", 1, 2]             ["bytes", "AAE="]
+    ["array", 3]                array 3
+    ["row", 2, 7]               row 7 of array 2
+    ["list", 5, 1, 2]           a list of 1 and 2, which has number 5
+    ["map", 6, "a", 1, "b", 2]
+    ["object", 7, "collector.state.job:LiveJob", "name", "llama", ...]
+    ["same", 5]                 the list once more
+
+Arrays lie beside it, as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.snapshot.classes import known_classes, name_of
+from stepwatch.signals.errors import SnapshotError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_PLAIN = (bool, int, float, str, type(None))
+_MONOTONIC = "monotonic_s"
+"""Fields whose names end so hold moments of the collector's monotonic clock."""
+
+
+class Document(NamedTuple):
+    """A value taken apart: its structure, and the arrays that it names by number."""
+
+    tree: Any
+    arrays: list[Array]
+
+
+def taken_apart(value: Any) -> Document:
+    """The document of a value; what becomes of the value afterwards does not change it.
+
+    Raises:
+        SnapshotError: it holds something that no document can, or two arrays that share memory.
+    """
+    writer = _Writer()
+    tree = writer.tree(value)
+    return Document(tree, writer.finished())
+
+
+def put_together(document: Document, monotonic_shift_s: float = 0.0) -> Any:
+    """The value of a document; moments of the monotonic clock are moved by `monotonic_shift_s`.
+
+    Raises:
+        SnapshotError: it is damaged, or names a class that this version does not know.
+    """
+    try:
+        return _Reader(document.arrays, monotonic_shift_s).value(document.tree)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise SnapshotError(f"its document is damaged: {error}") from error
+
+
+class _Writer:
+    """Takes one value apart; an object met again is named by its number."""
+
+    def __init__(self) -> None:
+        self._arrays: list[Array] = []
+        self._places: dict[int, int] = {}
+        """Of each array in `_arrays`, by id."""
+        self._numbers: dict[int, int] = {}
+        self._rows: dict[np.dtype[Any], tuple[int, list[bytes]]] = {}
+        self._kept: list[Any] = []
+        """Everything with a number: an object that is gone might lend its id to another."""
+
+    def tree(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind in _WRITERS:
+            return _WRITERS[kind](self, value)
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, np.void):
+            return self._row(value)
+        if isinstance(value, np.generic):
+            return ["number", value.dtype.str, value.item()]
+        if isinstance(value, Enum):
+            return ["enum", _known(kind), value.value]
+        if isinstance(value, type):
+            return ["class", _known(value)]
+        if isinstance(value, tuple):
+            return ["record", _known(kind), *map(self.tree, value)]
+        return self._object(value)
+
+    def finished(self) -> list[Array]:
+        """Copies of all arrays, rows of one type together in one.
+
+        Raises:
+            SnapshotError: two of them share memory: apart they would no longer change together.
+        """
+        _refuse_shared(self._arrays)
+        for dtype, (number, rows) in self._rows.items():
+            self._arrays[number] = np.frombuffer(b"".join(rows), dtype=dtype)
+        return [each.copy() for each in self._arrays]
+
+    def container(self, name: str, value: Any, rest: Iterable[Any]) -> Any:
+        """A container with its number; met again, only that."""
+        known = self._numbers.get(id(value))
+        return ["same", known] if known is not None else [name, self._number(value), *rest]
+
+    def _number(self, value: Any) -> int:
+        number = self._numbers[id(value)] = len(self._kept)
+        self._kept.append(value)
+        return number
+
+    def _array(self, value: Array) -> Any:
+        if value.dtype.hasobject:
+            raise SnapshotError("an array of objects cannot be stored")
+        if id(value) not in self._places:
+            self._places[id(value)] = len(self._arrays)
+            self._arrays.append(value)
+        return ["array", self._places[id(value)]]
+
+    def _row(self, value: np.void) -> Any:
+        if value.dtype not in self._rows:
+            self._rows[value.dtype] = len(self._arrays), []
+            self._arrays.append(np.zeros(0, dtype=value.dtype))
+        number, rows = self._rows[value.dtype]
+        rows.append(value.tobytes())
+        return ["row", number, len(rows) - 1]
+
+    def _object(self, value: Any) -> Any:
+        name = _known(type(value))
+        fields = (each for item in vars(value).items() for each in (item[0], self.tree(item[1])))
+        return self.container("object", value, itertools.chain([name], fields))
+
+
+def _map(writer: _Writer, value: dict[Any, Any]) -> Any:
+    return writer.container(
+        "map", value, (writer.tree(each) for it in value.items() for each in it)
+    )
+
+
+def _deque(writer: _Writer, value: deque[Any]) -> Any:
+    rest = itertools.chain([value.maxlen], map(writer.tree, value))
+    return writer.container("deque", value, rest)
+
+
+def _mutable(name: str) -> Callable[[_Writer, Any], Any]:
+    return lambda writer, value: writer.container(name, value, map(writer.tree, value))
+
+
+def _fixed(name: str) -> Callable[[_Writer, Any], Any]:
+    return lambda writer, value: [name, *map(writer.tree, value)]
+
+
+_WRITERS: dict[type, Callable[[_Writer, Any], Any]] = {
+    dict: _map,
+    deque: _deque,
+    set: _mutable("set"),
+    list: _mutable("list"),
+    frozenset: _fixed("frozen"),
+    tuple: _fixed("tuple"),
+    bytes: lambda _, value: ["bytes", base64.b64encode(value).decode("ascii")],
+}
+
+
+class _Reader:
+    """Puts one value together."""
+
+    def __init__(self, arrays: list[Array], shift_s: float) -> None:
+        self._arrays = arrays
+        self._objects: dict[int, Any] = {}
+        self._shift_s = shift_s
+
+    def value(self, tree: Any) -> Any:
+        if type(tree) in _PLAIN:
+            return tree
+        name, *rest = tree
+        return _READERS[name](self, rest)
+
+    def values(self, rest: list[Any]) -> Iterator[Any]:
+        return map(self.value, rest)
+
+    def sequence(self, rest: list[Any]) -> Any:
+        found: list[Any] = []
+        self._objects[rest[0]] = found
+        found.extend(self.values(rest[1:]))
+        return found
+
+    def members(self, rest: list[Any]) -> Any:
+        found: set[Any] = set()
+        self._objects[rest[0]] = found
+        found.update(self.values(rest[1:]))
+        return found
+
+    def queue(self, rest: list[Any]) -> Any:
+        found: deque[Any] = deque(maxlen=rest[1])
+        self._objects[rest[0]] = found
+        found.extend(self.values(rest[2:]))
+        return found
+
+    def mapping(self, rest: list[Any]) -> Any:
+        found: dict[Any, Any] = {}
+        self._objects[rest[0]] = found
+        for key, value in zip(rest[1::2], rest[2::2], strict=True):
+            found[self.value(key)] = self.value(value)
+        return found
+
+    def array(self, rest: list[Any]) -> Array:
+        found: Array = self._arrays[rest[0]]
+        return found
+
+    def row(self, rest: list[Any]) -> Any:
+        # A copy of its own: as a part of its array it would keep all of them.
+        array, at = self._arrays[rest[0]], int(rest[1])
+        if not 0 <= at < len(array):
+            raise SnapshotError("it names a row that is not there")
+        return np.frombuffer(array[at].tobytes(), array.dtype)[0]
+
+    def record(self, rest: list[Any]) -> Any:
+        kind = _class(rest[0])
+        fields = getattr(kind, "_fields", None)
+        if not issubclass(kind, tuple) or fields is None or len(fields) != len(rest) - 1:
+            raise SnapshotError(f"it holds another {rest[0]} than this version")
+        values = self.values(rest[1:])
+        return kind(*map(self._moved, fields, values))
+
+    def object(self, rest: list[Any]) -> Any:
+        number, kind = rest[0], _class(rest[1])
+        found: Any = object.__new__(kind)
+        self._objects[number] = found
+        names, values = rest[2::2], rest[3::2]
+        for name, tree in zip(names, values, strict=True):
+            vars(found)[name] = self._moved(name, self.value(tree))
+        return found
+
+    def same(self, rest: list[Any]) -> Any:
+        return self._objects[rest[0]]
+
+    def _moved(self, name: str, value: Any) -> Any:
+        if not self._shift_s or not name.endswith(_MONOTONIC) or value is None:
+            return value
+        if isinstance(value, np.ndarray):
+            value += self._shift_s
+            return value
+        return value + self._shift_s
+
+
+_READERS: dict[str, Callable[[_Reader, list[Any]], Any]] = {
+    "list": _Reader.sequence,
+    "set": _Reader.members,
+    "deque": _Reader.queue,
+    "map": _Reader.mapping,
+    "tuple": lambda reader, rest: tuple(reader.values(rest)),
+    "frozen": lambda reader, rest: frozenset(reader.values(rest)),
+    "bytes": lambda _, rest: base64.b64decode(rest[0], validate=True),
+    "number": lambda _, rest: _number(*rest),
+    "enum": lambda _, rest: _class(rest[0])(rest[1]),
+    "class": lambda _, rest: _class(rest[0]),
+    "array": _Reader.array,
+    "row": _Reader.row,
+    "record": _Reader.record,
+    "object": _Reader.object,
+    "same": _Reader.same,
+}
+
+
+def _number(descr: str, value: float) -> Any:
+    dtype = np.dtype(descr)
+    if dtype.kind not in "biuf":
+        raise SnapshotError(f"it holds a number of type {descr[:20]}")
+    return dtype.type(value)
+
+
+def _class(name: str) -> type:
+    found = known_classes().get(name)
+    if found is None:
+        raise SnapshotError(f"it names {name[:80]}, which this version does not know")
+    return found
+
+
+@cache
+def _known(kind: type) -> str:
+    name = name_of(kind)
+    if known_classes().get(name) is not kind:
+        raise SnapshotError(f"{name} is no class of the state")
+    return name
+
+
+def _refuse_shared(arrays: list[Array]) -> None:
+    spans = sorted((*_span(each), at) for at, each in enumerate(arrays) if each.nbytes)
+    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
+        if start < end:
+            shapes = f"{arrays[one].shape} and {arrays[other].shape}"
+            raise SnapshotError(f"arrays of shapes {shapes} share memory")
+
+
+def _span(array: Array) -> tuple[int, int]:
+    """Addresses of the first byte and behind the last one."""
+    steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    start = int(array.__array_interface__["data"][0])
+    low = start + sum(step for step in steps if step < 0)
+    return low, start + sum(step for step in steps if step > 0) + array.itemsize

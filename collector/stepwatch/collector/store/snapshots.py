@@ -1,0 +1,63 @@
+"""The newest snapshots of each job's state; what they hold is the business of `state/snapshot`."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+
+KEPT = 2
+"""Snapshots kept of a job: the newest, and the one before where that cannot be read."""
+
+
+class StoredSnapshot(NamedTuple):
+    """A snapshot as it was stored, and the position of the job's log that it includes."""
+
+    position: int
+    payload: bytes
+
+
+class Snapshots:
+    """The table of snapshots."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def save(self, job: str, stored: StoredSnapshot, *, format: int, saved_ns: int) -> None:
+        """Store a snapshot, and drop all of the job but the newest `KEPT`, all or nothing.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone or full; the others stay.
+        """
+        table, payload = schema.snapshot, stored.payload
+        row = {
+            "job": job,
+            "position": stored.position,
+            "format": format,
+            "saved_ns": saved_ns,
+            "size": len(payload),
+            "crc32": zlib.crc32(payload),
+            "payload": payload,
+        }
+        with self._engine.begin() as connection:
+            connection.execute(sa.insert(table).values(**row))
+            ids = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id.desc())
+            kept = connection.execute(ids.limit(KEPT)).scalars().all()
+            connection.execute(sa.delete(table).where(table.c.job == job, table.c.id < min(kept)))
+
+    def newest_first(self, job: str) -> Iterator[StoredSnapshot]:
+        """Snapshots of a job, one at a time, as each may be large; damaged ones are among them."""
+        table = schema.snapshot
+        ids = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id.desc())
+        # SQLite gives a text back where a damaged type says so: then still its bytes.
+        payload = sa.cast(table.c.payload, sa.LargeBinary).label("payload")
+        with self._engine.connect() as connection:
+            for identity in connection.execute(ids).scalars().all():
+                query = sa.select(table.c.position, payload).where(table.c.id == identity)
+                found = connection.execute(query).one_or_none()
+                if found is not None:
+                    yield StoredSnapshot(int(found.position), bytes(found.payload))

@@ -1,0 +1,223 @@
+"""A restart loads the newest readable snapshot and folds only what came after it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.collector.runtime import snapshots
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.snapshot import STATE_VERSION, frame
+from stepwatch.collector.store import Store, schema
+from stepwatch.signals.errors import StoreError
+from tests.collector.histories import History, differences
+from tests.collector.made import JOB, HandClock, body, run_segments
+
+RUN = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
+LATER = snapshots.EVERY_SECONDS + 1.0
+
+
+def job_of(known: Service) -> LiveJob:
+    found = known.job(JOB)
+    assert found is not None
+    return found[0]
+
+
+class Watched:
+    """A store that notes which segments are read back."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.read: list[int] = []
+        self._segments = store.segments
+        monkeypatch.setattr(store, "segments", self.segments)
+
+    def segments(self, job: str, **options: Any) -> Any:
+        for stored in self._segments(job, **options):
+            self.read.append(stored.position)
+            yield stored
+
+
+def saved_at(store: Store, clock: HandClock, *cuts: int) -> Service:
+    """A service that was given the run, and saved it after so many segments.
+
+    No time passes, so that moments of the monotonic clock are the same after a replay.
+    """
+    known = Service(store, clock)
+    for number, item in enumerate(RUN, start=1):
+        known.receive(body([item]))
+        if number in cuts:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(snapshots, "EVERY_SECONDS", 0.0)
+                known.evaluate()
+    assert known.snapshot_counts()["saved"] == len(cuts)
+    return known
+
+
+def damage(store: Store, *, all_of_them: bool = False) -> None:
+    """Turn a byte in the newest snapshot, or in each."""
+    table = schema.snapshot
+    with store._engine.begin() as connection:
+        rows = connection.execute(sa.select(table.c.id, table.c.payload).order_by(table.c.id)).all()
+        for row in rows if all_of_them else rows[-1:]:
+            damaged = bytearray(row.payload)
+            damaged[len(damaged) // 2] ^= 0x40
+            statement = sa.update(table).where(table.c.id == row.id)
+            connection.execute(statement.values(payload=bytes(damaged)))
+
+
+def test_only_what_came_after_the_snapshot_is_read_again(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = saved_at(store, clock, len(RUN) - 3)
+    watched = Watched(store, monkeypatch)
+    after = Service(store, clock)
+    assert watched.read == list(range(len(RUN) - 2, len(RUN) + 1))
+    assert differences(job_of(after), job_of(before)) == []
+
+
+def test_a_job_is_saved_once_a_minute_while_it_changes(store: Store, clock: HandClock) -> None:
+    known = Service(store, clock)
+    known.receive(body(RUN[:5]))
+    for _ in range(10):
+        known.evaluate()
+        clock.advance(snapshots.EVERY_SECONDS / 5)
+    assert known.snapshot_counts()["saved"] == 1, "after a minute, and then nothing came"
+    known.receive(body(RUN[5:9]))
+    clock.advance(LATER)
+    known.evaluate()
+    known.evaluate()
+    assert known.snapshot_counts()["saved"] == 2
+
+
+def test_a_clean_stop_saves_what_changed(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Service(store, clock)
+    known.receive(body(RUN))
+    known.stop()
+    known.run(0.001)
+    watched = Watched(store, monkeypatch)
+    assert differences(job_of(Service(store, clock)), job_of(known)) == []
+    assert watched.read == []
+
+
+def test_a_damaged_snapshot_falls_back_to_the_one_before(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    before = saved_at(store, clock, 5, 12)
+    damage(store)
+    watched = Watched(store, monkeypatch)
+    with caplog.at_level(logging.WARNING):
+        after = Service(store, clock)
+    assert watched.read[0] == 6
+    assert after.snapshot_counts()["unreadable"] == 1
+    assert f"a snapshot of {JOB} is left out: its checksum does not match" in caplog.text
+    assert differences(job_of(after), job_of(before)) == []
+
+
+def test_where_none_can_be_read_the_log_has_everything(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = saved_at(store, clock, 5, 12)
+    damage(store, all_of_them=True)
+    watched = Watched(store, monkeypatch)
+    after = Service(store, clock)
+    assert watched.read == list(range(1, len(RUN) + 1))
+    assert after.snapshot_counts()["unreadable"] == 2
+    assert differences(job_of(after), job_of(before)) == []
+
+
+def test_a_snapshot_of_another_version_is_left_out(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(frame, "STATE_VERSION", STATE_VERSION + 1)
+        before = saved_at(store, clock, 5)
+    after = Service(store, clock)
+    assert after.snapshot_counts()["unreadable"] == 1
+    assert differences(job_of(after), job_of(before)) == []
+
+
+def test_two_snapshots_of_a_job_are_kept(store: Store, clock: HandClock) -> None:
+    saved_at(store, clock, 2, 4, 6, 8)
+    positions = [stored.position for stored in store.snapshots.newest_first(JOB)]
+    assert positions == [8, 6]
+
+
+def test_a_snapshot_of_another_job_is_left_out(store: Store, clock: HandClock) -> None:
+    before = saved_at(store, clock, 5)
+    with store._engine.begin() as connection:
+        connection.execute(sa.update(schema.snapshot).values(position=9))
+    after = Service(store, clock)
+    assert after.snapshot_counts()["unreadable"] == 1
+    assert differences(job_of(after), job_of(before)) == []
+
+
+def test_a_state_that_cannot_be_stored_stops_nothing(
+    store: Store, clock: HandClock, caplog: Any
+) -> None:
+    known = Service(store, clock)
+    known.receive(body(RUN))
+    known.evaluate()
+    job_of(known).current.offsets["strange"] = object()  # type: ignore[assignment]
+    clock.advance(LATER)
+    known.evaluate()
+    counts = known.snapshot_counts()
+    assert counts == {"saved": 0, "failed": 1, "unreadable": 0}
+    assert f"cannot save the state of {JOB}: builtins:object is no class" in caplog.text
+    assert known.job(JOB) is not None and known.withheld() == {}
+
+
+def test_a_full_disk_keeps_the_snapshots_that_are_there(store: Store, clock: HandClock) -> None:
+    known = saved_at(store, clock, 5)
+    known.receive(body(run_segments(8, job="other")))
+    with store._engine.connect() as connection:
+        pages = connection.execute(sa.text("PRAGMA page_count")).scalar_one()
+    sa.event.listen(
+        store._engine,
+        "begin",
+        lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count={pages}"),
+    )
+    clock.advance(LATER)
+    known.evaluate()
+    assert known.snapshot_counts()["failed"] >= 1
+    assert [stored.position for stored in store.snapshots.newest_first(JOB)] == [5]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_lost_the_state_is_that_of_the_whole_log(
+    seed: int, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "EVERY_SECONDS", 0.0)
+    known = Service(store, clock)
+    for number, (segment, _) in enumerate(History(seed).segments(30)):
+        known.receive(body([segment]))
+        if number % (3 * seed + 1) == 0:
+            known.evaluate()
+    if seed % 3:
+        damage(store, all_of_them=seed % 3 == 2)
+    assert differences(job_of(Service(store, clock)), replayed(store, clock)) == []
+
+
+def replayed(store: Store, clock: HandClock) -> LiveJob:
+    """The job as its log alone gives it."""
+    with store._engine.begin() as connection:
+        connection.execute(sa.delete(schema.snapshot))
+    return job_of(Service(store, clock))
+
+
+def test_a_store_that_does_not_answer_is_said_at_the_start(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved_at(store, clock, 5)
+
+    def gone(_job: str) -> Any:
+        raise sa.exc.OperationalError("SELECT", {}, Exception("disk I/O error"))
+
+    monkeypatch.setattr(store.snapshots, "newest_first", gone)
+    with pytest.raises(StoreError, match="disk I/O error"):
+        Service(store, clock)
