@@ -108,7 +108,6 @@ class Store:
         self._partitions.make({row["wall_day"] for row in rows}, received_ns // schema.DAY_NS)
         try:
             with self._engine.begin() as connection:
-                begin_writing(connection)
                 return [Added(new) for new in self._inserts.add(connection, rows)]
         except REFUSALS as error:
             if refusal(error) is None:
