@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from stepwatch.collector.store import Store, copies
 from stepwatch.collector.store.checks import problems
@@ -43,6 +44,7 @@ def test_a_restored_store_is_the_one_that_was_backed_up(
     rows = copies.back_up(opened.engine, file)
     assert rows["segment"] == 12 and rows["job"] == 2 and rows["incident"] == 1
     assert [path.name for path in tmp_path.glob("backup*")] == ["backup.db"]
+    assert file.stat().st_mode & 0o077 == 0, "for its owner alone"
     backup = Store.sqlite(file)
     assert_same(backup, opened)
     backup.close()
@@ -87,6 +89,17 @@ def test_a_backup_while_a_collector_writes_is_of_one_moment(
         assert [item.payload for item in found] == [each.data for each in made[:count]]
     assert list(problems(backup.engine)) == []
     backup.close()
+
+
+def test_a_backup_that_fails_leaves_no_file(opened: Store, tmp_path: Path) -> None:
+    filled(opened)
+    with opened.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE undecoded RENAME TO away")
+    with pytest.raises(sa.exc.SQLAlchemyError):
+        copies.back_up(opened.engine, tmp_path / "backup.db")
+    assert list(tmp_path.glob("backup*")) == []
+    with pytest.raises(StoreError, match="name another file"):
+        copies.back_up(opened.engine, tmp_path / "nowhere" / "backup.db")
 
 
 def test_nothing_is_overwritten(opened: Store, tmp_path: Path) -> None:

@@ -108,8 +108,8 @@ def test_an_sqlite_file_becomes_smaller(store: Store) -> None:
         return count, free
 
     before = pages()[0]
-    for number in range(20):
-        add_run(store, f"old-{number}", 0, steps=100)
+    for number in range(40):
+        add_run(store, f"old-{number}", 0)
     assert pages()[0] > 2 * before
     Retention(store.engine).prune(Keep(), NOW)
     after, free = pages()

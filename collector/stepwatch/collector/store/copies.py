@@ -29,20 +29,34 @@ def back_up(engine: sa.Engine, file: Path) -> dict[str, int]:
         StoreError: the file is there already, or cannot be written.
         sqlalchemy.exc.SQLAlchemyError: the store does not answer.
     """
-    partial = file.with_name(file.name + ".partial")
     if file.exists():
         raise StoreError(f"{file} is there already; name a file that is not, or remove it")
-    partial.unlink(missing_ok=True)
-    target = open_database(sa.URL.create("sqlite", database=str(partial)))
+    partial = file.with_name(file.name + ".partial")
     try:
-        # A backup is written once and read as a whole: without a log beside it.
-        _autocommit(target, "PRAGMA journal_mode=DELETE")
+        partial.unlink(missing_ok=True)
+        partial.touch(mode=0o600)
+        copied = _write(engine, partial)
+        partial.rename(file)
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {error.strerror}; name another file") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return copied
+
+
+def _write(engine: sa.Engine, place: Path) -> dict[str, int]:
+    target = open_database(sa.URL.create("sqlite", database=str(place)))
+    try:
         copied = _copy(engine, target)
+        # A backup is one file: without a log beside it.
+        with target.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
     finally:
         target.dispose()
-    with partial.open("rb") as written:
+        for beside in ("-wal", "-shm"):
+            place.with_name(place.name + beside).unlink(missing_ok=True)
+    with place.open("rb") as written:
         os.fsync(written.fileno())
-    partial.rename(file)
     return copied
 
 
@@ -140,8 +154,3 @@ def _make_partitions(source: sa.Engine, target: sa.Engine) -> None:
         last = connection.execute(newest).scalar_one()
     if last is not None:
         Partitions(target).make(days, int(last) // schema.DAY_NS)
-
-
-def _autocommit(engine: sa.Engine, statement: str) -> None:
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(statement)
