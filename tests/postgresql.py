@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import getpass
 import itertools
 import os
@@ -21,6 +22,7 @@ from tests.ports import free_port
 from tests.waiting import until
 
 USER = "stepwatch"
+_PR_SET_PDEATHSIG = 1
 _DEBIAN = Path("/usr/lib/postgresql")
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -36,6 +38,19 @@ def _program(name: str) -> str | None:
     return str(found[-1]) if found else shutil.which(name)
 
 
+def _unprivileged() -> str:
+    """The user that the server runs as."""
+    if os.geteuid() != 0:
+        return getpass.getuser()
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def _end_with_tests() -> None:
+    # If the tests are killed -9, the kernel lets the server end at once.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
 class PostgresqlServer:
     """Starts, stops and kills; the port and the data stay the same across restarts."""
 
@@ -49,7 +64,7 @@ class PostgresqlServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="stepwatch-postgresql-"))
         # The server refuses to run as root.
-        self._owner = "postgres" if os.geteuid() == 0 else getpass.getuser()
+        self._owner = _unprivileged()
         if os.geteuid() == 0:
             owner = pwd.getpwnam(self._owner)
             os.chown(self._folder, owner.pw_uid, owner.pw_gid)
@@ -72,6 +87,7 @@ class PostgresqlServer:
                 user=owner.pw_uid if root else None,
                 group=owner.pw_gid if root else None,
                 extra_groups=[] if root else None,
+                preexec_fn=_end_with_tests,
             )
 
     def start(self) -> None:

@@ -70,9 +70,18 @@ def command() -> Iterator[str]:
     for verb in VERBS:
         parser = argparse.ArgumentParser(prog=verb, add_help=False)
         load_verb(verb).add_arguments(parser)
-        yield f"stepwatch {verb}"
-        for action in parser._actions:
-            yield f"stepwatch {verb} {_argument(action)}"
+        yield from _face(f"stepwatch {verb}", parser)
+
+
+def _face(command: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """A command with its arguments, and those of the actions below it."""
+    yield command
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, made in action.choices.items():
+                yield from _face(f"{command} {name}", made)
+        elif action.dest != "help":
+            yield f"{command} {_argument(action)}"
 
 
 def _argument(action: argparse.Action) -> str:

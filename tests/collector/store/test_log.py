@@ -11,31 +11,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.collector.store import Store, StoredSegment, partitions
 from stepwatch.signals import wire
-from stepwatch.signals.wire import Segment
-from tests.collector.made import EPOCH, JOB, run_segments
+from tests.collector.made import JOB, run_segments
+from tests.collector.store.filled import DAY_NS, OTHER, RECEIVED, fill, positions, stored
 from tests.postgresql import PostgresqlServer
-
-OTHER = "other-job"
-RECEIVED = EPOCH * 1_000_000_000
-DAY_NS = 86_400_000_000_000
-
-
-def stored(segments: list[Segment]) -> list[StoredSegment]:
-    return [StoredSegment(item, wire.encode(item)) for item in segments]
-
-
-def fill(store: Store) -> list[bytes]:
-    """Segments of two jobs, alternating; returns those of `JOB`."""
-    pairs = zip(run_segments(30), run_segments(30, job=OTHER), strict=True)
-    made = stored([item for pair in pairs for item in pair])
-    assert all(added.new for added in store.add_segments(made, RECEIVED))
-    return [each.data for each in made if each.segment.key.job == JOB]
-
-
-def positions(store: Store, job: str = JOB) -> list[int]:
-    return [item.position for item in store.segments(job)]
 
 
 def test_segments_come_back_in_their_order_from_any_place(opened: Store) -> None:
@@ -164,7 +144,7 @@ def test_no_query_sorts_payloads(store: Store, tmp_path: Path, after: int) -> No
     assert "segment_position" in lines[0] and not any("ORDER BY" in line for line in lines)
 
 
-def partitions(url: str) -> dict[str, int]:
+def in_partitions(url: str) -> dict[str, int]:
     """Segments in each partition that has some."""
     engine = sa.create_engine(url)
     with engine.connect() as connection:
@@ -187,7 +167,7 @@ def test_on_postgresql_each_day_has_a_partition(postgresql: PostgresqlServer) ->
 
     sent = [of_day(0, today), of_day(1, today - 7), of_day(2, today + 3), of_day(3, 0)]
     store.add_segments(sent, RECEIVED)
-    assert partitions(url) == {
+    assert in_partitions(url) == {
         f"segment_day_{today}": 1,
         f"segment_day_{today - 7}": 1,
         "segment_default": 2,
@@ -195,6 +175,30 @@ def test_on_postgresql_each_day_has_a_partition(postgresql: PostgresqlServer) ->
     later = RECEIVED + 3 * DAY_NS
     added = store.add_segments([of_day(2, today + 3), of_day(4, today + 3)], later)
     assert [one.new for one in added] == [False, True]
-    assert partitions(url)[f"segment_day_{today + 3}"] == 2
+    assert in_partitions(url)[f"segment_day_{today + 3}"] == 2
     assert positions(store) == [1, 2, 3, 4, 5]
+    store.close()
+
+
+def test_whoever_reads_for_long_holds_up_no_new_day(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup at midnight: the day's segments are stored, and move when it has ended."""
+    monkeypatch.setattr(partitions, "LOCK_PATIENCE_MS", 20)
+    url = postgresql.new_database()
+    store = Store(url)
+    made = stored(run_segments(10))
+    reader = sa.create_engine(url)
+    with reader.connect() as reading:
+        reading.execute(sa.text("SELECT count(*) FROM segment"))
+        assert store.add_segments(made[:1], RECEIVED)[0].new
+        assert in_partitions(url) == {"segment_default": 1}
+    reader.dispose()
+    assert store.add_segments(made[1:], RECEIVED)[0].new
+    assert in_partitions(url) == {"segment_default": 2}, "it is not tried each time"
+    store.close()
+    store = Store(url)
+    assert [one.new for one in store.add_segments(made, RECEIVED)] == [False, False]
+    (name,) = in_partitions(url)
+    assert name.startswith("segment_day_") and positions(store) == [1, 2]
     store.close()

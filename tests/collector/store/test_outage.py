@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,33 @@ def test_what_was_committed_before_the_answer_was_lost_is_a_repeat(
     assert verdicts in ({ACCEPTED}, {DUPLICATE})
     assert [item.position for item in store.segments(JOB)] == [1, 2]
     store.close()
+
+
+def test_a_disk_that_is_full_acknowledges_nothing_until_there_is_room(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = HandClock(60.0)
+    client = Client(make_api(Service(store, clock)))
+    long = run_segments(300)
+    assert client.post("/v1/segments", body(long[:2])).status_code == 200
+    with store.engine.connect() as connection:
+        pages = int(connection.exec_driver_sql("PRAGMA page_count").scalar_one())
+    limit = pages + 2
+
+    def bound(connection: sqlite3.Connection, *_: object) -> None:
+        connection.execute(f"PRAGMA max_page_count={limit}")
+
+    sa.event.listen(store.engine, "checkout", bound)
+    # A transaction of many rows: the disk is full in the middle of it.
+    for _ in range(ROUNDS):
+        answer = client.post("/v1/segments", body(long))
+        assert answer.status_code == 503 and "full" in answer.json()["error"]
+    assert [item.position for item in store.segments(JOB)] == [1, 2]
+    assert len(lines(caplog)) == 1
+    limit = 1 << 30
+    verdicts = client.post("/v1/segments", body(long)).json()["verdicts"]
+    assert [item["verdict"] for item in verdicts] == [DUPLICATE] * 2 + [ACCEPTED] * 58
+    assert [item.position for item in store.segments(JOB)] == [*range(1, 61)]
 
 
 def test_a_collector_on_postgresql_shows_no_password(

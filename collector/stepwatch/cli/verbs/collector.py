@@ -10,6 +10,7 @@ import sys
 from types import FrameType
 
 from stepwatch import runbooks
+from stepwatch.cli.verbs import store
 from stepwatch.signals import places
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=interval_seconds, default=1.0, help="seconds between evaluations"
     )
+    store.add_keep_arguments(parser)
 
 
 def interval_seconds(text: str) -> float:
@@ -64,7 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
         host, port = opened.getsockname()[:2]
         place = shown(arguments.store)
         logging.info("listening on http://%s:%s, store %s", host, port, place)
-        server.serve(service, opened, token, arguments.interval, runbooks.render)
+        server.serve(
+            service,
+            opened,
+            token,
+            arguments.interval,
+            runbook=runbooks.render,
+            keep=store.keep_of(arguments),
+        )
     return 0
 
 

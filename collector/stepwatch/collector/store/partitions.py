@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from functools import partial
+
 import sqlalchemy as sa
 
 from stepwatch.collector.store.database import lock_tables
-from stepwatch.collector.store.schema import DEFAULT_PARTITION
+from stepwatch.collector.store.schema import DAY_NS, DEFAULT_PARTITION, job
 
 DAYS_BACK = 31
 """Days before today that get a partition; what is older, or of a clock ahead, is in the default."""
 DAYS_AHEAD = 1
+_DAY = "segment_day_"
+LOCK_PATIENCE_MS = 1000
+"""How long a change waits for those who use the table, and lets those wait who come behind it."""
+POSTPONED_S = 60.0
+"""How long nobody tries again after that."""
+_LOCK_NOT_AVAILABLE = "55P03"
 
 
 class Partitions:
@@ -18,9 +28,14 @@ class Partitions:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._known: set[int] = set()
+        self._postponed: dict[int, float] = {}
+        """Days whose partition waits for readers of the table, and until when (monotonic)."""
 
     def make(self, days: set[int], today: int) -> None:
         """Make the partitions of these days that are not there, but those far from today.
+
+        Where somebody reads the table for long, as a backup does, the segments of a new day go
+        into the default partition, and move once their own is made.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
@@ -29,14 +44,25 @@ class Partitions:
             return
         near = {day for day in days if today - DAYS_BACK <= day <= today + DAYS_AHEAD}
         for day in sorted(near - self._known):
-            with self._engine.begin() as connection:
-                _make(connection, day)
-            self._known.add(day)
+            if time.monotonic() < self._postponed.get(day, 0.0):
+                continue
+            if _unless_locked(self._engine, partial(_make, day=day)):
+                self._known.add(day)
+            else:
+                self._postponed[day] = time.monotonic() + POSTPONED_S
 
-    def names(self, connection: sa.Connection) -> dict[str, int | None]:
-        """Partitions and their days; None for the one of all other days."""
-        rows = connection.execute(_PARTITIONS)
-        return {row.name: None if row.name == DEFAULT_PARTITION else _day(row.name) for row in rows}
+
+def _unless_locked(engine: sa.Engine, change: Callable[[sa.Connection], bool]) -> bool:
+    """Change the table's partitions; False if the change says so or others hold them too long."""
+    try:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_PATIENCE_MS}")
+            lock_tables(connection)
+            return change(connection)
+    except sa.exc.OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+            raise
+        return False
 
 
 _PARTITIONS = sa.text(
@@ -45,16 +71,45 @@ _PARTITIONS = sa.text(
 )
 
 
-def _day(name: str) -> int:
-    return int(name.removeprefix("segment_day_"))
+def drop_days(engine: sa.Engine, may_go: sa.ColumnElement[bool], before_ns: int) -> list[int]:
+    """Drop the days before `before_ns` whose segments all belong to jobs that may go.
+
+    `may_go` is a condition on rows of the table of jobs. A day on which somebody writes for
+    longer than `LOCK_PATIENCE_MS` stays until the next time. Returns the days.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database is gone.
+    """
+    with engine.connect() as connection:
+        names = [str(row.name) for row in connection.execute(_PARTITIONS)]
+    days = {name: int(name.removeprefix(_DAY)) for name in names if name.startswith(_DAY)}
+    old = {name: day for name, day in days.items() if day < before_ns // DAY_NS}
+    return [day for name, day in old.items() if _drop_if_free(engine, name, may_go)]
 
 
-def _make(connection: sa.Connection, day: int) -> None:
+def _drop_if_free(engine: sa.Engine, name: str, may_go: sa.ColumnElement[bool]) -> bool:
+    partition = sa.table(name, sa.column("job"))
+    goes = sa.exists().where(job.c.name == partition.c.job, may_go)
+    needed = sa.select(partition.c.job).where(~goes).limit(1)
+    with engine.connect() as connection:  # most stay, and for those nobody need wait
+        if connection.execute(needed).first() is not None:
+            return False
+
+    def drop(connection: sa.Connection) -> bool:
+        connection.exec_driver_sql("LOCK TABLE ONLY segment IN ACCESS EXCLUSIVE MODE")
+        if connection.execute(needed).first() is not None:
+            return False
+        connection.exec_driver_sql(f"DROP TABLE {name}")
+        return True
+
+    return _unless_locked(engine, drop)
+
+
+def _make(connection: sa.Connection, day: int) -> bool:
     """Make the partition of a day; what the default one holds of that day moves into it."""
-    lock_tables(connection)
-    name = f"segment_day_{day}"
+    name = f"{_DAY}{day}"
     if connection.execute(sa.select(sa.func.to_regclass(name))).scalar_one() is not None:
-        return
+        return True
     for statement in (
         f"LOCK TABLE {DEFAULT_PARTITION} IN ACCESS EXCLUSIVE MODE",
         f"CREATE TABLE {name} (LIKE segment INCLUDING CONSTRAINTS INCLUDING STORAGE)",
@@ -63,3 +118,4 @@ def _make(connection: sa.Connection, day: int) -> None:
         f"ALTER TABLE segment ATTACH PARTITION {name} FOR VALUES FROM ({day}) TO ({day + 1})",
     ):
         connection.exec_driver_sql(statement)
+    return True

@@ -91,6 +91,11 @@ class Store:
             ) from error
         return cls(sa.URL.create("sqlite", database=str(path)))
 
+    @property
+    def engine(self) -> sa.Engine:
+        """The database itself, for what looks after a store: its size, its copy, its retention."""
+        return self._engine
+
     def add_segments(self, segments: Sequence[StoredSegment], received_ns: int) -> list[Added]:
         """Store segments in one transaction, but those that the database refuses for good.
 
@@ -103,7 +108,6 @@ class Store:
         self._partitions.make({row["wall_day"] for row in rows}, received_ns // schema.DAY_NS)
         try:
             with self._engine.begin() as connection:
-                begin_writing(connection)
                 return [Added(new) for new in self._inserts.add(connection, rows)]
         except REFUSALS as error:
             if refusal(error) is None:

@@ -12,6 +12,7 @@ import uvicorn
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.retention import Keep, Retention
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals import places
@@ -68,8 +69,9 @@ def serve(
     token: str | None,
     interval: float,
     runbook: ReadRunbook | None = None,
+    keep: Keep | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then close everything.
+    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed.
 
     Raises:
         KeyboardInterrupt: it was SIGINT.
@@ -92,11 +94,19 @@ def serve(
 
     evaluation = threading.Thread(target=evaluate, name="evaluate")
     evaluation.start()
+    stopping = threading.Event()
+    retention = Retention(service.store.engine, stopping.wait)
+    removal = threading.Thread(
+        target=retention.run, args=(keep or Keep(), service.clock), name="retention"
+    )
+    removal.start()
     try:
         server.run(sockets=[opened])
     finally:
         service.stop()
+        stopping.set()
         evaluation.join()
+        removal.join()
         service.store.close()
     if server.interrupted:
         raise KeyboardInterrupt

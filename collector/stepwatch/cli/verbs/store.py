@@ -1,0 +1,225 @@
+"""`stepwatch store`: how large a store is, what it need not keep, whether it is sound, its copy."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepwatch.cli import text
+from stepwatch.collector.quantities import size as bytes_text
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from stepwatch.collector.store import Store
+    from stepwatch.collector.store.retention import Keep
+
+EXAMPLE = "stepwatch store prune --dry-run --keep-segments 7 --store /var/lib/stepwatch/store.db"
+FOREVER = "forever"
+SHOWN_JOBS = 20
+"""Jobs and problems that a person is shown; `--json` has all."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions, each with its options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, action in ACTIONS.items():
+        made = actions.add_parser(
+            name,
+            description=action.what,
+            help=action.what,
+            epilog=f"example: stepwatch store {name} {action.example}",
+            allow_abbrev=False,
+        )
+        if name in ("backup", "restore"):
+            made.add_argument("file", type=Path, help="the backup, which is an SQLite store itself")
+        if name == "prune":
+            made.add_argument("--dry-run", action="store_true", help="only say what would go")
+            add_keep_arguments(made)
+        made.add_argument(
+            "--store",
+            default="stepwatch.db",
+            help="SQLite file, or postgresql+psycopg://USER@HOST/NAME",
+        )
+        made.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how long each class of data is kept."""
+    for name, default, what in (
+        ("segments", 14.0, "what agents sent"),
+        ("slices", None, "good and total seconds of each SLI"),
+        ("incidents", None, "incidents that are resolved"),
+    ):
+        shown = FOREVER if default is None else f"{default:.0f}"
+        parser.add_argument(
+            f"--keep-{name}",
+            type=days,
+            default=default,
+            metavar="DAYS",
+            help=f"{what}: days after the job last wrote, or {FOREVER} [{shown}]",
+        )
+
+
+def days(words: str) -> float | None:
+    """A number of days; None for ever.
+
+    Raises:
+        ArgumentTypeError: it is neither a number from 1 on nor `forever`.
+    """
+    if words == FOREVER:
+        return None
+    try:
+        number = float(words)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 36500:
+        raise argparse.ArgumentTypeError(f"{words!r} must be from 1 to 36500 days, or {FOREVER}")
+    return number
+
+
+def keep_of(arguments: argparse.Namespace) -> Keep:
+    """How long the options let each class of data be kept."""
+    from stepwatch.collector.store.retention import Keep
+
+    return Keep(arguments.keep_segments, arguments.keep_slices, arguments.keep_incidents)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do one thing with a store; exit 1 if it is damaged, or does not answer."""
+    import sqlalchemy as sa
+
+    from stepwatch.collector.store.outage import reason_of
+    from stepwatch.collector.web.server import open_store
+
+    is_new = "://" not in arguments.store and not Path(arguments.store).is_file()
+    if is_new and arguments.action != "restore":
+        raise UsageError(f"there is no store {arguments.store}; pass --store")
+    opened = open_store(arguments.store)
+    try:
+        return ACTIONS[arguments.action].act(opened, arguments)
+    except (sa.exc.SQLAlchemyError, OSError) as error:
+        reason = reason_of(error) if isinstance(error, sa.exc.SQLAlchemyError) else str(error)
+        raise StoreError(f"cannot {arguments.action} the store: {reason}") from error
+    finally:
+        opened.close()
+
+
+def _size(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.sizes import size_of
+
+    size = size_of(store.engine)
+    if arguments.json:
+        kinds = {name: kind._asdict() for name, kind in size.kinds.items()}
+        jobs = [job._asdict() for job in size.jobs]
+        return _print_json({**size._asdict(), "kinds": kinds, "jobs": jobs})
+    free = "" if size.free_bytes is None else f", {bytes_text(size.free_bytes)} of it free"
+    print(f"{bytes_text(size.bytes)} in all{free}")
+    rows = [[name, str(kind.rows), bytes_text(kind.bytes)] for name, kind in size.kinds.items()]
+    print(text.table(["kind", "rows", "bytes"], rows))
+    lines = [
+        [
+            *(job.job, str(job.segments), str(job.records), bytes_text(job.bytes)),
+            text.clock(job.last_received_ns / NANOSECONDS),
+        ]
+        for job in size.jobs
+    ]
+    print(text.table(["job", "segments", "records", "bytes", "last wrote"], lines[:SHOWN_JOBS]))
+    _print_more(len(lines), "jobs")
+    return 0
+
+
+def _prune(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.retention import Retention, summary
+
+    retention, now_ns = Retention(store.engine), time.time_ns()
+    change = retention.plan if arguments.dry_run else retention.prune
+    removed = change(keep_of(arguments), now_ns)
+    if arguments.json:
+        documents = [item._asdict() for item in removed]
+        return _print_json({"dry_run": arguments.dry_run, "removed": documents})
+    print(("would remove " if arguments.dry_run else "removed ") + summary(removed))
+    rows = [[item.job, item.kind, str(item.rows), bytes_text(item.bytes)] for item in removed]
+    if rows:
+        print(text.table(["job", "what", "rows", "bytes"], rows[:SHOWN_JOBS]))
+        _print_more(len(rows), "rows")
+    return 0
+
+
+def _verify(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.checks import problems
+
+    found = list(problems(store.engine))
+    if arguments.json:
+        _print_json({"problems": found})
+    else:
+        print("\n".join(found[:SHOWN_JOBS]) if found else "nothing is damaged")
+        _print_more(len(found), "problems")
+    return int(bool(found))
+
+
+def _backup(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.copies import back_up
+
+    return _print_copied(back_up(store.engine, arguments.file), arguments)
+
+
+def _restore(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.copies import restore
+
+    return _print_copied(restore(arguments.file, store.engine), arguments)
+
+
+def _print_copied(rows: dict[str, int], arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        return _print_json({"rows": rows})
+    words = ", ".join(f"{count} of {table}" for table, count in rows.items() if count)
+    print(f"copied: {words or 'nothing, the store is empty'}")
+    return 0
+
+
+def _print_json(document: dict[str, Any]) -> int:
+    print(json.dumps(document, indent=1))
+    return 0
+
+
+def _print_more(count: int, what: str) -> None:
+    if count > SHOWN_JOBS:
+        print(f"... and {count - SHOWN_JOBS} more {what}; --json has all")
+
+
+class Action(NamedTuple):
+    """One thing to do with a store: what it is, an example's options, and the function."""
+
+    what: str
+    example: str
+    act: Callable[[Store, argparse.Namespace], int]
+
+
+_EXAMPLE_STORE = "--store /var/lib/stepwatch/store.db"
+ACTIONS = {
+    "size": Action("rows and bytes by kind of data and by job", _EXAMPLE_STORE, _size),
+    "prune": Action(
+        "remove what need not be kept; a collector does it by itself every hour",
+        f"--dry-run --keep-segments 7 {_EXAMPLE_STORE}",
+        _prune,
+    ),
+    "verify": Action(
+        "read every byte and check it; exit 1 if some are damaged", _EXAMPLE_STORE, _verify
+    ),
+    "backup": Action(
+        "copy the store to a file, also while a collector writes",
+        f"monday.db {_EXAMPLE_STORE}",
+        _backup,
+    ),
+    "restore": Action(
+        "copy a backup into a store that has no jobs, of either database",
+        "monday.db --store postgresql+psycopg://stepwatch@db/stepwatch",
+        _restore,
+    ),
+}

@@ -1,0 +1,96 @@
+"""Whether a store still holds what was written to it: checksums, positions, documents."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.outage import reason_of
+from stepwatch.signals import wire
+from stepwatch.signals.errors import SegmentError
+
+_AT_ONCE = 64
+"""Rows in memory while they are checked."""
+
+
+def problems(engine: sa.Engine) -> Iterator[str]:
+    """What is damaged, one sentence each; reads every byte and changes nothing."""
+    for check in (_database, _positions, _segments, _undecoded, _snapshots, _incidents):
+        try:
+            with engine.connect() as connection:
+                yield from check(connection.execution_options(yield_per=_AT_ONCE))
+        except sa.exc.SQLAlchemyError as error:
+            yield f"the database does not read: {reason_of(error)}"
+
+
+def _database(connection: sa.Connection) -> Iterator[str]:
+    """What SQLite finds in its own file; PostgreSQL checks its pages when it reads them."""
+    if connection.dialect.name == "sqlite":
+        for (found,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+            if found != "ok":
+                yield f"the file is damaged: {found}"
+
+
+def _positions(connection: sa.Connection) -> Iterator[str]:
+    segment, job = schema.segment, schema.job
+    held = (
+        sa.select(segment.c.job, sa.func.count().label("count"))
+        .add_columns(sa.func.count(segment.c.position.distinct()).label("different"))
+        .add_columns(sa.func.max(segment.c.position).label("last"))
+        .group_by(segment.c.job)
+        .subquery()
+    )
+    query = sa.select(held, job.c.position).join(job, job.c.name == held.c.job, isouter=True)
+    for row in connection.execute(query):
+        if row.position is None or row.position < row.last:
+            yield f"job {row.job} has a segment at {row.last}, but its row says {row.position}"
+        if row.different < row.count:
+            yield f"job {row.job} has {row.count - row.different} positions twice"
+
+
+def _segments(connection: sa.Connection) -> Iterator[str]:
+    columns = [schema.segment.c[name] for name in (*wire.SegmentKey._fields, "position", "payload")]
+    for row in connection.execute(sa.select(*columns)):
+        place = f"segment {row.position} of job {row.job}"
+        try:
+            data = bytes(row.payload)
+            wire.check(data)
+            if tuple(wire.peek_key(data)) != tuple(row)[: len(wire.SegmentKey._fields)]:
+                yield f"{place} holds a segment of another key"
+        except (SegmentError, TypeError) as error:
+            yield f"{place} is damaged: {error}"
+
+
+def _undecoded(connection: sa.Connection) -> Iterator[str]:
+    table = schema.undecoded
+    for row in connection.execute(sa.select(table.c.id, table.c.digest, table.c.payload)):
+        if not _is_bytes(row.payload) or hashlib.sha256(row.payload).hexdigest() != row.digest:
+            yield f"kept segment {row.id} does not match its digest"
+
+
+def _snapshots(connection: sa.Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(schema.snapshot)):
+        if not _is_bytes(row.payload) or zlib.crc32(row.payload) != row.crc32:
+            yield f"snapshot {row.id} of job {row.job} does not match its checksum"
+
+
+def _incidents(connection: sa.Connection) -> Iterator[str]:
+    table = schema.incident
+    kind = sa.LargeBinary() if connection.dialect.name == "sqlite" else sa.Text()
+    for row in connection.execute(sa.select(table.c.id, sa.cast(table.c.document, kind))):
+        try:
+            sound = isinstance(json.loads(row[1]), dict)
+        except (ValueError, RecursionError):
+            sound = False
+        if not sound:
+            yield f"the document of incident {row.id} is damaged"
+
+
+def _is_bytes(value: object) -> bool:
+    """SQLite gives a text back where a damaged type says so."""
+    return isinstance(value, bytes)

@@ -1,0 +1,156 @@
+"""A store is copied to another: a backup is an SQLite store, whatever database it is of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import begin_writing, open_database
+from stepwatch.collector.store.partitions import Partitions
+from stepwatch.signals.errors import StoreError
+
+AT_ONCE = 16
+"""Rows in memory while they are copied: a segment may have 8 MiB."""
+_OWN = ("meta", "alembic_version")
+"""Tables that say how a store is made; each store has its own."""
+
+
+def back_up(engine: sa.Engine, file: Path) -> dict[str, int]:
+    """Copy a store as it is at this moment into a new file, while others write to it.
+
+    Returns the rows by table. The file has its name once all of it is on disk.
+
+    Raises:
+        StoreError: the file is there already, or cannot be written.
+        sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+    """
+    if file.exists():
+        raise StoreError(f"{file} is there already; name a file that is not, or remove it")
+    partial = file.with_name(file.name + ".partial")
+    try:
+        partial.unlink(missing_ok=True)
+        partial.touch(mode=0o600)
+        copied = _write(engine, partial)
+        partial.rename(file)
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {error.strerror}; name another file") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return copied
+
+
+def _write(engine: sa.Engine, place: Path) -> dict[str, int]:
+    target = open_database(sa.URL.create("sqlite", database=str(place)))
+    try:
+        copied = _copy(engine, target)
+        # A backup is one file: without a log beside it.
+        with target.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
+    finally:
+        target.dispose()
+        for beside in ("-wal", "-shm"):
+            place.with_name(place.name + beside).unlink(missing_ok=True)
+    with place.open("rb") as written:
+        os.fsync(written.fileno())
+    return copied
+
+
+def restore(file: Path, engine: sa.Engine) -> dict[str, int]:
+    """Copy a backup into a store that is empty, all or nothing; returns the rows by table.
+
+    Raises:
+        StoreError: there is no such file, it is no store, or the store has jobs already.
+        sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+    """
+    if not file.is_file():
+        raise StoreError(f"there is no backup {file}")
+    with engine.connect() as connection:
+        if connection.execute(sa.select(schema.job.c.name).limit(1)).first() is not None:
+            raise StoreError("the store has jobs already; restore into a new one, and use that")
+    source = open_database(sa.URL.create("sqlite", database=str(file)))
+    try:
+        _make_partitions(source, engine)
+        return _copy(source, engine)
+    finally:
+        source.dispose()
+
+
+def _copy(source: sa.Engine, target: sa.Engine) -> dict[str, int]:
+    """Copy each table as it is at one moment, in one transaction."""
+    tables = [each for each in schema.metadata.sorted_tables if each.name not in _OWN]
+    with source.connect() as reading, target.begin() as writing:
+        _hold_moment(reading)
+        begin_writing(writing)
+        copied = {table.name: _copy_table(reading, writing, table) for table in tables}
+        _set_numbers(writing, tables)
+    return copied
+
+
+def _hold_moment(connection: sa.Connection) -> None:
+    """Let the connection's statements read the store as it is at the first of them."""
+    if connection.dialect.name == "postgresql":
+        connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    else:
+        connection.exec_driver_sql("BEGIN")
+
+
+def _copy_table(reading: sa.Connection, writing: sa.Connection, table: sa.Table) -> int:
+    query = sa.select(*(_as_text(column) for column in table.columns))
+    rows = reading.execution_options(yield_per=AT_ONCE).execute(query).mappings()
+    columns = (sa.column(each.name, _written(each, writing.dialect)) for each in table.columns)
+    statement, count = sa.insert(sa.table(table.name, *columns)), 0
+    for part in rows.partitions():
+        writing.execute(statement, [dict(row) for row in part])
+        count += len(part)
+    return count
+
+
+def _as_text(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """The column, or the text of a document: it is copied as it is."""
+    is_document = isinstance(column.type, sa.JSON)
+    return sa.cast(column, sa.Text).label(column.name) if is_document else column
+
+
+def _written(column: sa.Column[Any], dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+    if not isinstance(column.type, sa.JSON):
+        return column.type
+    return _Document() if dialect.name == "postgresql" else sa.Text()
+
+
+class _Document(sa.types.TypeDecorator[str]):
+    """The text of a document, which PostgreSQL must be asked to read as one."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def bind_expression(self, bindvalue: sa.BindParameter[str]) -> sa.ColumnElement[Any]:
+        """`bindvalue` as JSON."""
+        return sa.cast(bindvalue, sa.JSON)
+
+
+def _set_numbers(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
+    """PostgreSQL counts ids on from a sequence, which knows nothing of copied rows."""
+    if connection.dialect.name != "postgresql":
+        return
+    for table in tables:
+        if "id" in table.c and isinstance(table.c.id.type, sa.Integer):
+            last = sa.select(sa.func.coalesce(sa.func.max(table.c.id), 0) + 1).scalar_subquery()
+            name = sa.func.pg_get_serial_sequence(table.name, "id")
+            connection.execute(sa.select(sa.func.setval(name, last, False)))
+
+
+def _make_partitions(source: sa.Engine, target: sa.Engine) -> None:
+    """Make the partitions of the newest days that a backup holds, before the copy locks them."""
+    segment = schema.segment
+    query = sa.select(segment.c.wall_day).distinct()
+    newest = sa.select(sa.func.max(segment.c.received_ns))
+    with source.connect() as connection:
+        days = {int(day) for (day,) in connection.execute(query)}
+        last = connection.execute(newest).scalar_one()
+    if last is not None:
+        Partitions(target).make(days, int(last) // schema.DAY_NS)

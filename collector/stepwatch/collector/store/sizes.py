@@ -1,0 +1,94 @@
+"""How large a store is, by kind of data and by job."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+
+KINDS: dict[str, tuple[sa.Table, str | None]] = {
+    "segments": (schema.segment, "payload"),
+    "snapshots": (schema.snapshot, "payload"),
+    "slices": (schema.sli_slice, None),
+    "incidents": (schema.incident, "document"),
+    "undecoded": (schema.undecoded, "payload"),
+    "quarantine": (schema.quarantine, "head"),
+}
+"""Table of each kind of data, and the column that is large where there is one."""
+
+
+class KindSize(NamedTuple):
+    """Rows of one kind of data, and bytes of their large column; None where there is none."""
+
+    rows: int
+    bytes: int | None
+
+
+class JobSize(NamedTuple):
+    """Segments of one job, records and bytes in them, and when (ns) the job wrote last."""
+
+    job: str
+    segments: int
+    records: int
+    bytes: int
+    last_received_ns: int
+
+
+class StoreSize(NamedTuple):
+    """Bytes of the whole database and, where that is known, of free room in it."""
+
+    bytes: int
+    free_bytes: int | None
+    kinds: dict[str, KindSize]
+    jobs: list[JobSize]
+
+
+def size_of(engine: sa.Engine) -> StoreSize:
+    """Measure a store; the jobs with most bytes come first.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    with engine.connect() as connection:
+        total, free = _whole(connection)
+        kinds = {name: _kind(connection, *columns) for name, columns in KINDS.items()}
+        return StoreSize(total, free, kinds, _jobs(connection))
+
+
+def _whole(connection: sa.Connection) -> tuple[int, int | None]:
+    if connection.dialect.name == "postgresql":
+        size = sa.func.pg_database_size(sa.func.current_database())
+        return int(connection.execute(sa.select(size)).scalar_one()), None
+    pages, free, page = (
+        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return pages * page, free * page
+
+
+def _kind(connection: sa.Connection, table: sa.Table, large: str | None) -> KindSize:
+    if large is None:
+        count = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+        return KindSize(int(count), None)
+    column = table.c[large]
+    text = sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column
+    size = sa.func.coalesce(sa.func.sum(sa.func.length(text)), 0)
+    rows, total = connection.execute(sa.select(sa.func.count(), size)).one()
+    return KindSize(int(rows), int(total))
+
+
+def _jobs(connection: sa.Connection) -> list[JobSize]:
+    segment, job = schema.segment, schema.job
+    size = sa.func.sum(sa.func.length(segment.c.payload))
+    held = (
+        sa.select(segment.c.job, sa.func.count(), sa.func.sum(segment.c.row_count), size)
+        .group_by(segment.c.job)
+        .order_by(size.desc(), segment.c.job)
+    )
+    last = {row.name: int(row.last_received_ns) for row in connection.execute(sa.select(job))}
+    return [
+        JobSize(name, int(count), int(records), int(total), last.get(name, 0))
+        for name, count, records, total in connection.execute(held)
+    ]

@@ -1,0 +1,141 @@
+"""Data goes when its job wrote nothing for long, a little at a time, and never too early."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.collector.store import Store, retention
+from stepwatch.collector.store.retention import Keep, Removed, Retention
+from tests.collector.made import HandClock
+from tests.collector.store.filled import DAY_NS, RECEIVED, add_evaluation, add_run, positions
+from tests.postgresql import PostgresqlServer
+
+NOW = RECEIVED + 30 * DAY_NS
+ALL = [1, 2, 3, 4, 5, 6]
+
+
+@pytest.fixture
+def months(opened: Store) -> Store:
+    """Jobs whose last day lies 30, 10 and 0 days back, and one of 30 days with an open incident."""
+    for job, day in (("old", 0), ("open", 0), ("recent", 20), ("running", 30)):
+        add_run(opened, job, day)
+    for job, state in (("old", "resolved"), ("open", "open"), ("recent", "resolved")):
+        add_evaluation(opened, job, state)
+    # It began as long ago as the old ones, and still writes.
+    add_run(opened, "long", 0)
+    add_run(opened, "long", 30)
+    return opened
+
+
+def test_segments_of_a_finished_job_go_after_two_weeks(months: Store) -> None:
+    sizes = {job: months.payload_bytes(job) for job in ("old", "open", "recent", "long")}
+    removed = Retention(months.engine).prune(Keep(), NOW)
+    assert removed == [Removed("segments", "old", *sizes["old"])]
+    assert positions(months, "old") == []
+    assert positions(months, "long") == [*range(1, 13)], "it still receives"
+    for job in ("open", "recent"):
+        assert months.payload_bytes(job) == sizes[job]
+    assert len(months.slices("old", "goodput")) == 2, "slices are kept"
+    assert len(months.incidents("old")) == 1, "and incidents"
+    assert months.has_more_than("old", 5), "the job has a past"
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_go(months: Store) -> None:
+    keep = Keep(segments=5, slices=5, incidents=5)
+    once = Retention(months.engine).plan(keep, NOW)
+    assert [(item.kind, item.job, item.rows) for item in once] == [
+        ("segments", "old", 6),
+        ("segments", "recent", 6),
+        ("slices", "old", 2),
+        ("slices", "recent", 2),
+        ("incidents", "old", 1),
+        ("incidents", "recent", 1),
+    ]
+    assert positions(months, "old") == positions(months, "recent") == ALL
+    assert len(months.incidents()) == 3
+    assert Retention(months.engine).prune(keep, NOW) == once
+    assert [item["job"] for item in months.incidents()] == ["open"]
+    assert months.slices("old", "goodput") == [] != months.slices("open", "goodput")
+
+
+def test_no_setting_removes_what_came_within_a_day(months: Store) -> None:
+    Retention(months.engine).prune(Keep(segments=0, slices=0, incidents=0), NOW)
+    assert positions(months, "running") == ALL
+
+
+def test_a_job_that_comes_back_while_it_is_removed_keeps_the_rest(
+    months: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
+
+    def come_back(_: float) -> bool:
+        add_run(months, "old", 30)
+        return False
+
+    assert Retention(months.engine, come_back).prune(Keep(), NOW) == []
+    assert positions(months, "old") == [*range(3, 13)]
+
+
+def rounds(count: int) -> Callable[[float], bool]:
+    """Says to stop after so many waits."""
+    left = iter(range(count))
+    return lambda _: next(left, None) is None
+
+
+def test_a_collector_removes_from_time_to_time_and_says_so(
+    months: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        Retention(months.engine, rounds(3)).run(Keep(), HandClock(30 * 86400.0))
+    (line,) = caplog.messages
+    assert "6 rows of 1 jobs" in line
+    assert positions(months, "old") == []
+
+
+def test_an_sqlite_file_becomes_smaller(store: Store) -> None:
+    add_run(store, "running", 30)
+
+    def pages() -> tuple[int, int]:
+        with store.engine.connect() as connection:
+            count, free = (
+                int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+                for name in ("page_count", "freelist_count")
+            )
+        return count, free
+
+    before = pages()[0]
+    for number in range(40):
+        add_run(store, f"old-{number}", 0)
+    assert pages()[0] > 2 * before
+    Retention(store.engine).prune(Keep(), NOW)
+    after, free = pages()
+    assert after <= before + 5 and free == 0
+
+
+def test_on_postgresql_a_day_that_nobody_needs_is_dropped_whole(
+    postgresql: PostgresqlServer,
+) -> None:
+    store = Store(postgresql.new_database())
+    for job, day in (("old", 0), ("older", 0), ("mixed", 1), ("open", 1), ("running", 30)):
+        add_run(store, job, day)
+    add_evaluation(store, "open", "open")
+    first = RECEIVED // DAY_NS
+
+    def days() -> list[str]:
+        query = "SELECT relname FROM pg_class WHERE relname LIKE 'segment_day_%' AND relkind = 'r'"
+        with store.engine.connect() as connection:
+            return sorted(connection.execute(sa.text(query)).scalars())
+
+    assert days() == [f"segment_day_{first + day}" for day in (0, 1, 30)]
+    removed = Retention(store.engine).prune(Keep(), NOW)
+    assert [item.job for item in removed] == ["mixed", "old", "older"]
+    assert days() == [f"segment_day_{first + day}" for day in (1, 30)]
+    assert positions(store, "open") == positions(store, "running") == ALL
+    assert positions(store, "mixed") == positions(store, "old") == []
+    add_run(store, "late", 0)
+    assert positions(store, "late") == ALL, "what comes for a dropped day is stored all the same"
+    store.close()
