@@ -76,7 +76,7 @@ class Agent:
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.exits = ProcessExits(self.clock)
         self.stalls = StallInspector(self.clock, find_py_spy())
-        self.relay = Relay(self.spool, make_client(options))
+        self.relay = Relay(self.spool, make_client(options.collector, options.token))
         self.sender = Sender(self.relay, self.clock)
         self.announcement = Announcement(options, self.relay, self.clock)
         self.sender.beside = self.announcement.incidents.ask
