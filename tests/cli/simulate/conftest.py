@@ -17,9 +17,9 @@ from stepwatch.signals.wire import Segment
 EPOCH_NS = 1_790_000_000 * 1_000_000_000
 
 
-def sent(plan: Plan) -> Iterator[Segment]:
+def sent(plan: Plan, nodes_at_once: int = 64) -> Iterator[Segment]:
     """The segments of a whole run, in the order in which they are sent."""
-    for flush in Fleet(plan, EPOCH_NS, spool=1).flushes():
+    for flush in Fleet(plan, EPOCH_NS, spool=1, nodes_at_once=nodes_at_once).flushes():
         yield from map(wire.decode, flush.segments)
 
 

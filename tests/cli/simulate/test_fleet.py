@@ -39,10 +39,10 @@ def plans(draw: st.DrawFn) -> Plan:
 
 
 @settings(max_examples=15)
-@given(plans())
-def test_every_rank_sends_every_step_once_and_its_parts_add_up(plan: Plan) -> None:
+@given(plans(), st.integers(1, 4))
+def test_every_rank_sends_every_step_once_and_its_parts_add_up(plan: Plan, at_once: int) -> None:
     count = plan.steps or 0
-    segments = [*sent(plan)]
+    segments = [*sent(plan, at_once)]
     steps, collectives = rows_of(segments, Kind.STEP), rows_of(segments, Kind.COLLECTIVE)
     pairs = steps["rank"].astype(np.int64) * count + steps["step"]
     assert np.array_equal(np.sort(pairs), np.arange(plan.ranks * count))
@@ -57,10 +57,10 @@ def test_every_rank_sends_every_step_once_and_its_parts_add_up(plan: Plan) -> No
 
 
 @settings(max_examples=15)
-@given(plans())
-def test_the_rank_that_arrives_last_waits_least(plan: Plan) -> None:
+@given(plans(), st.integers(1, 4))
+def test_the_rank_that_arrives_last_waits_least(plan: Plan, at_once: int) -> None:
     count = plan.steps or 0
-    rows = rows_of([*sent(plan)], Kind.COLLECTIVE)
+    rows = rows_of([*sent(plan, at_once)], Kind.COLLECTIVE)
     first = rows[rows["op"] == rows["op"][0]]
     least = np.full(count, np.iinfo(np.int64).max)
     np.minimum.at(least, first["step"], first["exposed_ns"].astype(np.int64))
@@ -71,10 +71,10 @@ def test_the_rank_that_arrives_last_waits_least(plan: Plan) -> None:
 
 
 @settings(max_examples=15)
-@given(plans())
-def test_clocks_and_counters_of_a_node_never_go_back(plan: Plan) -> None:
+@given(plans(), st.integers(1, 4))
+def test_clocks_and_counters_of_a_node_never_go_back(plan: Plan, at_once: int) -> None:
     by_node: dict[str, list[Segment]] = {}
-    for segment in sent(plan):
+    for segment in sent(plan, at_once):
         by_node.setdefault(segment.key.node, []).append(segment)
     assert len(by_node) == plan.nodes
     for segments in by_node.values():
@@ -92,9 +92,11 @@ def test_clocks_and_counters_of_a_node_never_go_back(plan: Plan) -> None:
 
 
 @settings(max_examples=15)
-@given(plans())
-def test_a_step_lasts_from_one_end_to_the_next_on_the_clock_of_its_node(plan: Plan) -> None:
-    steps = rows_of([*sent(plan)], Kind.STEP)
+@given(plans(), st.integers(1, 4))
+def test_a_step_lasts_from_one_end_to_the_next_on_the_clock_of_its_node(
+    plan: Plan, at_once: int
+) -> None:
+    steps = rows_of([*sent(plan, at_once)], Kind.STEP)
     for rank in range(plan.ranks):
         own = np.sort(steps[steps["rank"] == rank], order="step")
         passed = np.diff(own["time_ns"].astype(np.int64))

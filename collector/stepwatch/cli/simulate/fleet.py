@@ -44,7 +44,9 @@ class Fleet:
     did so, in true time, and `newest_step` the newest step that all ranks ended.
     """
 
-    def __init__(self, plan: Plan, epoch_ns: int, spool: int) -> None:
+    def __init__(
+        self, plan: Plan, epoch_ns: int, spool: int, nodes_at_once: int = NODES_AT_ONCE
+    ) -> None:
         noise = np.random.Generator(np.random.SFC64(plan.seed))
         self.plan = plan
         self.began_ns: dict[Fault, int] = {}
@@ -54,10 +56,11 @@ class Fleet:
         self._clocks = NodeClocks(plan.nodes, epoch_ns, noise)
         self._groups = Groups.of(plan)
         self._observer = Observer(plan, self._clocks, self._groups, noise)
-        firsts = range(0, plan.nodes, NODES_AT_ONCE)
-        self._parts = [Part(first, min(first + NODES_AT_ONCE, plan.nodes)) for first in firsts]
+        firsts = range(0, plan.nodes, nodes_at_once)
+        self._parts = [Part(first, min(first + nodes_at_once, plan.nodes)) for first in firsts]
         self._next_step = [0] * len(self._parts)
-        self._flushes = 0
+        self._flushed = [0] * len(self._parts)
+        """Flushes of each part so far."""
         self._known: deque[Step] = deque()
         """Steps that some nodes have not sent yet, and the one that is under way."""
         self._ended = Exit(np.full(plan.ranks, NEVER), np.full(plan.ranks, -1))
@@ -70,18 +73,17 @@ class Fleet:
 
     def flushes(self) -> Iterator[Flush]:
         """Every flush in the order of time; the last one of each node reports how its ranks end."""
-        at = 0
+        at = flushes = 0
         while not self._is_over(at):
-            part = self._flushes % len(self._parts)
-            at = self.plan.flush_ns * (self._flushes + 1) // len(self._parts)
+            part = flushes % len(self._parts)
+            flushes += 1
+            at = self.plan.flush_ns * flushes // len(self._parts)
             self._advance(at)
             yield self._flush(part, at)
-            self._flushes += 1
         self._interrupted |= isinstance(self._model.stopped_by, Hang)
         end = self._last_moment(at)
         for part in range(len(self._parts)):
             yield self._flush(part, end, is_last=True)
-            self._flushes += 1
 
     def _is_over(self, at: int) -> bool:
         """Whether nothing happens after `at` but the end."""
@@ -143,7 +145,8 @@ class Fleet:
             for step in self._known
             if step.number >= first and int(step.end[ranks].max()) <= at
         ]
-        is_first = self._flushes < len(self._parts)
+        self._flushed[number] += 1
+        is_first = self._flushed[number] == 1
         tables = start_tables(part, plan, self._clocks, self._groups) if is_first else {}
         if steps:
             self._next_step[number] = steps[-1].number + 1
@@ -158,14 +161,13 @@ class Fleet:
             started = tables.get(Kind.LIFECYCLE)
             both = ends if started is None else np.concatenate([started, ends], axis=1)
             tables[Kind.LIFECYCLE] = both
-        segments = self._encoded(tables, part, moment)
+        segments = self._encoded(tables, part, moment, self._flushed[number])
         count = len(steps) * (ranks.stop - ranks.start)
         return Flush(at, segments, count, is_last)
 
-    def _encoded(self, tables: Tables, part: Part, at: Integers) -> list[bytes]:
+    def _encoded(self, tables: Tables, part: Part, at: Integers, sequence: int) -> list[bytes]:
         monotonic = self._clocks.monotonic(part.nodes, at).tolist()
         wall = self._clocks.wall(part.nodes, at).tolist()
-        sequence = self._flushes // len(self._parts) + 1
         job, attempt, nodes = self.plan.job, self.plan.attempt, part.nodes.tolist()
         keys = [
             SegmentKey(job, attempt, node_name(node), self._spool + node, sequence)

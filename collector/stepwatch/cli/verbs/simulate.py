@@ -6,9 +6,9 @@ import argparse
 import json
 import logging
 import math
-import signal
 from pathlib import Path
 
+from stepwatch.cli.interruptions import handled_by
 from stepwatch.cli.source import COLLECTOR_HELP
 from stepwatch.signals import places
 from stepwatch.signals.clock import SystemClock
@@ -80,9 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s simulate %(message)s")
     with make_client(arguments.collector, places.read_token(arguments.token_file)) as client:
         simulation = Simulation(plan, client, SystemClock(), lambda line: print(line, flush=True))
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: simulation.interrupt())
-        outcome = simulation.run()
+        with handled_by(lambda *_: simulation.interrupt()):
+            outcome = simulation.run()
     if arguments.json:
         _write(arguments.json, json.dumps(report_json(outcome), indent=1) + "\n")
     print(report_text(outcome))
