@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +30,8 @@ def rows_of(segments: list[Segment], kind: Kind) -> Rows:
     return np.concatenate(found)
 
 
-def plan_with(*faults: str, **values: int | float) -> Plan:
+def plan_with(*faults: str, **values: Any) -> Plan:
     """A plan of 16 ranks on 4 nodes, unless `values` say otherwise."""
     found = tuple(fault for fault in map(parse, faults) if fault is not None)
-    sizes: dict[str, int | float] = {"ranks": 16, "nodes": 4, "steps": 12, **values}
-    return Plan(**sizes, faults=found)  # type: ignore[arg-type]
+    sizes = {"ranks": 16, "nodes": 4, "steps": 12, **values}
+    return Plan(**sizes, faults=found)

@@ -12,7 +12,7 @@ import httpx
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
 
-from .answers import Answer, read_answer, read_body
+from .answers import Answer, read_answer, read_asked_seconds, read_body
 from .batches import Batches
 from .formats import Formats, NoCommonFormatError, Outgoing
 from .queue import SegmentQueue
@@ -42,6 +42,8 @@ class Relay:
     refused: int = 0
     repeated: int = 0
     """Segments that the collector had already: their first acknowledgement was lost."""
+    asked_seconds: float = 0.0
+    """From one flush to the next, as the newest answer of the collector asks; 0: it does not."""
     formats: Formats = field(default_factory=Formats)
     batches: Batches = field(default_factory=Batches)
     link: str = CONNECTING
@@ -69,6 +71,7 @@ class Relay:
                 answer = read_body(response)
             if response.status_code != 200:
                 return self._request_failed(outgoing, response, answer)
+            self.asked_seconds = read_asked_seconds(response.headers)
             return self._apply(outgoing, read_answer(answer))
         except httpx.HTTPError as error:
             return self._back_off(f"{type(error).__name__}: {error}", None)
