@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +14,8 @@ import httpx
 import numpy as np
 import pytest
 
-from stepwatch.cli.main import OK, PROBLEM, USAGE, main
-from stepwatch.cli.simulate.run import Outcome, Simulation
+from stepwatch.cli.main import INTERRUPTED, OK, PROBLEM, USAGE, main
+from stepwatch.cli.simulate.run import Simulation
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
 from stepwatch.signals.clock import SystemClock
@@ -93,49 +95,53 @@ def test_the_injected_fault_and_no_other_is_named(
 
 
 def test_a_collector_that_is_killed_in_mid_run_loses_and_doubles_nothing(
-    tmp_path: Path,
+    collector: Process,
 ) -> None:
-    with running(tmp_path) as process:
-        answers = []
+    answers = []
 
-        def kill(response: httpx.Response) -> None:
-            """What the third request brought is stored; that it is, nobody learns."""
-            if response.request.method == "POST":
-                answers.append(response)
-            if len(answers) == 3:
-                process.end()
-                process.start()
-                raise httpx.ReadError("the collector is gone")
+    def kill(response: httpx.Response) -> None:
+        """What the third request brought is stored; that it is, nobody learns."""
+        if response.request.method == "POST":
+            answers.append(response)
+        if len(answers) == 3:
+            collector.end()
+            collector.start()
+            raise httpx.ReadError("the collector is gone")
 
-        hooks = {"response": [kill]}
-        plan = plan_with(ranks=256, nodes=128, steps=20, speed=0, job="killed")
-        with httpx.Client(base_url=process.url, timeout=60.0, event_hooks=hooks) as client:
-            outcome = Simulation(plan, client, SystemClock(), print).run()
-        assert outcome.sent.repeated > 0 and outcome.sent.failed_requests > 0
-        assert outcome.is_complete and outcome.state == "finished"
-        assert stored_pairs(process, "killed") == every_pair(256, 20)
+    hooks = {"response": [kill]}
+    plan = plan_with(ranks=256, nodes=128, steps=20, speed=0, job="killed")
+    with httpx.Client(base_url=collector.url, timeout=60.0, event_hooks=hooks) as client:
+        outcome = Simulation(plan, client, SystemClock(), print, connections=1).run()
+    assert outcome.sent.repeated > 0 and outcome.sent.failed_requests > 0
+    assert outcome.is_complete and outcome.state == "finished"
+    assert stored_pairs(collector, "killed") == every_pair(256, 20)
 
 
-def test_who_interrupts_it_interrupts_the_job(collector: Process) -> None:
-    plan = plan_with(steps=None, seconds=600, step_seconds=0.1, flush_seconds=0.5, job="stopped")
-    outcomes: list[Outcome] = []
-    with httpx.Client(base_url=collector.url, timeout=60.0) as client:
-        simulation = Simulation(plan, client, SystemClock(), print)
-        runs = threading.Thread(target=lambda: outcomes.append(simulation.run()))
-        runs.start()
-        until("the job to arrive", lambda: client.get("/v1/jobs/stopped").status_code == 200)
-        simulation.interrupt()
-        until("its end", lambda: not runs.is_alive())
-    (outcome,) = outcomes
-    assert outcome.interrupted and outcome.is_complete
-    assert outcome.state == "interrupted"
-    assert stored_pairs(collector, "stopped") == every_pair(16, outcome.newest_step + 1)
+def test_ctrl_c_interrupts_the_job_and_all_that_was_made_arrives(
+    collector: Process, tmp_path: Path
+) -> None:
+    def interrupt() -> None:
+        url = f"{collector.url}/v1/jobs/stopped"
+        until("the job to arrive", lambda: httpx.get(url).status_code == 200)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    watcher = threading.Thread(target=interrupt)
+    watcher.start()
+    file = tmp_path / "report.json"
+    words = ["--ranks", "16", "--seconds", "600", "--step-seconds", "0.1", "--json", str(file)]
+    words += ["--job", "stopped", "--flush-seconds", "0.5", "--collector", collector.url]
+    assert main(["simulate", *words]) == INTERRUPTED
+    watcher.join()
+    report = json.loads(file.read_text())
+    assert (report["interrupted"], report["state"], report["unsent"]) == (True, "interrupted", 0)
+    assert stored_pairs(collector, "stopped") == every_pair(16, report["newest_step"] + 1)
 
 
 def test_mistakes_are_answered_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--collector", "http://127.0.0.1:9", "--steps", "2"]) == PROBLEM
     assert main(["simulate", "--fault", "hung"]) == USAGE
     assert main(["simulate", "--ranks", "12", "--nodes", "5"]) == USAGE
+    assert main(["simulate", "--connections", "17"]) == USAGE
     complaints = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[0] for line in complaints] == ["stepwatch"] * 3
+    assert [line.split(":")[0] for line in complaints] == ["stepwatch"] * 4
     assert "start one with `stepwatch collector`" in complaints[0]

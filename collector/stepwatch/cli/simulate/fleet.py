@@ -29,8 +29,9 @@ spread over the interval."""
 
 class Flush(NamedTuple):
     """Segments of the nodes that flush at true time `at`, the (rank, step) pairs in them, and
-    whether they are the last of these nodes."""
+    whether they are the last of these nodes, the `part`-th of the fleet."""
 
+    part: int
     at: int
     segments: list[bytes]
     rank_steps: int
@@ -163,7 +164,7 @@ class Fleet:
             tables[Kind.LIFECYCLE] = both
         segments = self._encoded(tables, part, moment, self._flushed[number])
         count = len(steps) * (ranks.stop - ranks.start)
-        return Flush(at, segments, count, is_last)
+        return Flush(number, at, segments, count, is_last)
 
     def _encoded(self, tables: Tables, part: Part, at: Integers, sequence: int) -> list[bytes]:
         monotonic = self._clocks.monotonic(part.nodes, at).tolist()

@@ -7,20 +7,18 @@ from collections.abc import Collection, Iterable, Sequence
 
 from stepwatch.agent.spool import BATCH_BYTES
 
-DEFAULT_LIMIT_BYTES = 256 << 20
-
 
 class Outbox:
     """A queue that a relay sends from; one thread puts, another sends.
 
-    Nothing is dropped: who puts more than `limit_bytes` is to wait while `is_full`. `sent_bytes`
-    counts what was handed out, `lost` what the collector will never have.
+    Nothing is dropped: who puts more than `limit_bytes`, or `limit_segments`, is to wait while
+    `is_full`. `sent_bytes` counts what was handed out, `lost` what the collector will never have.
     """
 
-    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+    def __init__(self, limit_bytes: int, limit_segments: int) -> None:
         self.sent_bytes = 0
         self.lost = 0
-        self._limit = limit_bytes
+        self._limit_bytes, self._limit_segments = limit_bytes, limit_segments
         self._lock = threading.Lock()
         self._filled = threading.Event()
         self._waiting: dict[int, bytes] = {}
@@ -39,7 +37,7 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether there is as much as it may hold."""
-        return self._bytes >= self._limit
+        return self._bytes >= self._limit_bytes or len(self) >= self._limit_segments
 
     def put(self, segments: Sequence[bytes]) -> None:
         """Add segments behind those that wait."""

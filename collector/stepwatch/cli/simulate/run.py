@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,16 +10,17 @@ from typing import Any
 
 import httpx
 
-from stepwatch.agent.relay.relay import Relay
 from stepwatch.cli.source import SourceError
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.errors import StepwatchError
-from stepwatch.signals.presence import CONNECTED
 
 from .fleet import Fleet, Flush
-from .outbox import Outbox
 from .plan import Plan
+from .senders import Senders
 
+CONNECTIONS = 4
+"""Requests under way at once, a quarter of what a collector takes."""
+FULL_SPEED_SEGMENTS, NO_LIMIT = 256, 1 << 30
+"""Segments that wait on one connection."""
 PROGRESS_SECONDS = 5.0
 _SLICE_SECONDS = 0.1
 _LOOK_SECONDS = 20.0
@@ -79,18 +79,24 @@ class Simulation:
     """
 
     def __init__(
-        self, plan: Plan, client: httpx.Client, clock: Clock, note: Callable[[str], None]
+        self,
+        plan: Plan,
+        client: httpx.Client,
+        clock: Clock,
+        note: Callable[[str], None],
+        connections: int = CONNECTIONS,
     ) -> None:
         self.outcome = Outcome(plan)
         self._plan = plan
         self._clock = clock
         self._note = note
-        self._outbox = Outbox()
-        self._relay = Relay(self._outbox, client)
+        self._client = client
+        # A real run waits for its slowest node, so at full speed none may be far ahead.
+        most = NO_LIMIT if plan.speed else FULL_SPEED_SEGMENTS
+        self._senders = Senders(client, connections, most)
         self._epoch_ns = clock.wall_ns() - _past_ns(plan)
         self._fleet = Fleet(plan, self._epoch_ns, secrets.randbits(62))
-        self._sender = threading.Thread(target=self._send, name="sender", daemon=True)
-        self._ends = self._gives_up = False
+        self._gives_up = False
         self._began_ns = self._noted_ns = self._looked_ns = 0
 
     def interrupt(self) -> None:
@@ -103,23 +109,21 @@ class Simulation:
 
         Raises:
             SourceError: no collector answers at the beginning.
-            StepwatchError: the sending thread died.
+            StepwatchError: a sending thread died.
         """
-        self._relay.ask_formats()
-        if self._relay.link != CONNECTED:
+        if not self._senders.connect():
             raise SourceError(
-                f"no collector answers at {self._relay.client.base_url}; start one with "
+                f"no collector answers at {self._client.base_url}; start one with "
                 "`stepwatch collector`, or pass --collector URL"
             )
         self._began_ns = self._noted_ns = self._clock.monotonic_ns()
         cpu = time.process_time()
-        self._sender.start()
+        self._senders.start()
         try:
             self._make()
             self._drain(_INTERRUPTED_SEND_SECONDS if self.outcome.interrupted else _SEND_SECONDS)
         finally:
-            self._ends = self._gives_up = True
-            self._sender.join()
+            self._senders.close()
         self._count(cpu)
         self._ask()
         return self.outcome
@@ -137,7 +141,7 @@ class Simulation:
                 looked = True
                 self._look()
             self._await(flush)
-            self._outbox.put(flush.segments)
+            self._senders.put(flush.part, flush.segments)
             sent.rank_steps += flush.rank_steps
             sent.segments += len(flush.segments)
             sent.nbytes += sum(map(len, flush.segments))
@@ -151,7 +155,7 @@ class Simulation:
         while self._waits(due, flush) and not self._gives_up:
             time.sleep(min(max(-self._since(due), 0.001), _SLICE_SECONDS))
             self._progress()
-            self._check_sender()
+            self._senders.check()
         if self._plan.speed:
             sent = self.outcome.sent
             sent.late_seconds = max(sent.late_seconds, self._since(due))
@@ -159,20 +163,20 @@ class Simulation:
     def _waits(self, due: int, flush: Flush) -> bool:
         if self.outcome.interrupted:
             self._fleet.stop()
-            return self._outbox.is_full
-        return self._clock.monotonic_ns() < due or self._outbox.is_full
+            return self._senders.is_full(flush.part)
+        return self._clock.monotonic_ns() < due or self._senders.is_full(flush.part)
 
     def _drain(self, seconds: float) -> None:
         """Wait until the collector took everything, for so long without any progress."""
-        left, since = len(self._outbox), self._clock.monotonic_ns()
-        while len(self._outbox) and not self._gives_up:
-            if len(self._outbox) < left:
-                left, since = len(self._outbox), self._clock.monotonic_ns()
+        left, since = len(self._senders), self._clock.monotonic_ns()
+        while len(self._senders) and not self._gives_up:
+            if len(self._senders) < left:
+                left, since = len(self._senders), self._clock.monotonic_ns()
             if self._since(since) > seconds:
                 return
             time.sleep(0.01)
             self._progress()
-            self._check_sender()
+            self._senders.check()
 
     def _look(self) -> None:
         """Let the collector evaluate the job before it is over: it has had no time to."""
@@ -185,28 +189,12 @@ class Simulation:
             time.sleep(_POLL_SECONDS)
         self._looked_ns = self._clock.monotonic_ns() - began
 
-    def _send(self) -> None:
-        while not self._gives_up and not (self._ends and not len(self._outbox)):
-            self._outbox.wait(_SLICE_SECONDS)
-            self._relay.drain(self._pause)
-
-    def _pause(self, seconds: float) -> bool:
-        """Sleep between two tries; whether to give up."""
-        began = self._clock.monotonic_ns()
-        while (left := seconds - self._since(began)) > 0 and not self._gives_up:
-            time.sleep(min(left, _SLICE_SECONDS))
-        return self._gives_up
-
-    def _check_sender(self) -> None:
-        if not self._sender.is_alive():
-            raise StepwatchError("the sending thread ended in an error; see above")
-
     def _count(self, cpu_before: float) -> None:
-        sent, relay = self.outcome.sent, self._relay
+        sent, senders = self.outcome.sent, self._senders
         sent.cpu_seconds = time.process_time() - cpu_before
         sent.wall_seconds = self._since(self._began_ns + self._looked_ns)
-        sent.failed_requests, sent.repeated = relay.failures, relay.repeated
-        sent.refused, sent.unsent = self._outbox.lost, len(self._outbox) + self._outbox.held
+        sent.failed_requests, sent.repeated = senders.failed_requests, senders.repeated
+        sent.refused, sent.unsent = senders.refused, senders.unsent
         self.outcome.newest_step = self._fleet.newest_step
         self.outcome.faults = [
             (fault.describe(), (self._epoch_ns + began) / NANOSECONDS)
@@ -234,7 +222,7 @@ class Simulation:
     def _get(self, path: str, **query: str) -> dict[str, Any]:
         """The answer as JSON; empty where there is none."""
         try:
-            response = self._relay.client.get(path, params=query)
+            response = self._client.get(path, params=query)
             answer = response.json() if response.status_code == 200 else {}
         except (httpx.HTTPError, ValueError):
             return {}
@@ -252,10 +240,10 @@ class Simulation:
         sent = self.outcome.sent
         words = (
             f"{self._since(self._began_ns):5.0f} s  step {self._fleet.newest_step}, "
-            f"{sent.rank_steps:,} rank-steps made, {len(self._outbox):,} segments wait"
+            f"{sent.rank_steps:,} rank-steps made, {len(self._senders):,} segments wait"
         )
-        if self._relay.failures:
-            words += f", {self._relay.failures} failed requests"
+        if self._senders.failed_requests:
+            words += f", {self._senders.failed_requests} failed requests"
         self._note(words)
 
 

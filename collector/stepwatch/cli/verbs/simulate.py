@@ -19,6 +19,8 @@ EXAMPLE = (
     "--fault slow-compute:rank=37,step=60"
 )
 DEFAULT_SECONDS = 120.0
+MOST_CONNECTIONS = 16
+"""More requests at once than this are refused by a collector."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--flush-seconds", type=float, default=2.0, help="from one segment of a node to the next"
     )
+    parser.add_argument(
+        "--connections", type=int, default=4, help="requests under way at once, 1 to 16 [4]"
+    )
     parser.add_argument("--collector", default=places.collector_url(), help=COLLECTOR_HELP)
     parser.add_argument("--token-file", help="file with the collector's bearer token")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report here, too")
@@ -77,9 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
         speed=arguments.speed,
         flush_seconds=arguments.flush_seconds,
     )
+    if not 1 <= arguments.connections <= MOST_CONNECTIONS:
+        raise UsageError(f"--connections {arguments.connections} must be 1 to {MOST_CONNECTIONS}")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s simulate %(message)s")
     with make_client(arguments.collector, places.read_token(arguments.token_file)) as client:
-        simulation = Simulation(plan, client, SystemClock(), lambda line: print(line, flush=True))
+        simulation = Simulation(plan, client, SystemClock(), _note, arguments.connections)
         with handled_by(lambda *_: simulation.interrupt()):
             outcome = simulation.run()
     if arguments.json:
@@ -88,6 +95,10 @@ def run(arguments: argparse.Namespace) -> int:
     if outcome.interrupted:
         raise KeyboardInterrupt
     return int(not outcome.is_complete)
+
+
+def _note(line: str) -> None:
+    print(line, flush=True)
 
 
 def _write(file: Path, content: str) -> None:

@@ -1,0 +1,113 @@
+"""Connections to the collector: each sends the segments of some nodes, in their order."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import httpx
+
+from stepwatch.agent.relay.relay import Relay
+from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.presence import CONNECTED
+
+from .outbox import Outbox
+
+LIMIT_BYTES = 256 << 20
+"""What may wait in memory, over all connections."""
+_SLICE_SECONDS = 0.1
+
+
+class Sender:
+    """One connection: a queue, the relay that empties it, and its thread."""
+
+    def __init__(self, client: httpx.Client, limit_bytes: int, limit_segments: int) -> None:
+        self.outbox = Outbox(limit_bytes, limit_segments)
+        self.relay = Relay(self.outbox, client)
+        self.thread = threading.Thread(target=self._run, name="sender", daemon=True)
+        self.ends = self.gives_up = False
+
+    def _run(self) -> None:
+        while not self.gives_up and not (self.ends and not len(self.outbox)):
+            self.outbox.wait(_SLICE_SECONDS)
+            self.relay.drain(self._pause)
+
+    def _pause(self, seconds: float) -> bool:
+        """Sleep between two tries; whether to give up."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self.gives_up:
+            time.sleep(min(left, _SLICE_SECONDS))
+        return self.gives_up
+
+
+class Senders:
+    """`connections` of them; nodes that flush together always share one.
+
+    In each wait at most `limit_segments`: nodes must not be much further than others.
+    """
+
+    def __init__(self, client: httpx.Client, connections: int, limit_segments: int) -> None:
+        limit = LIMIT_BYTES // connections
+        self._all = [Sender(client, limit, limit_segments) for _ in range(connections)]
+
+    def __len__(self) -> int:
+        return sum(len(each.outbox) for each in self._all)
+
+    def connect(self) -> bool:
+        """Ask the collector what it reads; whether it answers."""
+        for each in self._all:
+            each.relay.ask_formats()
+        return all(each.relay.link == CONNECTED for each in self._all)
+
+    def start(self) -> None:
+        """Send from now on."""
+        for each in self._all:
+            each.thread.start()
+
+    def is_full(self, part: int) -> bool:
+        """Whether the nodes of a part must wait before they put more."""
+        return self._of(part).outbox.is_full
+
+    def put(self, part: int, segments: list[bytes]) -> None:
+        """Add segments of the nodes that flush together."""
+        self._of(part).outbox.put(segments)
+
+    def check(self) -> None:
+        """Notice that a thread died.
+
+        Raises:
+            StepwatchError: one did.
+        """
+        if not all(each.thread.is_alive() for each in self._all):
+            raise StepwatchError("a sending thread ended in an error; see above")
+
+    def close(self) -> None:
+        """Give up what is not sent."""
+        for each in self._all:
+            each.ends = each.gives_up = True
+        for each in self._all:
+            if each.thread.ident is not None:
+                each.thread.join()
+
+    @property
+    def failed_requests(self) -> int:
+        """Requests that the collector refused or did not answer."""
+        return sum(each.relay.failures for each in self._all)
+
+    @property
+    def repeated(self) -> int:
+        """Segments that the collector had already when they were sent again."""
+        return sum(each.relay.repeated for each in self._all)
+
+    @property
+    def refused(self) -> int:
+        """Segments that the collector will never take."""
+        return sum(each.outbox.lost for each in self._all)
+
+    @property
+    def unsent(self) -> int:
+        """Segments that the collector did not take yet."""
+        return len(self) + sum(each.outbox.held for each in self._all)
+
+    def _of(self, part: int) -> Sender:
+        return self._all[part % len(self._all)]
