@@ -94,6 +94,15 @@ def test_the_injected_fault_and_no_other_is_named(
     assert report["faults"][0]["fault"].startswith(f"{fault}:rank=37,step={begins}")
 
 
+def test_incidents_of_an_earlier_run_of_that_name_are_not_reported(
+    collector: Process, tmp_path: Path
+) -> None:
+    fault = "slow-data:rank=3,step=30"
+    first = simulate(collector, tmp_path, "again", "--steps", "50", "--fault", fault)
+    assert [item["kind"] for item in first["incidents"]] == ["straggler"]
+    assert simulate(collector, tmp_path, "again", "--steps", "50")["incidents"] == []
+
+
 def test_a_collector_that_is_killed_in_mid_run_loses_and_doubles_nothing(
     collector: Process,
 ) -> None:

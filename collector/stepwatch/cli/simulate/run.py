@@ -96,6 +96,8 @@ class Simulation:
         self._senders = Senders(client, connections, most)
         self._epoch_ns = clock.wall_ns() - _past_ns(plan)
         self._fleet = Fleet(plan, self._epoch_ns, secrets.randbits(62))
+        self._before: dict[str, float] = {}
+        """Incidents of earlier runs of this name, and when each was last seen."""
         self._gives_up = False
         self._began_ns = self._noted_ns = self._looked_ns = 0
 
@@ -116,6 +118,7 @@ class Simulation:
                 f"no collector answers at {self._client.base_url}; start one with "
                 "`stepwatch collector`, or pass --collector URL"
             )
+        self._before = {item["id"]: item["last_seen_at"] for item in self._incidents()}
         self._began_ns = self._noted_ns = self._clock.monotonic_ns()
         cpu = time.process_time()
         self._senders.start()
@@ -216,8 +219,9 @@ class Simulation:
         return next((job["state"] for job in jobs if job["job"] == self._plan.job), None)
 
     def _incidents(self) -> list[dict[str, Any]]:
+        """Incidents of the job that were seen since this run began."""
         found = self._get("/v1/incidents", job=self._plan.job).get("incidents", [])
-        return [item for item in found if item["opened_at"] * NANOSECONDS >= self._epoch_ns]
+        return [item for item in found if self._before.get(item["id"]) != item["last_seen_at"]]
 
     def _get(self, path: str, **query: str) -> dict[str, Any]:
         """The answer as JSON; empty where there is none."""
