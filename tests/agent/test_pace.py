@@ -24,7 +24,7 @@ MakeAgent = Callable[..., Agent]
 
 def pace_of(seconds: float) -> FlushPace:
     options = AgentOptions(Path("rings"), Path("spool"), "", "n1", flush_seconds=seconds)
-    return FlushPace(options)
+    return FlushPace(options.polls_per_flush, options.poll_seconds)
 
 
 def followed(pace: FlushPace, *asked: float) -> list[float]:

@@ -78,7 +78,7 @@ class Agent:
         self.exits = ProcessExits(self.clock)
         self.stalls = StallInspector(self.clock, find_py_spy())
         self.relay = Relay(self.spool, make_client(options.collector, options.token))
-        self.pace = FlushPace(options)
+        self.pace = FlushPace(options.polls_per_flush, options.poll_seconds)
         self.sender = Sender(self.relay, self.clock)
         self.announcement = Announcement(options, self.relay, self.clock)
         self.sender.beside = self.announcement.incidents.ask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from stepwatch.agent.options import AgentOptions
 from stepwatch.signals.pacing import MOST_ASKED_SECONDS
 
 MOST_GROWTH = 2.0
@@ -11,16 +10,15 @@ reports them, so the first longer one must not look like a node that is lost."""
 
 
 class FlushPace:
-    """The interval in force; `polls` polls of the rings make one.
+    """The interval in force: `polls` polls of the rings, `poll_seconds` apart, make one.
 
     4 s are asked of an agent that flushes every second: it waits 1 s, 2 s, 4 s, 4 s, ..., and 1 s
     again at once when nothing is asked any more.
     """
 
-    def __init__(self, options: AgentOptions) -> None:
-        self._poll_seconds = options.poll_seconds
-        self._own_polls = options.polls_per_flush
-        self.polls = options.polls_per_flush
+    def __init__(self, polls: int, poll_seconds: float) -> None:
+        self._poll_seconds = poll_seconds
+        self._own_polls = self.polls = polls
 
     @property
     def seconds(self) -> float:

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.cli.simulate.faults import FAULTS
+from stepwatch.cli.simulate.fleet import Fleet
 from stepwatch.cli.simulate.plan import Plan
+from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES, Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Segment
 
-from .conftest import plan_with, rows_of, sent
+from .conftest import EPOCH_NS, plan_with, rows_of, sent
 
 ENDLESS = ("hang", "kill")
 """Faults after which no step ends."""
@@ -179,3 +181,17 @@ def test_a_slow_link_lengthens_the_transfers_of_all_and_its_node_sends_again() -
         again[segment.key.node] = float(segment.tables[Kind.NIC]["tcp_retransmits"][0])
     assert max(again, key=lambda node: again[node]) == "sim-00001"
     assert again["sim-00001"] > 10 * again["sim-00002"]
+
+
+def test_nodes_flush_less_often_while_they_are_asked_and_lose_nothing() -> None:
+    plan = plan_with(steps=60)
+    fleet = Fleet(plan, EPOCH_NS, spool=1, nodes_at_once=2)
+    fleet.asked_seconds = 7.0
+    segments = [wire.decode(data) for flush in fleet.flushes() for data in flush.segments]
+    steps = rows_of(segments, Kind.STEP)
+    assert len({(row["rank"], row["step"]) for row in steps}) == len(steps) == 16 * 60
+    own = [segment for segment in segments if segment.key.node == "sim-00003"]
+    said = [float(segment.tables[Kind.AGENT]["flush_seconds"][0]) for segment in own]
+    assert said[:4] == [4.0, 7.0, 7.0, 7.0]
+    gaps = np.diff([segment.clock.monotonic_ns for segment in own])[:-1] / NANOSECONDS
+    assert np.allclose(gaps, said[1:-1], rtol=1e-3)

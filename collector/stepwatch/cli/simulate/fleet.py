@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.agent.pace import FlushPace
 from stepwatch.faults.specs import Fault
 from stepwatch.signals import wire
 from stepwatch.signals.arrays import Integers
@@ -25,6 +26,8 @@ from .steps import NEVER, Step, StepModel
 NODES_AT_ONCE = 64
 """Nodes that flush together, as many as an agent sends segments in a request; the others follow,
 spread over the interval."""
+_POLLS = 8
+"""Polls that make a flush: only their number counts here."""
 
 
 class Flush(NamedTuple):
@@ -42,7 +45,8 @@ class Fleet:
     """The nodes of `plan`; wall clocks show `epoch_ns` at its beginning, about.
 
     `stop` lets the ranks end before their time; `began_ns` holds when each fault that has begun
-    did so, in true time, and `newest_step` the newest step that all ranks ended.
+    did so, in true time, and `newest_step` the newest step that all ranks ended. `asked_seconds`
+    is to be set to the interval between flushes that the collector asks for, 0 if it does not.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class Fleet:
         self.plan = plan
         self.began_ns: dict[Fault, int] = {}
         self.newest_step = -1
+        self.asked_seconds = 0.0
+        self._pace = FlushPace(_POLLS, plan.flush_seconds / _POLLS)
         self._spool = spool
         self._model = StepModel(plan, noise)
         self._clocks = NodeClocks(plan.nodes, epoch_ns, noise)
@@ -78,7 +84,9 @@ class Fleet:
         while not self._is_over(at):
             part = flushes % len(self._parts)
             flushes += 1
-            at = self.plan.flush_ns * flushes // len(self._parts)
+            if part == 0:
+                self._pace.follow(self.asked_seconds)
+            at += round(self._pace.seconds * NANOSECONDS) // len(self._parts)
             self._advance(at)
             yield self._flush(part, at)
         self._interrupted |= isinstance(self._model.stopped_by, Hang)
@@ -154,7 +162,7 @@ class Fleet:
             self.newest_step = min(self._next_step) - 1
             tables |= step_tables(steps, part, plan, self._clocks, self._groups)
         now, stuck = self._under_way(at), self._model.stopped_by
-        tables |= self._observer.tables(part, at, now, self._ended, stuck)
+        tables |= self._observer.tables(part, at, now, self._ended, stuck, self._pace.seconds)
         moment = np.array([at])
         ending = self._ending() if is_last else None
         if ending is not None:

@@ -78,11 +78,6 @@ class Plan:
         return round(self.step_seconds * NANOSECONDS)
 
     @property
-    def flush_ns(self) -> int:
-        """Nanoseconds from one segment of a node to the next."""
-        return round(self.flush_seconds * NANOSECONDS)
-
-    @property
     def nominal_seconds(self) -> float:
         """Simulated seconds that a healthy run takes, about."""
         by_steps = float("inf") if self.steps is None else self.steps * self.step_seconds

@@ -135,6 +135,7 @@ class Simulation:
         sent, looked = self.outcome.sent, False
         flushes = self._fleet.flushes()
         while True:
+            self._fleet.asked_seconds = self._senders.asked_seconds
             began = time.thread_time()
             flush = next(flushes, None)
             sent.making_seconds += time.thread_time() - began

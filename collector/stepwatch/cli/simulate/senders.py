@@ -95,6 +95,11 @@ class Senders:
         return sum(each.relay.failures for each in self._all)
 
     @property
+    def asked_seconds(self) -> float:
+        """The interval between flushes that the collector asks for; 0 if it does not."""
+        return max(each.relay.asked_seconds for each in self._all)
+
+    @property
     def repeated(self) -> int:
         """Segments that the collector had already when they were sent again."""
         return sum(each.relay.repeated for each in self._all)

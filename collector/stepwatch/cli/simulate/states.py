@@ -66,17 +66,26 @@ class Observer:
         self._noise = noise
         self._world = groups.world & 0xFFFF
         self._own = blank(Kind.AGENT, 1, 1)
-        self._own["rank"], self._own["flush_seconds"] = UNKNOWN_RANK, plan.flush_seconds
+        self._own["rank"] = UNKNOWN_RANK
         self._own["poll_seconds"], self._own["spool_bytes"] = 0.25, 0
         self._own["dropped_segments"] = self._own["held_segments"] = 0
         self._own["version"] = text_bytes(version(), self._own.dtype["version"].itemsize)
         self._retransmits = np.zeros(plan.nodes)
+        self._counted_at = np.zeros(plan.nodes)
 
-    def tables(self, part: Part, at: int, step: Step, ended: Exit, stuck: Fault | None) -> Tables:
+    def tables(
+        self,
+        part: Part,
+        at: int,
+        step: Step,
+        ended: Exit,
+        stuck: Fault | None,
+        flush_seconds: float,
+    ) -> Tables:
         """RANK_STATE, HOST, NIC and AGENT rows at true time `at`, in which `step` is under way."""
         now = self._clocks.monotonic(part.nodes, np.array([at]))
         own = np.repeat(self._own, len(now), axis=0)
-        own["time_ns"] = now[:, None]
+        own["time_ns"], own["flush_seconds"] = now[:, None], flush_seconds
         return {
             Kind.RANK_STATE: self._ranks(part, at, step, ended, stuck),
             Kind.HOST: self._hosts(part, now, step),
@@ -176,7 +185,9 @@ class Observer:
         )
         nodes = slice(part.first, part.end)
         # Counters never fall: what is sent again adds up flush by flush.
-        self._retransmits[nodes] += again * _SEGMENTS_PER_SECOND * self._plan.flush_seconds
+        passed = seconds - self._counted_at[nodes]
+        self._retransmits[nodes] += again * _SEGMENTS_PER_SECOND * passed
+        self._counted_at[nodes] = seconds
         tcp["tcp_sent_segments"] = _SEGMENTS_PER_SECOND * seconds
         tcp["tcp_retransmits"] = self._retransmits[nodes]
         link["interface"] = b"eth0"
