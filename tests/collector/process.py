@@ -65,7 +65,9 @@ class Process:
 def running(folder: Path, url: str | None = None) -> Iterator[Process]:
     """A collector process that answers, with a store in `folder` or at `url`; killed at the end."""
     process = Process(folder, url=url)
-    process.start()
-    process.wait_ready()
-    yield process
-    process.end()
+    try:
+        process.start()
+        process.wait_ready()
+        yield process
+    finally:
+        process.end()

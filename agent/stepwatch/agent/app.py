@@ -13,6 +13,7 @@ from stepwatch.agent.announcement import Announcement
 from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.options import AgentOptions, make_client, make_tracer
+from stepwatch.agent.pace import FlushPace
 from stepwatch.agent.probes import Probe, ProbeContext
 from stepwatch.agent.probes.readings import Readings
 from stepwatch.agent.probes.registry import discover
@@ -76,7 +77,8 @@ class Agent:
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.exits = ProcessExits(self.clock)
         self.stalls = StallInspector(self.clock, find_py_spy())
-        self.relay = Relay(self.spool, make_client(options))
+        self.relay = Relay(self.spool, make_client(options.collector, options.token))
+        self.pace = FlushPace(options)
         self.sender = Sender(self.relay, self.clock)
         self.announcement = Announcement(options, self.relay, self.clock)
         self.sender.beside = self.announcement.incidents.ask
@@ -90,14 +92,15 @@ class Agent:
     def run(self) -> None:
         """Work until stopped; then read and send once more, for at most a few seconds."""
         self.sender.thread.start()
-        polls = 0
+        polls = 0  # since the newest flush
         while not self._stopping.wait(self.options.poll_seconds):
             for thread in (self.sender.thread, self.exits.thread):
                 thread.check()
             self.announcement.update()
             self.poll()
             polls += 1
-            if polls % self.options.polls_per_flush == 0:
+            if polls >= self.pace.polls:
+                polls = 0
                 self.flush()
         try:
             self.poll()
@@ -132,6 +135,7 @@ class Agent:
 
     def flush(self) -> None:
         """Read rings and probes, and write what is new into one segment per attempt."""
+        self.pace.follow(self.relay.asked_seconds)
         attempts = self.tail.attempts()
         self.announcement.follow(
             key
@@ -161,7 +165,7 @@ class Agent:
         readers = [tail.reader for tail in batch.tails]
         self.stalls.inspect(key, readers, tables.get(Kind.STEP))
         tables |= self.stalls.collect(key)
-        tables[Kind.AGENT] = self_report(self.options, self.spool, clock)
+        tables[Kind.AGENT] = self_report(self.options, self.pace, self.spool, clock)
         try:
             self.spool.put(key, clock, tables)
         except (OSError, SegmentError) as error:

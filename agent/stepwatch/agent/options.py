@@ -41,26 +41,22 @@ class AgentOptions:
         return max(1, round(self.flush_seconds / self.poll_seconds))
 
 
-def make_client(options: AgentOptions) -> httpx.Client:
-    """Connections to the collector.
+def make_client(collector: str, token: str | None) -> httpx.Client:
+    """Connections to the collector at a base URL.
 
     Raises:
         ConfigurationError: its address is not a URL.
     """
-    headers = {"authorization": f"Bearer {options.token}"} if options.token else {}
-    proxied = places.may_use_proxy(options.collector)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    proxied = places.may_use_proxy(collector)
     try:
-        client = httpx.Client(
-            base_url=options.collector, headers=headers, timeout=10.0, trust_env=proxied
-        )
+        client = httpx.Client(base_url=collector, headers=headers, timeout=10.0, trust_env=proxied)
     except httpx.InvalidURL as error:
         raise ConfigurationError(
-            f"{options.collector!r} is not a URL ({error}); pass --collector http://HOST:PORT"
+            f"{collector!r} is not a URL ({error}); pass --collector http://HOST:PORT"
         ) from error
     if client.base_url.scheme not in ("http", "https") or not client.base_url.host:
-        raise ConfigurationError(
-            f"{options.collector!r} is not a URL; pass --collector http://HOST:PORT"
-        )
+        raise ConfigurationError(f"{collector!r} is not a URL; pass --collector http://HOST:PORT")
     return client
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.agent.options import AgentOptions
+from stepwatch.agent.pace import FlushPace
 from stepwatch.agent.spool import Spool
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, text_bytes
@@ -15,12 +16,12 @@ _MOST = 0xFFFFFFFF
 """Largest number that a counter of the row holds."""
 
 
-def self_report(options: AgentOptions, spool: Spool, now: ClockPair) -> Rows:
+def self_report(options: AgentOptions, pace: FlushPace, spool: Spool, now: ClockPair) -> Rows:
     """One row of `Kind.AGENT`: how often the agent reads, and what its spool holds."""
     rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
     row = rows[0]
     row["rank"], row["time_ns"] = UNKNOWN_RANK, now.monotonic_ns
-    row["flush_seconds"] = options.polls_per_flush * options.poll_seconds
+    row["flush_seconds"] = pace.seconds
     row["poll_seconds"] = options.poll_seconds
     row["spool_bytes"] = spool.waiting_bytes + spool.held_bytes
     row["dropped_segments"] = min(spool.dropped, _MOST)

@@ -13,19 +13,20 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 @contextmanager
 def terminable() -> Iterator[None]:
     """SIGTERM raises KeyboardInterrupt as Ctrl-C does; the first of them is cleaned up after."""
-    with _handled_by(_interrupted):
+    with handled_by(_interrupted):
         yield
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Neither Ctrl-C nor SIGTERM ends what runs inside: no process must be left behind."""
-    with _handled_by(signal.SIG_IGN):
+    with handled_by(signal.SIG_IGN):
         yield
 
 
 @contextmanager
-def _handled_by(handler: signal._HANDLER) -> Iterator[None]:
+def handled_by(handler: signal._HANDLER) -> Iterator[None]:
+    """Ctrl-C and SIGTERM call `handler` inside."""
     previous = {number: signal.signal(number, handler) for number in _ENDINGS}
     try:
         yield

@@ -16,7 +16,7 @@ from stepwatch.agent.app import Agent
 from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.relay.answers import MAX_BYTES, MAX_REASON, read_answer
 from stepwatch.agent.relay.batches import Batches
-from stepwatch.agent.spool import Spool
+from stepwatch.agent.relay.queue import SegmentQueue
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.records import Kind
 from tests.agent.conftest import (
@@ -222,7 +222,7 @@ class FailsOnce(Batches):
 
     asked = 0
 
-    def select(self, spool: Spool) -> list[tuple[int, bytes]]:
+    def select(self, spool: SegmentQueue) -> list[tuple[int, bytes]]:
         self.asked += 1
         if self.asked == 1:
             raise RuntimeError("no batch today")

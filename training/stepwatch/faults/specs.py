@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -209,8 +210,8 @@ FAULTS: dict[str, type[Fault]] = {
 """Every fault by its name."""
 
 
-def parse_fault(text: str) -> Fault | None:
-    """Read `name[:key=value,...]`; `none` is no fault.
+def parse_fault(text: str, kinds: Mapping[str, type[Fault]] = FAULTS) -> Fault | None:
+    """Read `name[:key=value,...]`, the name of one of `kinds`; `none` is no fault.
 
     Raises:
         UsageError: unknown name or key, or a value that does not fit; names the nearest right one.
@@ -218,9 +219,9 @@ def parse_fault(text: str) -> Fault | None:
     name, _, rest = text.partition(":")
     if name == "none" and not rest:
         return None
-    kind = FAULTS.get(name)
+    kind = kinds.get(name)
     if kind is None:
-        raise UsageError(f"no fault {name!r}; {closest_hint(name, [*FAULTS, 'none'])}")
+        raise UsageError(f"no fault {name!r}; {closest_hint(name, [*kinds, 'none'])}")
     types = {field.name: type(field.default) for field in dataclasses.fields(kind)}
     values: dict[str, int | float | str] = {}
     for pair in filter(None, rest.split(",")):

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import httpx
+
+from stepwatch.signals.pacing import FLUSH_HEADER
 
 LEGACY_FORMATS = frozenset({2})
 """What a collector reads that announces no formats."""
@@ -57,6 +61,15 @@ def read_answer(body: bytes) -> Answer:
     if not isinstance(document, dict):
         raise ValueError(_FOREIGN)
     return Answer(_verdicts(document.get("verdicts")), _formats(document.get("formats")))
+
+
+def read_asked_seconds(headers: Mapping[str, str]) -> float:
+    """How often the collector asks agents to flush; 0 where it does not, or asks for nonsense."""
+    try:
+        seconds = float(headers.get(FLUSH_HEADER, ""))
+    except ValueError:
+        return 0.0
+    return seconds if 0.0 < seconds < math.inf else 0.0
 
 
 _FOREIGN = "the answer is not a collector's; check --collector"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from stepwatch.agent.spool import Spool
+from .queue import SegmentQueue
 
 BATCH = 64
 """Most segments in a request."""
@@ -29,7 +29,7 @@ class Batches:
         self._failures = 0
         self._stage = _Stage.NORMAL
 
-    def select(self, spool: Spool) -> list[tuple[int, bytes]]:
+    def select(self, spool: SegmentQueue) -> list[tuple[int, bytes]]:
         """The segments of the next request as (sequence, bytes); none if the spool is empty."""
         if self._stage is _Stage.NEXT:
             behind = spool.oldest(2)[1:]

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from stepwatch.agent.spool import Spool
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
 
-from .answers import Answer, read_answer, read_body
+from .answers import Answer, read_answer, read_asked_seconds, read_body
 from .batches import Batches
 from .formats import Formats, NoCommonFormatError, Outgoing
+from .queue import SegmentQueue
 
 logger = logging.getLogger(__name__)
 
-DONE, REFUSED = ("accepted", "duplicate"), "rejected"
+DUPLICATE, REFUSED = "duplicate", "rejected"
+DONE = ("accepted", DUPLICATE)
 """What the collector says of a segment that it has, and of one that it never takes. Any other word
 means that it cannot read the segment yet, as `unsupported` does."""
 _MOST_REASONS = 100
@@ -35,10 +36,14 @@ class Relay:
     fail: none of them holds up those behind it.
     """
 
-    spool: Spool
+    spool: SegmentQueue
     client: httpx.Client
     failures: int = 0
     refused: int = 0
+    repeated: int = 0
+    """Segments that the collector had already: their first acknowledgement was lost."""
+    asked_seconds: float = 0.0
+    """From one flush to the next, as the newest answer of the collector asks; 0: it does not."""
     formats: Formats = field(default_factory=Formats)
     batches: Batches = field(default_factory=Batches)
     link: str = CONNECTING
@@ -66,6 +71,7 @@ class Relay:
                 answer = read_body(response)
             if response.status_code != 200:
                 return self._request_failed(outgoing, response, answer)
+            self.asked_seconds = read_asked_seconds(response.headers)
             return self._apply(outgoing, read_answer(answer))
         except httpx.HTTPError as error:
             return self._back_off(f"{type(error).__name__}: {error}", None)
@@ -115,6 +121,7 @@ class Relay:
                 refused[each.sequence] = verdict.reason
             elif verdict.word not in DONE:
                 unread[each.sequence] = f"{verdict.word}: {verdict.reason}"
+        self.repeated += sum(verdict.word == DUPLICATE for verdict in answer.verdicts)
         done = [each.sequence for each in outgoing if each.sequence not in unread]
         self.spool.acknowledge(done, refused)
         self._hold(unread)

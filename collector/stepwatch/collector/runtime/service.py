@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
+from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.slo.openslo import default_slos
@@ -44,6 +45,7 @@ class Service:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
         self.evaluation_failures = 0
+        self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
         self._lock = threading.RLock()
@@ -170,6 +172,7 @@ class Service:
             self._evaluating.over()
         self._snapshotter.advance(snapshots.BUDGET_SECONDS)
         self.evaluation_seconds = time.monotonic() - began
+        self.asked_pace.evaluated(self.evaluation_seconds)
 
     def _evaluate(self, name: str) -> None:
         job = self._state.jobs.get(name)

@@ -30,6 +30,7 @@ from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.pacing import FLUSH_HEADER
 
 MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
@@ -120,7 +121,11 @@ class Api:
         finally:
             self._in_flight -= 1
         formats = list(wire.READABLE_FORMATS)
-        return _json({"verdicts": [verdict._asdict() for verdict in verdicts], "formats": formats})
+        asked = self._service.asked_pace.seconds
+        return _json(
+            {"verdicts": [verdict._asdict() for verdict in verdicts], "formats": formats},
+            {FLUSH_HEADER: f"{asked:g}"} if asked else None,
+        )
 
     async def jobs(self, request: Request) -> Response:
         """All jobs, newest written first, then those that are known but not evaluated."""
@@ -258,9 +263,9 @@ async def _bounded_body(request: Request) -> bytes | None:
     return b"".join(parts)
 
 
-def _json(document: Any) -> Response:
+def _json(document: Any, headers: dict[str, str] | None = None) -> Response:
     text = json.dumps(json_value(document), allow_nan=False)
-    return Response(text, media_type="application/json")
+    return Response(text, media_type="application/json", headers=headers)
 
 
 def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:

@@ -17,6 +17,7 @@ from prometheus_client.core import (
 from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
+from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
@@ -42,6 +43,7 @@ class CollectorView(Protocol):
 
     evaluation_seconds: float
     evaluation_failures: int
+    asked_pace: AskedPace
 
     @property
     def jobs_forgotten(self) -> int:
@@ -98,6 +100,7 @@ class JobExporter:
         yield _gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
         yield _gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
         yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
+        yield _gauge(names.COLLECTOR_ASKED_FLUSH_SECONDS, [((), self._view.asked_pace.seconds)])
         failures = self._view.evaluation_failures
         yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
         counts = self._view.segment_counts()

@@ -55,6 +55,11 @@ COLLECTOR_UNKNOWN_RECORDS = Metric(
 COLLECTOR_EVALUATION_SECONDS = Metric(
     "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
 )
+COLLECTOR_ASKED_FLUSH_SECONDS = Metric(
+    "stepwatch_collector_asked_flush_seconds",
+    _G,
+    "Time between flushes that agents are asked for, as evaluations take too long; 0: nothing.",
+)
 COLLECTOR_EVALUATION_FAILURES = Metric(
     "stepwatch_collector_evaluation_failures_total", _C, "Evaluations that ended in an error."
 )

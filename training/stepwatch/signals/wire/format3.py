@@ -25,22 +25,28 @@ changes; `tests/data/formats/dictionary.py` says how it was made.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from stepwatch.signals import layouts
 from stepwatch.signals.arrays import Rows
+from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.layouts import Converter, LayoutError
 from stepwatch.signals.records import DTYPES, UNKNOWN, Kind
 
 from . import frame
 from .compression import Codec
-from .segment import Segment
+from .segment import Segment, SegmentKey
 
+Head = tuple[SegmentKey, ClockPair]
+"""What tells one segment from another that is alike."""
+RowsOfAll = np.ndarray[tuple[int, int], np.dtype[np.void]]
+"""Rows (segments, rows of each) of one kind."""
+_AnyRows = TypeVar("_AnyRows", Rows, RowsOfAll)
 _ByteMatrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 _BYTE = np.dtype(np.uint8)
 _LEVEL = 6
@@ -50,6 +56,8 @@ _ENTRY = struct.Struct("<HIH")
 MAX_DIRECTORY_BYTES = 1 << 16
 _MAX_KEPT_BYTES = 1 << 13
 _codec = Codec(_LEVEL, dictionary=True)
+_quick_codec = Codec(3, dictionary=True)
+"""For who writes for thousands of nodes: a third of the time, and 3 % more bytes."""
 
 
 class _Layout(NamedTuple):
@@ -78,22 +86,37 @@ def encode(segment: Segment) -> bytes:
     """
     if segment.row_count > frame.MAX_ROWS:
         raise SegmentError(f"{segment.row_count} rows are too many for one segment; split it")
-    tables = [*_known(segment), *_unknown(segment)]
-    directory = b"".join(
-        (
-            _COUNT.pack(len(tables)),
-            *(_ENTRY.pack(number, len(rows), len(text)) for number, text, rows in tables),
-            *(text for _, text, _ in tables),
-        )
-    )
-    if len(directory) > MAX_DIRECTORY_BYTES:
-        raise SegmentError(f"{len(tables)} tables are too many for one segment; split it")
-    blocks = (_pack(rows) for _, _, rows in tables)
-    raw = b"".join((_SIZE.pack(len(directory)), directory, *blocks))
+    tables = [*_known(segment.tables), *_unknown(segment)]
+    head = _head([(number, len(rows), text) for number, text, rows in tables])
+    raw = b"".join((head, *(_pack(rows) for _, _, rows in tables)))
     if len(raw) > frame.MAX_RAW_BYTES:
         raise SegmentError(f"{len(raw)} bytes are too many for one segment; split it")
     header = frame.pack_key(segment.key, segment.clock)
     return frame.close_frame(3, header, _codec.deflate(raw), len(raw))
+
+
+def encode_alike(heads: Sequence[Head], tables: Mapping[Kind, RowsOfAll]) -> list[bytes]:
+    """Pack the segments of `heads`, which have as many rows of each kind, all at once.
+
+    `tables` maps a kind to rows (segments, rows of each). It costs a fraction of as many calls of
+    `encode`, for about as many bytes.
+
+    Raises:
+        SegmentError: one has more rows or bytes than a reader accepts, or rows of a wrong dtype.
+    """
+    known = [(kind, text, rows) for kind, text, rows in _known(tables) if rows.shape[1]]
+    if sum(rows.shape[1] for _, _, rows in known) > frame.MAX_ROWS:
+        raise SegmentError("too many rows for one segment; split it")
+    head = np.frombuffer(_head([(kind, rows.shape[1], text) for kind, text, rows in known]), _BYTE)
+    repeated = np.broadcast_to(head, (len(heads), len(head)))
+    raw = np.concatenate([repeated, *(_pack_alike(rows) for _, _, rows in known)], axis=1)
+    if raw.shape[1] > frame.MAX_RAW_BYTES:
+        raise SegmentError(f"{raw.shape[1]} bytes are too many for one segment; split it")
+    made = []
+    for (key, clock), own in zip(heads, raw, strict=True):
+        payload = _quick_codec.deflate(own.tobytes())
+        made.append(frame.close_frame(3, frame.pack_key(key, clock), payload, len(own)))
+    return made
 
 
 def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
@@ -122,8 +145,22 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
     return Segment(key, clock, known, unknown)
 
 
-def _known(segment: Segment) -> Iterable[tuple[int, bytes, Rows]]:
-    for kind, rows in sorted(segment.tables.items()):
+def _head(tables: list[tuple[int, int, bytes]]) -> bytes:
+    """The directory of tables (kind, rows, description), and its size before it."""
+    directory = b"".join(
+        (
+            _COUNT.pack(len(tables)),
+            *(_ENTRY.pack(number, rows, len(text)) for number, rows, text in tables),
+            *(text for _, _, text in tables),
+        )
+    )
+    if len(directory) > MAX_DIRECTORY_BYTES:
+        raise SegmentError(f"{len(tables)} tables are too many for one segment; split it")
+    return _SIZE.pack(len(directory)) + directory
+
+
+def _known(tables: Mapping[Kind, _AnyRows]) -> Iterable[tuple[int, bytes, _AnyRows]]:
+    for kind, rows in sorted(tables.items()):
         dtype = DTYPES[kind]
         if rows.dtype is not dtype and rows.dtype != dtype:
             raise SegmentError(f"rows of {kind.name} have the wrong dtype")
@@ -148,6 +185,14 @@ def _pack(rows: Rows) -> bytes:
     table: _ByteMatrix = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
     block: bytes = table[0].tobytes() + (table - table[0]).T.tobytes()
     return block
+
+
+def _pack_alike(rows: RowsOfAll) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    """Rows (segments, rows of each) as blocks (segments, bytes of each)."""
+    count, each = rows.shape
+    table = np.ascontiguousarray(rows).view(np.uint8).reshape(count, each, -1)
+    differences = (table - table[:, :1]).transpose(0, 2, 1).reshape(count, -1)
+    return np.concatenate([table[:, 0], differences], axis=1)
 
 
 def _unpack(raw: bytes, at: int, count: int, dtype: np.dtype[np.void]) -> Rows:

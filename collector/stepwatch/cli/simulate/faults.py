@@ -1,0 +1,90 @@
+"""The faults of a simulated fleet; what each one truly is, the collector must find out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from stepwatch.faults.specs import Fault, parse_fault
+
+
+@dataclass(frozen=True)
+class Simulated(Fault):
+    """A fault of `rank`, or of the node that it runs on; later than the collector's baseline."""
+
+    step: int = 60
+
+
+@dataclass(frozen=True)
+class Slower(Simulated):
+    """Something takes `factor` times as long."""
+
+    factor: float = 2.0
+
+
+@dataclass(frozen=True)
+class SlowCompute(Slower):
+    """Forward and backward of the rank take `factor` times as long, as on a throttled device."""
+
+    name: ClassVar[str] = "slow-compute"
+    point: ClassVar[str] = "compute"
+
+
+@dataclass(frozen=True)
+class SlowData(Slower):
+    """The rank waits `factor` times as long for its batches, as on slow storage."""
+
+    name: ClassVar[str] = "slow-data"
+    point: ClassVar[str] = "data"
+    factor: float = 12.0
+
+
+@dataclass(frozen=True)
+class SlowLink(Slower):
+    """Transfers between nodes take `factor` times as long: the rank's node has a bad link.
+
+    Its TCP sends segments again.
+    """
+
+    name: ClassVar[str] = "slow-link"
+    point: ClassVar[str] = "transfer"
+    factor: float = 6.0
+
+
+@dataclass(frozen=True)
+class NodeSlow(Slower):
+    """All ranks of the rank's node compute `factor` times as long: a hypervisor steals its CPUs."""
+
+    name: ClassVar[str] = "node-slow"
+    point: ClassVar[str] = "compute"
+
+
+@dataclass(frozen=True)
+class Hang(Simulated):
+    """The rank falls asleep in the forward of that step; the others wait for it for ever."""
+
+    name: ClassVar[str] = "hang"
+    point: ClassVar[str] = "forward"
+
+
+@dataclass(frozen=True)
+class Kill(Simulated):
+    """The rank is killed in the forward of that step; the launcher ends the others soon after."""
+
+    name: ClassVar[str] = "kill"
+    point: ClassVar[str] = "forward"
+
+
+FAULTS: dict[str, type[Fault]] = {
+    kind.name: kind for kind in (SlowCompute, SlowData, SlowLink, NodeSlow, Hang, Kill)
+}
+"""Every fault that can be simulated, by its name."""
+
+
+def parse(text: str) -> Fault | None:
+    """Read `name[:key=value,...]`; `none` is no fault.
+
+    Raises:
+        UsageError: unknown name or key, or a value that does not fit; names the nearest right one.
+    """
+    return parse_fault(text, FAULTS)

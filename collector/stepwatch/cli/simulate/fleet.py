@@ -1,0 +1,177 @@
+"""When which nodes flush, and the segments that they then send."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.faults.specs import Fault
+from stepwatch.signals import wire
+from stepwatch.signals.arrays import Integers
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.wire import SegmentKey
+
+from .clocks import NodeClocks
+from .faults import Hang, Kill
+from .plan import AFTER_KILL_SECONDS, Plan, node_name
+from .records import Groups, Part, Tables, lifecycle_table, start_tables, step_tables
+from .states import Exit, Observer, asleep_since, exits
+from .steps import NEVER, Step, StepModel
+
+NODES_AT_ONCE = 64
+"""Nodes that flush together, as many as an agent sends segments in a request; the others follow,
+spread over the interval."""
+
+
+class Flush(NamedTuple):
+    """Segments of the nodes that flush at true time `at`, the (rank, step) pairs in them, and
+    whether they are the last of these nodes."""
+
+    at: int
+    segments: list[bytes]
+    rank_steps: int
+    is_last: bool
+
+
+class Fleet:
+    """The nodes of `plan`; wall clocks show `epoch_ns` at its beginning, about.
+
+    `stop` lets the ranks end before their time; `began_ns` holds when each fault that has begun
+    did so, in true time, and `newest_step` the newest step that all ranks ended.
+    """
+
+    def __init__(
+        self, plan: Plan, epoch_ns: int, spool: int, nodes_at_once: int = NODES_AT_ONCE
+    ) -> None:
+        noise = np.random.Generator(np.random.SFC64(plan.seed))
+        self.plan = plan
+        self.began_ns: dict[Fault, int] = {}
+        self.newest_step = -1
+        self._spool = spool
+        self._model = StepModel(plan, noise)
+        self._clocks = NodeClocks(plan.nodes, epoch_ns, noise)
+        self._groups = Groups.of(plan)
+        self._observer = Observer(plan, self._clocks, self._groups, noise)
+        firsts = range(0, plan.nodes, nodes_at_once)
+        self._parts = [Part(first, min(first + nodes_at_once, plan.nodes)) for first in firsts]
+        self._next_step = [0] * len(self._parts)
+        self._flushed = [0] * len(self._parts)
+        """Flushes of each part so far."""
+        self._known: deque[Step] = deque()
+        """Steps that some nodes have not sent yet, and the one that is under way."""
+        self._ended = Exit(np.full(plan.ranks, NEVER), np.full(plan.ranks, -1))
+        self._until: int | None = None
+        self._interrupted = False
+
+    def stop(self) -> None:
+        """Let somebody stop the run: the next flush of each node is its last."""
+        self._interrupted = True
+
+    def flushes(self) -> Iterator[Flush]:
+        """Every flush in the order of time; the last one of each node reports how its ranks end."""
+        at = flushes = 0
+        while not self._is_over(at):
+            part = flushes % len(self._parts)
+            flushes += 1
+            at = self.plan.flush_ns * flushes // len(self._parts)
+            self._advance(at)
+            yield self._flush(part, at)
+        self._interrupted |= isinstance(self._model.stopped_by, Hang)
+        end = self._last_moment(at)
+        for part in range(len(self._parts)):
+            yield self._flush(part, end, is_last=True)
+
+    def _is_over(self, at: int) -> bool:
+        """Whether nothing happens after `at` but the end."""
+        return self._interrupted or (self._until is not None and at >= self._until)
+
+    def _last_moment(self, at: int) -> int:
+        """When the ranks end: after all that was reported so far."""
+        if self._interrupted or isinstance(self._model.stopped_by, Kill):
+            return at + 1
+        return max(at, self._known[-1].last_end) + 1
+
+    def _ending(self) -> LifecycleEvent | None:
+        """What ranks report at their end; those that a signal killed report nothing."""
+        if isinstance(self._model.stopped_by, Kill):
+            return None
+        return LifecycleEvent.INTERRUPT if self._interrupted else LifecycleEvent.FINISH
+
+    def _advance(self, at: int) -> None:
+        """Make the steps up to the one that is under way at true time `at`."""
+        while self._until is None and (not self._known or self._known[-1].last_end <= at):
+            step = self._model.step()
+            self._known.append(step)
+            self._note_faults(step)
+            if self._model.is_over:
+                self._until = self._end_of(step)
+        sent = min(self._next_step)
+        while self._known[0].number < sent and self._known[0].last_end <= at:
+            if len(self._known) == 1:
+                break
+            self._known.popleft()
+
+    def _note_faults(self, step: Step) -> None:
+        for fault in self.plan.faults:
+            if fault not in self.began_ns and fault.active(step.number):
+                stops = isinstance(fault, (Hang, Kill))
+                began = asleep_since(step, fault) if stops else int(step.began.min())
+                self.began_ns[fault] = began
+
+    def _end_of(self, step: Step) -> int:
+        """Until when the run goes on, whose last step this is."""
+        stopped_by = self._model.stopped_by
+        if stopped_by is None:
+            return step.last_end
+        self._ended = exits(self.plan, step, stopped_by)
+        longer = AFTER_KILL_SECONDS
+        if isinstance(stopped_by, Hang):
+            longer = self.plan.hang_seconds
+        return self.began_ns[stopped_by] + round(longer * NANOSECONDS)
+
+    def _under_way(self, at: int) -> Step:
+        """The oldest step that some rank has not ended at true time `at`; else the last."""
+        return next((step for step in self._known if step.last_end > at), self._known[-1])
+
+    def _flush(self, number: int, at: int, *, is_last: bool = False) -> Flush:
+        part, plan, first = self._parts[number], self.plan, self._next_step[number]
+        ranks = part.ranks(plan)
+        steps = [
+            step
+            for step in self._known
+            if step.number >= first and int(step.end[ranks].max()) <= at
+        ]
+        self._flushed[number] += 1
+        is_first = self._flushed[number] == 1
+        tables = start_tables(part, plan, self._clocks, self._groups) if is_first else {}
+        if steps:
+            self._next_step[number] = steps[-1].number + 1
+            self.newest_step = min(self._next_step) - 1
+            tables |= step_tables(steps, part, plan, self._clocks, self._groups)
+        now, stuck = self._under_way(at), self._model.stopped_by
+        tables |= self._observer.tables(part, at, now, self._ended, stuck)
+        moment = np.array([at])
+        ending = self._ending() if is_last else None
+        if ending is not None:
+            ends = lifecycle_table(ending, part, plan, self._clocks.monotonic(part.nodes, moment))
+            started = tables.get(Kind.LIFECYCLE)
+            both = ends if started is None else np.concatenate([started, ends], axis=1)
+            tables[Kind.LIFECYCLE] = both
+        segments = self._encoded(tables, part, moment, self._flushed[number])
+        count = len(steps) * (ranks.stop - ranks.start)
+        return Flush(at, segments, count, is_last)
+
+    def _encoded(self, tables: Tables, part: Part, at: Integers, sequence: int) -> list[bytes]:
+        monotonic = self._clocks.monotonic(part.nodes, at).tolist()
+        wall = self._clocks.wall(part.nodes, at).tolist()
+        job, attempt, nodes = self.plan.job, self.plan.attempt, part.nodes.tolist()
+        keys = [
+            SegmentKey(job, attempt, node_name(node), self._spool + node, sequence)
+            for node in nodes
+        ]
+        pairs = map(ClockPair, monotonic, wall)
+        return wire.encode_alike([*zip(keys, pairs, strict=True)], tables)

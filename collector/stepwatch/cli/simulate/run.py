@@ -1,0 +1,265 @@
+"""Runs a simulated fleet against a collector: paces it, sends, and asks what was found."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from stepwatch.agent.relay.relay import Relay
+from stepwatch.cli.source import SourceError
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.presence import CONNECTED
+
+from .fleet import Fleet, Flush
+from .outbox import Outbox
+from .plan import Plan
+
+PROGRESS_SECONDS = 5.0
+_SLICE_SECONDS = 0.1
+_LOOK_SECONDS = 20.0
+"""How long a run that is not in real time waits at its end for what it broke to be found."""
+_HEALTHY_LOOK_SECONDS = 3.0
+"""The same where nothing was broken: some evaluations."""
+_SEND_SECONDS, _INTERRUPTED_SEND_SECONDS = 120.0, 10.0
+"""How long the end waits for the collector to take the last segments."""
+_SETTLE_SECONDS = 15.0
+"""How long the end waits for the collector to see that the job is over."""
+_POLL_SECONDS = 0.5
+
+
+@dataclass
+class Sent:
+    """What was sent, and what it cost; seconds of wall and of this process's processors."""
+
+    rank_steps: int = 0
+    segments: int = 0
+    nbytes: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    making_seconds: float = 0.0
+    """Processor seconds of making and packing rows alone."""
+    late_seconds: float = 0.0
+    """The most that a flush was later than its time."""
+    failed_requests: int = 0
+    repeated: int = 0
+    refused: int = 0
+    unsent: int = 0
+
+
+@dataclass
+class Outcome:
+    """How a run went; `faults` holds each fault and when it began (Unix seconds)."""
+
+    plan: Plan
+    sent: Sent = field(default_factory=Sent)
+    interrupted: bool = False
+    newest_step: int = -1
+    state: str | None = None
+    faults: list[tuple[str, float]] = field(default_factory=list)
+    incidents: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the collector took all that was made."""
+        return not (self.sent.refused or self.sent.unsent)
+
+
+class Simulation:
+    """One run of `plan` against the collector behind `client`; `note` prints a line of progress.
+
+    `interrupt` may be called at any time, in a signal handler too: the ranks then end at once, and
+    the second call gives up what is not sent yet.
+    """
+
+    def __init__(
+        self, plan: Plan, client: httpx.Client, clock: Clock, note: Callable[[str], None]
+    ) -> None:
+        self.outcome = Outcome(plan)
+        self._plan = plan
+        self._clock = clock
+        self._note = note
+        self._outbox = Outbox()
+        self._relay = Relay(self._outbox, client)
+        self._epoch_ns = clock.wall_ns() - _past_ns(plan)
+        self._fleet = Fleet(plan, self._epoch_ns, secrets.randbits(62))
+        self._sender = threading.Thread(target=self._send, name="sender", daemon=True)
+        self._ends = self._gives_up = False
+        self._began_ns = self._noted_ns = self._looked_ns = 0
+
+    def interrupt(self) -> None:
+        """Stop the simulated job, or if that was asked before, this process."""
+        self._gives_up = self.outcome.interrupted
+        self.outcome.interrupted = True
+
+    def run(self) -> Outcome:
+        """Send everything and return what became of it.
+
+        Raises:
+            SourceError: no collector answers at the beginning.
+            StepwatchError: the sending thread died.
+        """
+        self._relay.ask_formats()
+        if self._relay.link != CONNECTED:
+            raise SourceError(
+                f"no collector answers at {self._relay.client.base_url}; start one with "
+                "`stepwatch collector`, or pass --collector URL"
+            )
+        self._began_ns = self._noted_ns = self._clock.monotonic_ns()
+        cpu = time.process_time()
+        self._sender.start()
+        try:
+            self._make()
+            self._drain(_INTERRUPTED_SEND_SECONDS if self.outcome.interrupted else _SEND_SECONDS)
+        finally:
+            self._ends = self._gives_up = True
+            self._sender.join()
+        self._count(cpu)
+        self._ask()
+        return self.outcome
+
+    def _make(self) -> None:
+        sent, looked = self.outcome.sent, False
+        flushes = self._fleet.flushes()
+        while True:
+            began = time.thread_time()
+            flush = next(flushes, None)
+            sent.making_seconds += time.thread_time() - began
+            if flush is None or self._gives_up:
+                return
+            if flush.is_last and not looked and self._plan.speed != 1.0:
+                looked = True
+                self._look()
+            self._await(flush)
+            self._outbox.put(flush.segments)
+            sent.rank_steps += flush.rank_steps
+            sent.segments += len(flush.segments)
+            sent.nbytes += sum(map(len, flush.segments))
+            self._progress()
+
+    def _await(self, flush: Flush) -> None:
+        """Wait for the moment of a flush, and for room."""
+        due = self._began_ns
+        if self._plan.speed:
+            due += round(flush.at / self._plan.speed)
+        while self._waits(due, flush) and not self._gives_up:
+            time.sleep(min(max(-self._since(due), 0.001), _SLICE_SECONDS))
+            self._progress()
+            self._check_sender()
+        if self._plan.speed:
+            sent = self.outcome.sent
+            sent.late_seconds = max(sent.late_seconds, self._since(due))
+
+    def _waits(self, due: int, flush: Flush) -> bool:
+        if self.outcome.interrupted:
+            self._fleet.stop()
+            return self._outbox.is_full
+        return self._clock.monotonic_ns() < due or self._outbox.is_full
+
+    def _drain(self, seconds: float) -> None:
+        """Wait until the collector took everything, for so long without any progress."""
+        left, since = len(self._outbox), self._clock.monotonic_ns()
+        while len(self._outbox) and not self._gives_up:
+            if len(self._outbox) < left:
+                left, since = len(self._outbox), self._clock.monotonic_ns()
+            if self._since(since) > seconds:
+                return
+            time.sleep(0.01)
+            self._progress()
+            self._check_sender()
+
+    def _look(self) -> None:
+        """Let the collector evaluate the job before it is over: it has had no time to."""
+        self._drain(_SEND_SECONDS)
+        broken, began = bool(self._plan.faults), self._clock.monotonic_ns()
+        seconds = _LOOK_SECONDS if broken else _HEALTHY_LOOK_SECONDS
+        while self._since(began) < seconds and not self.outcome.interrupted:
+            if broken and self._incidents():
+                break
+            time.sleep(_POLL_SECONDS)
+        self._looked_ns = self._clock.monotonic_ns() - began
+
+    def _send(self) -> None:
+        while not self._gives_up and not (self._ends and not len(self._outbox)):
+            self._outbox.wait(_SLICE_SECONDS)
+            self._relay.drain(self._pause)
+
+    def _pause(self, seconds: float) -> bool:
+        """Sleep between two tries; whether to give up."""
+        began = self._clock.monotonic_ns()
+        while (left := seconds - self._since(began)) > 0 and not self._gives_up:
+            time.sleep(min(left, _SLICE_SECONDS))
+        return self._gives_up
+
+    def _check_sender(self) -> None:
+        if not self._sender.is_alive():
+            raise StepwatchError("the sending thread ended in an error; see above")
+
+    def _count(self, cpu_before: float) -> None:
+        sent, relay = self.outcome.sent, self._relay
+        sent.cpu_seconds = time.process_time() - cpu_before
+        sent.wall_seconds = self._since(self._began_ns + self._looked_ns)
+        sent.failed_requests, sent.repeated = relay.failures, relay.repeated
+        sent.refused, sent.unsent = self._outbox.lost, len(self._outbox) + self._outbox.held
+        self.outcome.newest_step = self._fleet.newest_step
+        self.outcome.faults = [
+            (fault.describe(), (self._epoch_ns + began) / NANOSECONDS)
+            for fault, began in self._fleet.began_ns.items()
+        ]
+
+    def _ask(self) -> None:
+        """Ask what the collector made of it, once it sees that the job is over."""
+        began = self._clock.monotonic_ns()
+        while self._since(began) < _SETTLE_SECONDS and not self.outcome.sent.unsent:
+            self.outcome.state = self._state()
+            if self.outcome.state not in (None, "running", "unknown", "restoring"):
+                break
+            time.sleep(_POLL_SECONDS)
+        self.outcome.incidents = self._incidents()
+
+    def _state(self) -> str | None:
+        jobs = self._get("/v1/jobs").get("jobs", ())
+        return next((job["state"] for job in jobs if job["job"] == self._plan.job), None)
+
+    def _incidents(self) -> list[dict[str, Any]]:
+        found = self._get("/v1/incidents", job=self._plan.job).get("incidents", [])
+        return [item for item in found if item["opened_at"] * NANOSECONDS >= self._epoch_ns]
+
+    def _get(self, path: str, **query: str) -> dict[str, Any]:
+        """The answer as JSON; empty where there is none."""
+        try:
+            response = self._relay.client.get(path, params=query)
+            answer = response.json() if response.status_code == 200 else {}
+        except (httpx.HTTPError, ValueError):
+            return {}
+        return answer if isinstance(answer, dict) else {}
+
+    def _since(self, moment_ns: int) -> float:
+        """Seconds since a monotonic moment."""
+        return (self._clock.monotonic_ns() - moment_ns) / NANOSECONDS
+
+    def _progress(self) -> None:
+        now = self._clock.monotonic_ns()
+        if now - self._noted_ns < PROGRESS_SECONDS * NANOSECONDS:
+            return
+        self._noted_ns = now
+        sent = self.outcome.sent
+        words = (
+            f"{self._since(self._began_ns):5.0f} s  step {self._fleet.newest_step}, "
+            f"{sent.rank_steps:,} rank-steps made, {len(self._outbox):,} segments wait"
+        )
+        if self._relay.failures:
+            words += f", {self._relay.failures} failed requests"
+        self._note(words)
+
+
+def _past_ns(plan: Plan) -> int:
+    """How long before now a run begins that is faster than time, so that it ends about now."""
+    share = 1.0 if not plan.speed else max(0.0, 1.0 - 1.0 / plan.speed)
+    return round(share * plan.expected_seconds * NANOSECONDS)

@@ -1,0 +1,203 @@
+"""What agents see from outside at one moment: where each rank is, its process, its node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.faults.specs import Fault
+from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import UNKNOWN_RANK, Kind, Phase, ProcessState, text_bytes
+from stepwatch.signals.version import version
+
+from .clocks import NodeClocks
+from .faults import Hang, Kill, NodeSlow, SlowLink
+from .plan import Plan
+from .records import AnyRows, Groups, Part, Table, Tables, blank, sequence_numbers
+from .steps import COLLECTIVES, NEVER, Step
+
+RELEASED_SECONDS = 3.0
+"""From the death of a rank to that of the others: its launcher notices and ends them."""
+KILLED, TERMINATED = 137, 143
+"""Exit codes of processes ended by SIGKILL and by SIGTERM, as a shell reports them."""
+HEARTBEAT_NS = NANOSECONDS // 4
+JOB_CLASS = b"experiment"
+_CPU_RATIO, _RUN_QUEUE_RATIO = 0.93, 0.004
+_RESIDENT_BYTES, _MEMORY_BYTES = 9 << 30, 1 << 40
+_SEGMENTS_PER_SECOND, _LINK_BYTES_PER_SECOND = 20_000.0, 1.5e9
+_RETRANSMITS, _BAD_RETRANSMITS = 1e-4, 0.05
+"""TCP segments sent again, of those sent: on a good link, and on one that loses some."""
+
+
+class Exit(NamedTuple):
+    """How ranks ended: when (ranks,), `NEVER` while they run, and their exit codes (ranks,)."""
+
+    at: Integers
+    code: Integers
+
+
+def exits(plan: Plan, step: Step, stopped_by: Fault | None) -> Exit:
+    """Who ends because of the fault that stopped the run in `step`."""
+    at, code = np.full(plan.ranks, NEVER), np.full(plan.ranks, -1)
+    if isinstance(stopped_by, Kill):
+        died = asleep_since(step, stopped_by)
+        at[:] = died + round(RELEASED_SECONDS * NANOSECONDS)
+        code[:] = TERMINATED
+        at[stopped_by.rank], code[stopped_by.rank] = died, KILLED
+    return Exit(at, code)
+
+
+def asleep_since(step: Step, fault: Fault) -> int:
+    """When a rank that hangs or dies in a step does so: in the middle of its forward."""
+    rank = fault.rank
+    return int(step.began[rank] + step.data[rank] + step.forward[rank] // 2)
+
+
+class Observer:
+    """Makes the rows of the agents' own readings."""
+
+    def __init__(
+        self, plan: Plan, clocks: NodeClocks, groups: Groups, noise: np.random.Generator
+    ) -> None:
+        self._plan = plan
+        self._clocks = clocks
+        self._noise = noise
+        self._world = groups.world & 0xFFFF
+        self._own = blank(Kind.AGENT, 1, 1)
+        self._own["rank"], self._own["flush_seconds"] = UNKNOWN_RANK, plan.flush_seconds
+        self._own["poll_seconds"], self._own["spool_bytes"] = 0.25, 0
+        self._own["dropped_segments"] = self._own["held_segments"] = 0
+        self._own["version"] = text_bytes(version(), self._own.dtype["version"].itemsize)
+        self._retransmits = np.zeros(plan.nodes)
+
+    def tables(self, part: Part, at: int, step: Step, ended: Exit, stuck: Fault | None) -> Tables:
+        """RANK_STATE, HOST, NIC and AGENT rows at true time `at`, in which `step` is under way."""
+        now = self._clocks.monotonic(part.nodes, np.array([at]))
+        own = np.repeat(self._own, len(now), axis=0)
+        own["time_ns"] = now[:, None]
+        return {
+            Kind.RANK_STATE: self._ranks(part, at, step, ended, stuck),
+            Kind.HOST: self._hosts(part, now, step),
+            Kind.NIC: self._interfaces(part, at, now, step),
+            Kind.AGENT: own,
+        }
+
+    def _ranks(self, part: Part, at: int, step: Step, ended: Exit, stuck: Fault | None) -> Table:
+        plan, ranks = self._plan, part.ranks(self._plan)
+        each = plan.ranks_per_node
+        nodes = np.repeat(part.nodes, each)
+        gone_at = ended.at[ranks]
+        gone = gone_at <= at
+        seen = np.minimum(at, gone_at)
+        rows = blank(Kind.RANK_STATE, len(nodes))
+        rows["rank"] = np.arange(ranks.start, ranks.stop)
+        rows["time_ns"] = self._clocks.monotonic(nodes, np.full(len(nodes), at))
+        rows["world"], rows["stage"], rows["job_class"] = plan.ranks, 0, JOB_CLASS
+        waits = self._live_lines(rows, seen, step, ranks, nodes)
+        numbers = sequence_numbers(np.full(len(nodes), step.number), plan)
+        rows["seq"] = numbers - 1
+        rows["collectives_entered"] = step.number * _calls(plan) + waits
+        rows["heartbeat_ns"] = self._clocks.monotonic(nodes, seen) - HEARTBEAT_NS
+        asleep = np.zeros(len(nodes))
+        if isinstance(stuck, Hang):
+            mine = rows["rank"] == stuck.rank
+            asleep = np.where(mine, np.maximum(at - asleep_since(step, stuck), 0), 0)
+        spent = (seen - asleep) / NANOSECONDS
+        rows["cpu_seconds"] = _CPU_RATIO * spent
+        rows["run_queue_seconds"] = _RUN_QUEUE_RATIO * spent
+        rows["major_faults"], rows["overruns"], rows["torn"] = 12.0, 0, 0
+        rows["hook_errors"] = 0
+        rows["resident_bytes"] = _RESIDENT_BYTES + self._noise.integers(0, 1 << 22, len(nodes))
+        rows["process_state"] = np.where(asleep > 0, ProcessState.SLEEPING, ProcessState.RUNNING)
+        rows["process_state"][gone] = ProcessState.GONE
+        rows["gone_ns"] = np.where(gone, self._clocks.monotonic(nodes, seen), 0)
+        rows["exit_code"] = np.where(gone, ended.code[ranks], -1)
+        return rows.reshape(len(part.nodes), each)
+
+    def _live_lines(
+        self,
+        rows: AnyRows,
+        seen: Integers,
+        step: Step,
+        ranks: slice,
+        nodes: Integers,
+    ) -> Mask:
+        """Fill in where each rank is; returns who is in the step's first collective.
+
+        A rank that has come to the end of `step` is in the data phase of the next one.
+        """
+        began = step.began[ranks]
+        loaded = began + step.data[ranks]
+        passed = loaded + step.forward[ranks]
+        arrived, end = step.arrive[ranks], step.end[ranks]
+        updating = end - step.optimizer[ranks] - step.other[ranks]
+        moments = np.stack([began, loaded, passed, updating, end])
+        at = (seen >= moments).sum(axis=0) - 1
+        at = np.where(arrived >= NEVER, np.minimum(at, 1), at)  # it never leaves the forward
+        since = moments[at, np.arange(len(at))]
+        waits: Mask = np.asarray((seen >= arrived) & (seen < step.release))
+        rows["step"] = step.number + (at == 4)
+        rows["phase"] = _PHASES[at]
+        rows["since_ns"] = self._clocks.monotonic(nodes, since)
+        entered = np.where(seen >= arrived, arrived, began)
+        rows["collective_since_ns"] = self._clocks.monotonic(nodes, entered)
+        rows["in_collective"] = waits
+        rows["collective_group"] = self._world
+        rows["collective_op"] = COLLECTIVES[0].op
+        rows["collective_bytes"] = COLLECTIVES[0].nbytes
+        return waits
+
+    def _hosts(self, part: Part, now: Integers, step: Step) -> Table:
+        count = len(now)
+        rows = blank(Kind.HOST, count, 1)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, now[:, None]
+        rows["cpu_busy_ratio"][:, 0] = self._noise.normal(0.35, 0.02, count)
+        for name in ("cpu_steal", "cpu_pressure", "memory_pressure", "io_pressure"):
+            rows[f"{name}_ratio"][:, 0] = self._noise.exponential(0.004, count)
+        rows["load_per_cpu"][:, 0] = self._noise.normal(0.4, 0.02, count)
+        rows["memory_total_bytes"] = _MEMORY_BYTES
+        rows["memory_available_bytes"] = _MEMORY_BYTES // 2
+        rows["major_faults_per_second"], rows["neighbour_pid"] = 0.0, 0
+        for node in self._nodes_with(NodeSlow, part, step):
+            rows["cpu_steal_ratio"][node - part.first] = 0.4
+        return np.asarray(rows)
+
+    def _interfaces(self, part: Part, at: int, now: Integers, step: Step) -> Table:
+        """All TCP of each node, and its interface."""
+        seconds = at / NANOSECONDS
+        rows = blank(Kind.NIC, len(now), 2)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, now[:, None]
+        tcp, link = rows[:, 0], rows[:, 1]
+        again = np.full(len(now), _RETRANSMITS)
+        again[[node - part.first for node in self._nodes_with(SlowLink, part, step)]] = (
+            _BAD_RETRANSMITS
+        )
+        nodes = slice(part.first, part.end)
+        # Counters never fall: what is sent again adds up flush by flush.
+        self._retransmits[nodes] += again * _SEGMENTS_PER_SECOND * self._plan.flush_seconds
+        tcp["tcp_sent_segments"] = _SEGMENTS_PER_SECOND * seconds
+        tcp["tcp_retransmits"] = self._retransmits[nodes]
+        link["interface"] = b"eth0"
+        link["received_bytes"] = link["sent_bytes"] = _LINK_BYTES_PER_SECOND * seconds
+        link["errors"] = link["drops"] = link["carrier_changes"] = 0.0
+        link["speed_bits_per_second"] = 400e9
+        return np.asarray(rows)
+
+    def _nodes_with(self, kind: type[Fault], part: Part, step: Step) -> list[int]:
+        """Nodes of `part` that a fault of this kind is active on."""
+        active = (
+            self._plan.node_of(fault.rank)
+            for fault in self._plan.faults
+            if isinstance(fault, kind) and fault.active(step.number)
+        )
+        return [node for node in active if part.first <= node < part.end]
+
+
+def _calls(plan: Plan) -> int:
+    return sum(each.calls for each in COLLECTIVES[: plan.collectives])
+
+
+_PHASES = np.array([Phase.DATA, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.DATA])
+"""Phase from each of the moments of a step on: began, loaded, passed, updating, end."""

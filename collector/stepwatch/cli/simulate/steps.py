@@ -1,0 +1,215 @@
+"""How long each rank of a fleet works and waits, one step of all ranks at a time.
+
+All ranks meet at the first collective of a step. It is over for all at once: when the last of them
+has arrived, plus the transfer. A slow rank so makes the others wait, and waits for nobody:
+
+    rank 0   data forward backward ..wait.. transfer  later collectives  optimizer other
+    rank 1   data forward ....... backward  transfer  later collectives  optimizer other
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.faults.specs import Fault
+from stepwatch.signals.arrays import Integers, Vector32
+from stepwatch.signals.records import Op, StepFlag
+
+from .faults import Hang, Kill, NodeSlow, SlowCompute, SlowData, Slower, SlowLink
+from .plan import Plan
+
+NEVER = 1 << 62
+"""A moment that does not come, in nanoseconds."""
+_DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _OTHER = 0.03, 0.29, 0.5, 0.04, 0.01
+_TRANSFER, _LATER_TRANSFER = 0.08, 0.02
+"""Parts of a usual step: phases, and what is exposed of the first collective and of later ones."""
+_RANK_SPREAD = 0.012
+"""Of the ranks' lasting speeds; lognormal, as all that follow."""
+_COMPUTE_SPREAD, _DATA_SPREAD, _TRANSFER_SPREAD = 0.015, 0.15, 0.04
+_ARRIVAL_SPREAD = 0.014
+"""Of a rank's whole way to the collective: the last of N ranks is later than the median by it."""
+_FIRST_STEP = 4.0
+"""The forward of the first step over a usual one: it compiles."""
+_LONG_STEPS = 300
+"""One step in so many is long: some rank takes 1.3 to 2 times as long, for reasons of its own."""
+_LEAST_NOISE, _NOISE_ROWS = 1 << 17, 16
+"""Numbers drawn at the start, and how many rows of ranks at least; each step takes them from
+another place on."""
+
+
+class Collective(NamedTuple):
+    """A collective of each step: across nodes or within one, its calls, a rank's bytes."""
+
+    op: Op
+    between_nodes: bool
+    calls: int
+    nbytes: int
+
+
+COLLECTIVES = (
+    Collective(Op.ALL_REDUCE, True, 8, 1 << 28),
+    Collective(Op.REDUCE_SCATTER, False, 32, 1 << 28),
+    Collective(Op.ALL_GATHER, False, 64, 1 << 25),
+    Collective(Op.BROADCAST, True, 2, 1 << 20),
+    Collective(Op.ALL_TO_ALL, False, 16, 1 << 24),
+    Collective(Op.BARRIER, True, 1, 0),
+)
+"""In the order in which a step runs them; a plan takes the first few."""
+
+
+class Step(NamedTuple):
+    """One step; arrays (ranks,) of nanoseconds, moments in true time since the run began.
+
+    A rank works from `began` to `arrive`, waits to `release`, which is the same for all, and ends
+    at `end`. `transfers` are those of the step's collectives, one each; only the first is waited
+    in. What does not happen is `NEVER`.
+    """
+
+    number: int
+    began: Integers
+    data: Integers
+    forward: Integers
+    backward: Integers
+    optimizer: Integers
+    other: Integers
+    arrive: Integers
+    release: int
+    transfers: tuple[int, ...]
+    end: Integers
+    flags: int
+    loss: float
+    grad_norm: float
+
+    @property
+    def first_end(self) -> int:
+        """When the first rank ends it."""
+        return int(self.end.min())
+
+    @property
+    def last_end(self) -> int:
+        """When the last rank ends it."""
+        return int(self.end.max())
+
+
+class StepModel:
+    """Makes the steps of `plan` in order; the same for the same seed, whatever the pace."""
+
+    def __init__(self, plan: Plan, noise: np.random.Generator) -> None:
+        self._plan = plan
+        self._noise = noise
+        latest = math.sqrt(2.0 * math.log(max(plan.ranks, 2)))
+        self._unit = plan.step_ns / (1.0 + _ARRIVAL_SPREAD * latest)
+        speed = np.exp(_RANK_SPREAD * noise.standard_normal(plan.ranks, np.float32))
+        self._speed: Vector32 = np.minimum(speed, 1.0 + 3.0 * _RANK_SPREAD).astype(np.float32)
+        drawn = max(_LEAST_NOISE, _NOISE_ROWS * plan.ranks) + plan.ranks
+        self._drawn = noise.standard_normal(drawn, np.float32)
+        self._began = np.zeros(plan.ranks, dtype=np.int64)
+        self._number = 0
+        self.stopped_by: Fault | None = None
+        """The fault after which no step ends."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no further step."""
+        plan = self._plan
+        by_steps = plan.steps is not None and self._number >= plan.steps
+        seconds = float("inf") if plan.seconds is None else plan.seconds
+        by_time = float(self._began.max()) >= seconds * 1e9
+        return by_steps or by_time or self.stopped_by is not None
+
+    def step(self) -> Step:
+        """The next step of all ranks."""
+        number = self._number
+        forward, backward = self._compute(number)
+        data = self._around(_DATA, _DATA_SPREAD)
+        transfers = self._transfers()
+        for fault in self._plan.faults:
+            if isinstance(fault, Slower) and fault.active(number):
+                self._slow(fault, (data, forward, backward, transfers))
+        optimizer = self._around(_OPTIMIZER, _COMPUTE_SPREAD)
+        parts = [_whole(part) for part in (data, forward, backward, optimizer)]
+        made = self._timed(parts, _whole(self._around(_OTHER, _DATA_SPREAD)), _whole(transfers))
+        self._began, self._number = made.end, number + 1
+        return made
+
+    def _compute(self, number: int) -> tuple[Vector32, Vector32]:
+        forward = self._speed * self._around(_FORWARD, _COMPUTE_SPREAD)
+        backward = self._speed * self._around(_BACKWARD, _COMPUTE_SPREAD)
+        if number == 0:
+            forward *= np.float32(_FIRST_STEP)
+        elif self._noise.random() < 1.0 / _LONG_STEPS:
+            slow, by = self._noise.integers(len(forward)), self._noise.uniform(1.3, 2.0)
+            forward[slow] *= by
+            backward[slow] *= by
+        return forward, backward
+
+    def _transfers(self) -> Vector32:
+        count = self._plan.collectives
+        shares = np.full(count, _LATER_TRANSFER, dtype=np.float32)
+        shares[0] = _TRANSFER
+        spread = _TRANSFER_SPREAD * self._noise.standard_normal(count, np.float32)
+        return np.asarray(np.float32(self._unit) * shares * np.exp(spread))
+
+    def _around(self, share: float, spread: float) -> Vector32:
+        """Nanoseconds (ranks,) around a share of a step."""
+        at = int(self._noise.integers(len(self._drawn) - self._plan.ranks + 1))
+        drawn = self._drawn[at : at + self._plan.ranks]
+        return np.asarray(np.float32(share * self._unit) * np.exp(np.float32(spread) * drawn))
+
+    def _slow(self, fault: Slower, parts: tuple[Vector32, ...]) -> None:
+        data, forward, backward, transfers = parts
+        factor = np.float32(fault.factor)
+        if isinstance(fault, SlowLink):
+            between = [each.between_nodes for each in COLLECTIVES[: len(transfers)]]
+            transfers[between] *= factor
+        elif isinstance(fault, SlowData):
+            data[fault.rank] *= factor
+        elif isinstance(fault, (SlowCompute, NodeSlow)):
+            first, count = fault.rank, 1
+            if isinstance(fault, NodeSlow):
+                count = self._plan.ranks_per_node
+                first = self._plan.node_of(fault.rank) * count
+            slow = slice(first, first + count)
+            forward[slow] *= factor
+            backward[slow] *= factor
+
+    def _timed(self, parts: list[Integers], other: Integers, transfers: Integers) -> Step:
+        data, forward, backward, optimizer = parts
+        began, number = self._began, self._number
+        arrive = began + data + forward + backward
+        self.stopped_by = next(
+            (
+                fault
+                for fault in self._plan.faults
+                if isinstance(fault, (Hang, Kill)) and fault.step == number
+            ),
+            None,
+        )
+        release = int(arrive.max()) + int(transfers[0])
+        end = release + int(transfers[1:].sum()) + optimizer + other
+        if self.stopped_by is not None:
+            arrive[self.stopped_by.rank] = release = NEVER
+            end = np.full_like(began, NEVER)
+        return Step(
+            number=number,
+            began=began,
+            data=data,
+            forward=forward,
+            backward=backward,
+            optimizer=optimizer,
+            other=other,
+            arrive=arrive,
+            release=release,
+            transfers=tuple(transfers.tolist()),
+            end=end,
+            flags=int(StepFlag.FIRST) if number == 0 else 0,
+            loss=1.7 + 6.0 * (number + 10.0) ** -0.3 + 0.01 * float(self._noise.normal()),
+            grad_norm=float(np.exp(self._noise.normal(0.0, 0.05))),
+        )
+
+
+def _whole(nanoseconds: Vector32) -> Integers:
+    return nanoseconds.astype(np.int64)

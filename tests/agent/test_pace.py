@@ -1,0 +1,100 @@
+"""An agent flushes less often while the collector asks for it, within bounds, then as before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.agent.app import Agent
+from stepwatch.agent.options import AgentOptions
+from stepwatch.agent.pace import FlushPace
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.api import make_api
+from stepwatch.signals.pacing import FLUSH_HEADER, MOST_ASKED_SECONDS
+
+from .conftest import Moods, Rank, collector, give_up, once, round_of, serving, stored_steps
+
+MakeAgent = Callable[..., Agent]
+
+
+def pace_of(seconds: float) -> FlushPace:
+    options = AgentOptions(Path("rings"), Path("spool"), "", "n1", flush_seconds=seconds)
+    return FlushPace(options)
+
+
+def followed(pace: FlushPace, *asked: float) -> list[float]:
+    """The interval after each of these was asked."""
+    found = []
+    for seconds in asked:
+        pace.follow(seconds)
+        found.append(pace.seconds)
+    return found
+
+
+def test_the_interval_grows_step_by_step_and_falls_at_once() -> None:
+    assert followed(pace_of(1.0), 0, 5, 5, 5, 5, 0) == [1.0, 2.0, 4.0, 5.0, 5.0, 1.0]
+
+
+def test_an_agent_that_flushes_rarely_flushes_as_configured() -> None:
+    assert followed(pace_of(30.0), 0, 5, 1e9) == [30.0, 30.0, 30.0]
+
+
+@given(
+    own=st.floats(0.1, 60), asked=st.lists(st.floats(min_value=0, allow_infinity=False), max_size=9)
+)
+def test_no_wish_leads_beyond_the_bounds(own: float, asked: list[float]) -> None:
+    pace = pace_of(own)
+    usual = before = pace.seconds
+    for now in followed(pace, *asked):
+        assert usual <= now <= max(usual, MOST_ASKED_SECONDS)
+        assert now <= 2 * before, "three intervals of the one before make a node stale"
+        before = now
+
+
+def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
+    tmp_path: Path, rank: Rank, make_agent: MakeAgent
+) -> None:
+    place = tmp_path / "store.db"
+    store = Store.sqlite(place)
+    service = Service(store)
+    with serving(make_api(service)) as url:
+        agent = make_agent(url)
+
+        def flushed() -> float:
+            """Flush and send once; the interval that the segment reports."""
+            rank.steps(1)
+            round_of(agent)
+            agent.relay.drain(give_up)
+            return agent.pace.seconds
+
+        assert flushed() == 1.0
+        service.asked_pace.evaluated(seconds=5.0)
+        service.asked_pace.evaluated(seconds=5.0)
+        assert [flushed() for _ in range(4)] == [1.0, 2.0, 4.0, 4.0]
+        found = service.job("job")
+        assert found is not None
+        assert found[0].current.flush_seconds("n1") == 4.0
+        while service.asked_pace.seconds:
+            service.asked_pace.evaluated(seconds=0.1)
+        assert [flushed() for _ in range(2)] == [4.0, 1.0]
+    store.close()
+    assert stored_steps(place) == once(1, 7)
+
+
+@pytest.mark.parametrize("value", ["", "soon", "nan", "-3", "inf", "1e400", "0"])
+def test_what_is_no_time_asks_for_nothing(
+    tmp_path: Path, rank: Rank, make_agent: MakeAgent, value: str
+) -> None:
+    taken = b'{"verdicts": [{"verdict": "accepted"}], "formats": [2, 3]}'
+    moods: Moods = [(200, {FLUSH_HEADER: value}, taken)]
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url)
+        rank.steps(1)
+        round_of(agent)
+        agent.relay.drain(give_up)
+        assert (len(agent.spool), agent.relay.asked_seconds) == (0, 0.0)
