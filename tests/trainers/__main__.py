@@ -29,7 +29,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     known = [cell.name for cell in cells()]
     parser.add_argument("--only", action="append", choices=known, metavar="CELL")
     matrices.add_arguments(parser, HALVES)
-    parser.add_argument("--seconds", type=float, default=126.0, help="of each healthy run")
+    parser.add_argument("--seconds", type=float, default=150.0, help="of each healthy run")
     parser.add_argument(
         "--pairs", type=int, default=2, help="of runs with and without stepwatch; 0: none"
     )

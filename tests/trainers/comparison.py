@@ -21,6 +21,7 @@ RIGHT, UNKNOWN, WRONG = "yes", "unknown", "NO"
 _ORDER = (RIGHT, UNKNOWN, WRONG)
 _NEAR = 0.25
 """Share by which recorded and true seconds may differ: a program sees its own calls only."""
+QUIET_SECONDS = 120.0
 _MOST = 0.9
 """Share of steps in which a phase or collective must be seen."""
 
@@ -128,9 +129,11 @@ def collectives(truth: Truth, seen: Recorded) -> Mark:
     return worst(marks)
 
 
-def quiet(incidents: list[dict[str, Any]]) -> Mark:
-    """A healthy run has no incident."""
-    return Mark(WRONG, "; ".join(map(_shown, incidents))) if incidents else Mark(RIGHT)
+def quiet(incidents: list[dict[str, Any]], seconds: float) -> Mark:
+    """A healthy run of two minutes or more has no incident; a shorter one shows nothing."""
+    if incidents:
+        return Mark(WRONG, "; ".join(map(_shown, incidents)))
+    return Mark(RIGHT) if seconds >= QUIET_SECONDS else Mark(UNKNOWN, f"only {seconds:.0f} s")
 
 
 def fault(name: str, rank: int, world: int, incidents: list[dict[str, Any]]) -> Mark:

@@ -111,9 +111,10 @@ def healthy(
     seen = recorded(site, plan.job)
     columns = ("steps", "phases", "collectives", "losses", "tokens", "checkpoints", "evaluation")
     marks = {name: getattr(comparison, name)(truth, seen) for name in columns}
-    marks["quiet"] = comparison.quiet(seen.incidents)
+    took = max(each.ended[-1] - each.ended[0] for each in truth.values())
+    marks["quiet"] = comparison.quiet(seen.incidents, took)
     site.forget(plan.job)
-    return marks, max(each.ended[-1] - each.ended[0] for each in truth.values())
+    return marks, took
 
 
 def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:

@@ -156,5 +156,6 @@ def test_a_fault_is_right_where_one_incident_names_rank_and_phase() -> None:
 
 
 def test_any_incident_of_a_healthy_run_is_wrong() -> None:
-    assert comparison.quiet([]).word == RIGHT
-    assert comparison.quiet([incident()]).why == "straggler 1 forward c"
+    assert comparison.quiet([], 120.0).word == RIGHT
+    assert comparison.quiet([], 112.0) == (UNKNOWN, "only 112 s")
+    assert comparison.quiet([incident()], 112.0) == (WRONG, "straggler 1 forward c")

@@ -149,17 +149,23 @@ def test_a_fact_must_fit_the_phase() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [FindingKind.SLOW_COLLECTIVE, FindingKind.THROUGHPUT_REGRESSION], ids=str
+    ("kind", "cause"),
+    [
+        (FindingKind.SLOW_COLLECTIVE, Cause.SLOW_TRANSFER),
+        (FindingKind.THROUGHPUT_REGRESSION, Cause.ALL_RANKS_SLOWER),
+    ],
 )
-def test_a_node_that_is_short_of_cpu_slows_its_transfers_and_its_steps(kind: FindingKind) -> None:
-    slow = finding(kind, NO_RANK, "", Cause.SLOW_TRANSFER)
+def test_a_node_that_is_short_of_cpu_slows_its_transfers_and_its_steps(
+    kind: FindingKind, cause: Cause
+) -> None:
+    slow = finding(kind, NO_RANK, "", cause)
     # TCP sends again on such a node, which is no fault of its network.
     short = {"cpu_pressure_ratio": {1: 0.8}, "tcp_retransmit_ratio": {1: 0.05}}
     explained = attribute(slow, view(short, nodes=2))
     assert explained.cause is Cause.CPU_CONTENTION
     assert "because node node-1 is short of CPU" in explained.summary
     always_full = attribute(slow, view({"cpu_pressure_ratio": {1: 0.8}}, before=0.7))
-    assert always_full.cause is Cause.SLOW_TRANSFER
+    assert always_full.cause is cause
     stolen = attribute(slow, view({"cpu_steal_ratio": {0: 0.3}}))
     assert stolen.cause is Cause.CPU_STEAL
     assert stolen.summary.endswith("because node node-0's CPU is stolen")

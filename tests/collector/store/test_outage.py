@@ -147,6 +147,7 @@ def test_a_collector_on_postgresql_shows_no_password(
     [
         "postgresql+psycopg://me:not-shown@127.0.0.1:1/none",
         "postgresql+psycopg://me:not-shown@127.0.0.1:port/none",
+        "mysql://me:not-shown@127.0.0.1/none",
         "postgresql+nothing://me:not-shown@127.0.0.1/none?password=not-shown",
     ],
 )

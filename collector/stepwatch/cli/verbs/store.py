@@ -143,7 +143,8 @@ def _prune(store: Store, arguments: argparse.Namespace) -> int:
     if arguments.json:
         documents = [item._asdict() for item in removed]
         return _print_json({"dry_run": arguments.dry_run, "removed": documents})
-    print(("would remove " if arguments.dry_run else "removed ") + summary(removed))
+    verb = "would remove" if arguments.dry_run else "removed"
+    print(f"{verb} {summary(removed)}" if removed else "nothing to remove")
     rows = [[item.job, item.kind, str(item.rows), bytes_text(item.bytes)] for item in removed]
     if rows:
         print(text.table(["job", "what", "rows", "bytes"], rows[:SHOWN_JOBS]))
@@ -178,8 +179,8 @@ def _restore(store: Store, arguments: argparse.Namespace) -> int:
 def _print_copied(rows: dict[str, int], arguments: argparse.Namespace) -> int:
     if arguments.json:
         return _print_json({"rows": rows})
-    words = ", ".join(f"{count} of {table}" for table, count in rows.items() if count)
-    print(f"copied: {words or 'nothing, the store is empty'}")
+    words = ", ".join(f"{table} {count}" for table, count in rows.items() if count)
+    print(f"rows copied: {words or 'none, the store is empty'}")
     return 0
 
 

@@ -28,6 +28,7 @@ OPEN_CAUSES = frozenset(
         Cause.INTERPRETER_BLOCKED,
         Cause.NOT_ARRIVED,
         Cause.DEVICE_STUCK,
+        Cause.ALL_RANKS_SLOWER,
     }
 )
 """Causes of a detector that knows what happens but not why; other causes stay as they are."""

@@ -65,6 +65,11 @@ def open_database(url: str | sa.URL) -> sa.Engine:
 
 
 def _engine(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise StoreError(
+            f"the store {shown(url)} is neither SQLite nor PostgreSQL; "
+            "pass --store with a path, or postgresql+psycopg://USER@HOST/NAME"
+        )
     if url.get_backend_name() == "postgresql":
         url = url.update_query_dict({**_POSTGRESQL_PATIENCE, **url.query})
     # A connection that the server closed is replaced before it is used.

@@ -20,7 +20,10 @@ KINDS: dict[str, tuple[sa.Table, str | None]] = {
 
 
 class KindSize(NamedTuple):
-    """Rows of one kind of data, and bytes of their large column; None where there is none."""
+    """Rows of one kind of data, and bytes of their large column.
+
+    Where there is none: bytes of the table on disk, None where the database does not say.
+    """
 
     rows: int
     bytes: int | None
@@ -71,12 +74,27 @@ def _whole(connection: sa.Connection) -> tuple[int, int | None]:
 def _kind(connection: sa.Connection, table: sa.Table, large: str | None) -> KindSize:
     if large is None:
         count = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-        return KindSize(int(count), None)
+        return KindSize(int(count), _on_disk(connection, table))
     column = table.c[large]
     text = sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column
     size = sa.func.coalesce(sa.func.sum(sa.func.length(text)), 0)
     rows, total = connection.execute(sa.select(sa.func.count(), size)).one()
     return KindSize(int(rows), int(total))
+
+
+def _on_disk(connection: sa.Connection, table: sa.Table) -> int | None:
+    """Bytes of a table with its indexes."""
+    if connection.dialect.name == "postgresql":
+        size = sa.func.pg_total_relation_size(table.name)
+        return int(connection.execute(sa.select(size)).scalar_one())
+    query = sa.text(
+        "SELECT sum(pgsize) FROM dbstat "
+        "WHERE name IN (SELECT name FROM sqlite_master WHERE tbl_name = :table)"
+    )
+    try:
+        return int(connection.execute(query, {"table": table.name}).scalar_one())
+    except sa.exc.OperationalError:  # SQLite may be built without this table
+        return None
 
 
 def _jobs(connection: sa.Connection) -> list[JobSize]:
