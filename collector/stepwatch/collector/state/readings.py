@@ -106,8 +106,16 @@ class Readings:
 
     def add_all(self, subjects: Sequence[Any] | Places, times: Values, values: Table) -> None:
         """Take one reading of each subject, `values` of shape (subjects, fields)."""
+        self.add_at(self.numbered(subjects), times, values)
+
+    def numbered(self, subjects: Sequence[Any] | Places) -> Places:
+        """Number of each subject (subjects,), -1 where there is no room for it."""
         at = self._subjects.numbered(subjects)
         self._make_room()
+        return at
+
+    def add_at(self, at: Places, times: Values, values: Table) -> None:
+        """Take one reading of each subject by its number; -1 is left out."""
         taken = at >= 0
         at, times, values = at[taken], times[taken], values[taken]
         count = self._count[at]
@@ -184,10 +192,18 @@ class Rates:
 
     def of_all(self, subjects: Sequence[Any] | Places, times: Values, counters: Table) -> Table:
         """The same for many subjects, `counters` of shape (subjects, fields)."""
-        counters = np.where((counters >= 0) & (counters < _MOST), counters, np.nan)
+        return self.of_at(self.numbered(subjects), times, counters)
+
+    def numbered(self, subjects: Sequence[Any] | Places) -> Places:
+        """Number of each subject (subjects,), -1 where there is no room for it."""
         at = self._subjects.numbered(subjects)
         self._times = _with_room(self._times, len(self._subjects), np.nan)
         self._counters = _with_room(self._counters, len(self._subjects), np.nan)
+        return at
+
+    def of_at(self, at: Places, times: Values, counters: Table) -> Table:
+        """The same for subjects by their numbers, each once; unknown for -1."""
+        counters = np.where((counters >= 0) & (counters < _MOST), counters, np.nan)
         taken = at >= 0
         rates = np.full_like(counters, np.nan)
         seconds = times[taken] - self._times[at[taken]]

@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.state.readings import EARLIER, NEWEST, Rates, Readings
+from stepwatch.collector.state.totals import Totals
+from stepwatch.collector.state.tracker import Batch, Batches, Received, TrackedAttempt
 from stepwatch.collector.state.trackers.node_facts import MAX_RANKS, NodeFacts, View
 from stepwatch.signals.records import DTYPES, Kind, Throttle
 from stepwatch.signals.wire import Rows
+from tests.collector.histories import state_of
 
 SECOND = 10**9
+ATTEMPT = TrackedAttempt(0, Totals(), ())
 NODES = {0: "a", 1: "a", 2: "b", 3: "b"}
 
 
@@ -28,6 +32,11 @@ def row(kind: Kind, at: float, **values: float | bytes) -> Rows:
     return rows
 
 
+def add(facts: NodeFacts, tables: dict[Kind, Rows], node: str) -> None:
+    """Fold one segment's tables of one node in."""
+    facts.fold(Batches([Batch(node, 0, Received(0.0, 0.0), tables)]), ATTEMPT)
+
+
 def seen(facts: NodeFacts, seconds: float = 4.0) -> View:
     return facts.view(NODES, 4, seconds)
 
@@ -36,7 +45,7 @@ def test_facts_are_those_since_the_trouble_began_and_before() -> None:
     facts = NodeFacts()
     for at in range(60):
         host = row(Kind.HOST, at, cpu_steal_ratio=0.5 if at >= 56 else 0.01)
-        facts.add({Kind.HOST: host}, "a")
+        add(facts, {Kind.HOST: host}, "a")
     view = seen(facts, 3.0)
     assert view.nodes == ("a", "b") and view.node_at.tolist() == [0, 0, 1, 1]
     assert view.now["cpu_steal_ratio"][0] == pytest.approx(0.5)
@@ -49,7 +58,7 @@ def test_counters_become_rates_and_one_that_goes_back_is_unknown() -> None:
     facts = NodeFacts()
     for at, faults in enumerate([100.0, 150.0, 250.0]):
         states = row(Kind.RANK_STATE, at, rank=2, run_queue_seconds=at / 2, major_faults=faults)
-        facts.add({Kind.RANK_STATE: states}, "b")
+        add(facts, {Kind.RANK_STATE: states}, "b")
     view = seen(facts)
     assert view.now["major_faults_per_second"][2] == pytest.approx(75.0)
     assert view.now["run_queue_ratio"][2] == pytest.approx(0.5)
@@ -69,7 +78,7 @@ def test_interfaces_of_a_node_are_taken_together() -> None:
                 row(Kind.NIC, at, tcp_sent_segments=100.0 * at, tcp_retransmits=2.0 * at),
             ]
         )
-        facts.add({Kind.HOST: row(Kind.HOST, at), Kind.NIC: nics}, "b")
+        add(facts, {Kind.HOST: row(Kind.HOST, at), Kind.NIC: nics}, "b")
     view = seen(facts)
     assert view.now["nic_errors_per_second"][1] == pytest.approx(5.0)
     assert view.now["tcp_retransmit_ratio"][1] == pytest.approx(0.02)
@@ -83,7 +92,7 @@ def test_devices_are_those_of_their_ranks() -> None:
             clock_hertz=1e9, clock_limit_hertz=2e9, xid_count=at, ecc_uncorrected=0,
         )  # fmt: skip
         nobodys = row(Kind.DEVICE, at, rank=-1, device=2, throttle=-1, lost=1)
-        facts.add({Kind.DEVICE: np.concatenate([device, nobodys])}, "b")
+        add(facts, {Kind.DEVICE: np.concatenate([device, nobodys])}, "b")
     view = seen(facts)
     assert view.devices_read
     assert view.now["thermal_ratio"][3] == 1.0 and view.now["power_cap_ratio"][3] == 0.0
@@ -98,17 +107,17 @@ def test_a_device_that_rests_says_nothing_of_its_clocks() -> None:
         Kind.DEVICE, 1, rank=0, throttle=1, lost=0, busy_ratio=0.0, clock_hertz=2e8,
         clock_limit_hertz=2e9,
     )  # fmt: skip
-    facts.add({Kind.DEVICE: idle}, "a")
+    add(facts, {Kind.DEVICE: idle}, "a")
     assert math.isnan(seen(facts).now["clock_loss_ratio"][0])
 
 
 def test_the_neighbour_is_the_newest_one_known() -> None:
     facts = NodeFacts()
     named = row(Kind.HOST, 1, neighbour=b"backup", neighbour_pid=7, neighbour_cpu_ratio=0.9)
-    facts.add({Kind.HOST: named}, "a")
+    add(facts, {Kind.HOST: named}, "a")
     first, second = seen(facts).neighbours
     assert first is not None and (first.name, first.pid) == ("backup", 7) and second is None
-    facts.add({Kind.HOST: row(Kind.HOST, 2)}, "a")
+    add(facts, {Kind.HOST: row(Kind.HOST, 2)}, "a")
     assert seen(facts).neighbours == (None, None)
 
 
@@ -124,5 +133,35 @@ def test_readings_are_bounded_and_reach_back_for_minutes() -> None:
     assert now[0, 0] == pytest.approx(297.0, abs=1.0) and np.isnan(now[1]).all()
     assert before[0, 0] < 200, "the earlier readings weigh, not only the newest"
     facts = NodeFacts()
-    facts.add({Kind.RANK_STATE: row(Kind.RANK_STATE, 1, rank=MAX_RANKS)}, "a")
+    add(facts, {Kind.RANK_STATE: row(Kind.RANK_STATE, 1, rank=MAX_RANKS)}, "a")
     assert MAX_RANKS not in facts.ranks
+
+
+def test_what_nodes_send_is_the_same_in_whatever_parts_it_is_taken() -> None:
+    random = np.random.default_rng(4)
+    batches = [some_batch(random) for _ in range(120)]
+    apart, together = NodeFacts(), NodeFacts()
+    for each in batches:
+        apart.fold(Batches([each]), ATTEMPT)
+    for first in range(0, len(batches), 17):
+        together.fold(Batches(batches[first : first + 17]), ATTEMPT)
+    assert list(state_of(apart)) == list(state_of(together))
+
+
+def some_batch(random: np.random.Generator) -> Batch:
+    """A node's host and interfaces, some twice in it, some unknown."""
+    at = float(random.integers(1000))
+    tables = {Kind.HOST: row(Kind.HOST, at, cpu_steal_ratio=random.random() * 1.2)}
+    nics = [
+        row(
+            Kind.NIC, at, interface=name, **{field: float(random.integers(5)) for field in COUNTERS}
+        )
+        for name in (b"", b"eth0", b"ib0", b"eth0")
+        if random.random() < 0.6
+    ]
+    if nics:
+        tables[Kind.NIC] = np.concatenate(nics)
+    return Batch(f"n{random.integers(5)}", 0, Received(at, at), tables)
+
+
+COUNTERS = ("errors", "drops", "carrier_changes", "tcp_sent_segments", "tcp_retransmits")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.folding.turns import turns
 from stepwatch.collector.state.readings import Ranks, Rates, Readings, Table, Values
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
+from stepwatch.signals.arrays import Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, Throttle
 from stepwatch.signals.wire import Rows
@@ -38,6 +40,7 @@ DEVICE_FACTS = (
     "xid_per_second",
     "lost_ratio",
 )
+_NIC_COUNTERS = ("errors", "drops", "carrier_changes", "tcp_sent_segments", "tcp_retransmits")
 _HEAT = int(Throttle.THERMAL | Throttle.HARDWARE_THERMAL)
 _POWER = int(Throttle.POWER_CAP | Throttle.HARDWARE_POWER_BRAKE)
 BUSY_RATIO = 0.3
@@ -85,28 +88,14 @@ class NodeFacts(JoinedTracker):
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Fold HOST, NIC and DEVICE rows in node by node, RANK_STATE rows together."""
-        if not batches.kinds.isdisjoint((Kind.HOST, Kind.DEVICE)):
+        if Kind.HOST in batches.kinds:
+            self._take_hosts(batches, attempt)
+        if Kind.DEVICE in batches.kinds:
             for batch in batches:
-                hosts = batch.rows(Kind.HOST)
-                if hosts is not None and batch.node in attempt.offsets:
-                    self.hosts[batch.node] = hosts[-1]
-                self._take_node(batch.tables, batch.node)
+                for row in _rows(batch.tables, Kind.DEVICE)[:MAX_ROWS]:
+                    self._take_device(row, batch.node)
         if (states := batches.rows(Kind.RANK_STATE)) is not None:
             self._take_ranks(states)
-
-    def add(self, tables: Mapping[Kind, Rows], node: str) -> None:
-        """Take in one segment's readings."""
-        self._take_node(tables, node)
-        states = tables.get(Kind.RANK_STATE)
-        if states is not None and len(states):
-            self._take_ranks(states)
-
-    def _take_node(self, tables: Mapping[Kind, Rows], node: str) -> None:
-        hosts, nics = tables.get(Kind.HOST), tables.get(Kind.NIC)
-        if hosts is not None and len(hosts):
-            self._take_host(hosts[-1], nics, node)
-        for row in _rows(tables, Kind.DEVICE)[:MAX_ROWS]:
-            self._take_device(row, node)
 
     def view(self, node_of: Mapping[int, str], world: int, seconds: float) -> View:
         """The facts over the newest `seconds`, and before, of every rank and its node."""
@@ -128,11 +117,29 @@ class NodeFacts(JoinedTracker):
         neighbours = tuple(self.neighbours.get(name) for name in nodes)
         return View(now, before, node_at, nodes, neighbours, self.devices_read)
 
-    def _take_host(self, row: np.void, nics: Rows | None, node: str) -> None:
-        at = _seconds(row)
-        errors, retransmits = self._take_nics(nics, node)
-        ratios = [_ratio(row[name]) for name in NODE_FACTS[:4]]
-        self.nodes.add(node, at, np.array([*ratios, errors, retransmits]))
+    def _take_hosts(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Take the last HOST row of each batch that has one, and its NIC rows."""
+        table = batches.table(Kind.HOST)
+        having = np.flatnonzero(table.counts)
+        rows = chosen(table.rows, table.starts[having + 1] - 1)
+        nodes = [batches[at].node for at in having.tolist()]
+        values = np.empty((len(rows), len(NODE_FACTS)))
+        for at, name in enumerate(NODE_FACTS[:4]):
+            # A share lies between 0 and 1; anything else is unknown.
+            share = rows[name].astype(np.float64)
+            values[:, at] = np.where((share >= 0.0) & (share <= 1.0), share, np.nan)
+        errors, retransmits = self._nic_facts(batches, table.counts > 0)
+        values[:, 4], values[:, 5] = errors[having], retransmits[having]
+        places, times = self.nodes.numbered(nodes), rows["time_ns"] / NANOSECONDS
+        for turn in turns(places):
+            self.nodes.add_at(places[turn], times[turn], values[turn])
+        for at, node in zip(having.tolist(), nodes, strict=True):
+            row = batches[at].tables[Kind.HOST][-1]
+            if node in attempt.offsets:
+                self.hosts[node] = row
+            self._take_neighbour(node, row)
+
+    def _take_neighbour(self, node: str, row: np.void) -> None:
         name = bytes(row["neighbour"]).decode("utf-8", "replace")
         used = float(row["neighbour_cpu_ratio"])
         if name and math.isfinite(used) and node in self.nodes:
@@ -140,23 +147,38 @@ class NodeFacts(JoinedTracker):
         else:
             self.neighbours.pop(node, None)
 
-    def _take_nics(self, rows: Rows | None, node: str) -> tuple[float, float]:
+    def _nic_facts(self, batches: Batches, wanted: Mask) -> tuple[Values, Values]:
         """Errors, drops and carrier changes per second of all interfaces; retransmits per segment.
 
-        A change of carrier is held for ten errors: it costs seconds, not a packet.
+        Arrays (batches,), NaN where unknown or not `wanted`. A change of carrier is held for ten
+        errors: it costs seconds, not a packet. TCP's counters come in a row without an interface.
         """
-        errors, retransmits = math.nan, math.nan
-        for row in rows[:MAX_ROWS] if rows is not None else ():
-            name = bytes(row["interface"])
-            fields = ("errors", "drops", "carrier_changes", "tcp_sent_segments", "tcp_retransmits")
-            counters = np.array([float(row[field]) for field in fields])
-            grown = self._nic_rates.of((node, name), _seconds(row), counters)
-            if name:
-                bad = grown[0] + grown[1] + 10 * np.nan_to_num(grown[2])
-                errors = bad if math.isnan(errors) else errors + np.nan_to_num(bad)
-            elif grown[3] > 0:
-                retransmits = float(grown[4] / grown[3])
-        return float(errors), retransmits
+        errors, retransmits = np.full(len(batches), np.nan), np.full(len(batches), np.nan)
+        table = batches.table(Kind.NIC)
+        place = np.arange(len(table.rows)) - table.starts[table.origin]
+        kept = wanted[table.origin] & (place < MAX_ROWS)
+        rows, origin = chosen(table.rows, kept), table.origin[kept]
+        grown = self._nic_growth([batches[at].node for at in origin.tolist()], rows)
+        bad = grown[:, 0] + grown[:, 1] + 10 * np.nan_to_num(grown[:, 2])
+        named = rows["interface"] != b""
+        counted = np.flatnonzero(named & np.isfinite(bad))
+        sums = np.bincount(origin[counted], weights=bad[counted], minlength=len(batches))
+        errors[origin[counted]] = sums[origin[counted]]
+        sent = np.flatnonzero(~named & (grown[:, 3] > 0))
+        retransmits[origin[sent]] = grown[sent, 4] / grown[sent, 3]
+        return errors, retransmits
+
+    def _nic_growth(self, nodes: Sequence[str], rows: Rows) -> Table:
+        """Growth per second of each of `_NIC_COUNTERS` since its interface's row before."""
+        counters = np.empty((len(rows), len(_NIC_COUNTERS)))
+        for at, name in enumerate(_NIC_COUNTERS):
+            counters[:, at] = rows[name]
+        grown, times = np.full_like(counters, np.nan), rows["time_ns"] / NANOSECONDS
+        interfaces = zip(nodes, rows["interface"].tolist(), strict=True)
+        places = self._nic_rates.numbered(list(interfaces))
+        for turn in turns(places):
+            grown[turn] = self._nic_rates.of_at(places[turn], times[turn], counters[turn])
+        return grown
 
     def _take_device(self, row: np.void, node: str) -> None:
         self.devices_read = True
@@ -193,11 +215,6 @@ def _rows(tables: Mapping[Kind, Rows], kind: Kind) -> list[np.void]:
 
 def _seconds(row: np.void) -> float:
     return int(row["time_ns"]) / NANOSECONDS
-
-
-def _ratio(value: float) -> float:
-    """A share between 0 and 1; anything else is no share and unknown."""
-    return float(value) if 0.0 <= value <= 1.0 else math.nan
 
 
 def _clock_loss(row: np.void) -> float:
