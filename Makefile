@@ -32,10 +32,14 @@ OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
 # Every rank is an interpreter: all but the first of a module read its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(ARGS),)
-test: $(READY) tools lint  ## install what is missing, lint, and run every test
+# Tests wait for much: lint takes the processor time that they leave.
+test: $(READY) tools  ## install what is missing, lint, and run every test
 	@failed=0; \
+	nice -n 19 $(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
 		$(TIMED:%=--ignore=tests/%) $(FIRST) $(OTHERS) || failed=1; \
+	wait $$lint || failed=1; \
+	cat $(VENV)/lint.log; \
 	$(BIN)/python -m pytest $(TIMED:%=tests/%) || failed=1; \
 	exit $$failed
 else
