@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 from stepwatch.collector.runtime import snapshots
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.snapshot import STATE_VERSION, frame
+from stepwatch.collector.state.snapshot import STATE_VERSION, Document, frame, packed, unpacked
 from stepwatch.collector.store import Store, schema
 from stepwatch.signals.errors import StoreError
 from tests.collector.histories import History, differences
@@ -142,6 +143,22 @@ def test_a_snapshot_of_another_version_is_left_out(
     assert differences(job_of(after), job_of(before)) == []
 
 
+def test_damage_behind_a_right_checksum_falls_back_to_the_log(
+    store: Store, clock: HandClock
+) -> None:
+    before = saved_at(store, clock, 5)
+    (stored,) = store.snapshots.newest_first(JOB)
+    about, _ = unpacked(stored.payload)
+    odd = Document(["number", "|i1", 300], [])
+    with store._engine.begin() as connection:
+        payload = packed(odd, about)
+        checksum = {"payload": payload, "crc32": zlib.crc32(payload), "size": len(payload)}
+        connection.execute(sa.update(schema.snapshot).values(**checksum))
+    after = Service(store, clock)
+    assert after.snapshot_counts()["unreadable"] == 1
+    assert differences(job_of(after), job_of(before)) == []
+
+
 def test_two_snapshots_of_a_job_are_kept(store: Store, clock: HandClock) -> None:
     saved_at(store, clock, 2, 4, 6, 8)
     positions = [stored.position for stored in store.snapshots.newest_first(JOB)]
@@ -170,6 +187,23 @@ def test_a_state_that_cannot_be_stored_stops_nothing(
     assert counts == {"saved": 0, "failed": 1, "unreadable": 0}
     assert f"cannot save the state of {JOB}: builtins:object is no class" in caplog.text
     assert known.job(JOB) is not None and known.withheld() == {}
+
+
+def test_a_job_may_be_forgotten_while_another_is_saved(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Service(store, clock)
+    known.receive(body([*run_segments(8, job="other"), *RUN]))
+    known.evaluate()
+    clock.advance(LATER)
+
+    def saved(*_args: Any, **_options: Any) -> None:
+        for name in (JOB, "other"):
+            known._snapshotter.forget(name)
+
+    monkeypatch.setattr(store.snapshots, "save", saved)
+    known.evaluate()
+    assert known.snapshot_counts() == {"saved": 1, "failed": 0, "unreadable": 0}
 
 
 def test_a_full_disk_keeps_the_snapshots_that_are_there(store: Store, clock: HandClock) -> None:

@@ -85,7 +85,8 @@ class Snapshotter:
         for stored in self._store.snapshots.newest_first(name):
             try:
                 job = self._put_together(name, stored)
-            except SnapshotError as error:
+            except CONTAINED as error:
+                # Damage behind a right checksum may raise anything; the log has all of it.
                 self.counts[UNREADABLE] += 1
                 logger.warning("a snapshot of %s is left out: %s", name, error)
                 continue
@@ -114,7 +115,9 @@ class Snapshotter:
         return sorted(due, key=lambda name: kept[name].at_s)
 
     def _save(self, name: str) -> None:
-        kept, now = self._kept[name], self._now()
+        kept, now = self._kept.get(name), self._now()
+        if kept is None:  # it was forgotten since it became due
+            return
         kept.at_s = now
         try:
             with self._lock:

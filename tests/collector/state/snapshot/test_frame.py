@@ -92,6 +92,7 @@ def written(header: Any, content: bytes = b"") -> bytes:
         {"tree_bytes": 0, "arrays": [], "parts": []},
         {"about": ["j"], "tree_bytes": 0, "arrays": [], "parts": []},
         {"tree_bytes": "1", "arrays": 5, "parts": []},
+        {"tree_bytes": float("inf"), "arrays": [], "parts": []},
         {"tree_bytes": 4, "arrays": [], "parts": [[1 << 40, 1]]},
         {"tree_bytes": 4, "arrays": [], "parts": [[frame.PART_BYTES, 1]] * 1000},
         {"tree_bytes": 4, "arrays": [], "parts": [[4, 4]]},
@@ -104,7 +105,18 @@ def test_a_header_that_promises_what_is_not_there_is_refused(header: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    "described", [["|O", [1]], ["<f8", [-1]], ["<f8", [1 << 60]], ["<f8", 4], [[["a"]], [1]], 7]
+    "described",
+    [
+        ["|O", [1]],
+        ["<f8", [-1]],
+        ["<f8", [1 << 60]],
+        ["<f8", [1 << 70]],
+        ["<f8", [1 << 40] * 9],
+        ["<f8", 4],
+        ["|V0", [5]],
+        [[["a"]], [1]],
+        7,
+    ],
 )
 def test_an_array_that_no_state_holds_is_refused(described: Any) -> None:
     whole = frame.packed(Document(1, [np.zeros(8)]), ABOUT)
@@ -114,6 +126,12 @@ def test_an_array_that_no_state_holds_is_refused(described: Any) -> None:
     header["arrays"] = [described]
     with pytest.raises(SnapshotError):
         unpacked(written(header, whole[at + size :]))
+
+
+def test_a_position_that_is_no_number_is_refused() -> None:
+    about = About("llama", float("inf"), 12.5)  # type: ignore[arg-type]
+    with pytest.raises(SnapshotError):
+        unpacked(packed(taken_apart(1), about))
 
 
 def test_a_state_larger_than_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

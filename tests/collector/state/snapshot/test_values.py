@@ -140,6 +140,8 @@ def test_what_is_no_state_is_refused(value: object) -> None:
         ["list", ["list", 0]],
         ["unheard-of", 1],
         ["number", "O", 1],
+        ["number", "|i1", 300],
+        ["number", "<i8", float("inf")],
         ["bytes", "?"],
         [],
         {"a": 1},

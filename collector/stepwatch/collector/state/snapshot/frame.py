@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.snapshot.values import Array, Document
+from stepwatch.collector.state.snapshot.values import DAMAGE, Array, Document
 from stepwatch.signals.errors import SegmentError, SnapshotError
 from stepwatch.signals.wire.compression import Codec
 
@@ -83,7 +83,7 @@ def unpacked(data: bytes) -> tuple[About, Document]:
         tree = json.loads(raw[:tree_bytes])
         document = Document(tree, list(_arrays(raw, tree_bytes, header["arrays"])))
         return _about(*header["about"]), document
-    except (KeyError, TypeError, ValueError, RecursionError, SegmentError) as error:
+    except (*DAMAGE, SegmentError) as error:
         raise SnapshotError(f"its content is damaged: {error}") from error
 
 

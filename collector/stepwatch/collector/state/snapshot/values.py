@@ -29,6 +29,16 @@ from stepwatch.signals.errors import SnapshotError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _PLAIN = (bool, int, float, str, type(None))
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What reading a document can raise where it holds anything but what was written."""
 _MONOTONIC = "monotonic_s"
 """Fields whose names end so hold moments of the collector's monotonic clock."""
 
@@ -59,7 +69,7 @@ def put_together(document: Document, monotonic_shift_s: float = 0.0) -> Any:
     """
     try:
         return _Reader(document.arrays, monotonic_shift_s).value(document.tree)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except DAMAGE as error:
         raise SnapshotError(f"its document is damaged: {error}") from error
 
 
