@@ -102,14 +102,21 @@ class Evaluator:
         self.verdicts.pop(job, None)
         self._class_throughput.forget(job)
 
-    def evaluate(self, job: LiveJob) -> None:
-        """Evaluate one job now and write what changed, in one transaction."""
+    def of(self, job: str) -> Verdicts:
+        """What was found in a job so far."""
+        return self.verdicts.setdefault(job, Verdicts())
+
+    def evaluate(self, job: LiveJob) -> bool:
+        """Evaluate one job now and write what changed, in one transaction.
+
+        Returns whether it was: a job that ended is not, as long as nothing is received of it.
+        """
         now = self._clock.wall_ns() / NANOSECONDS
-        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        verdicts = self.of(job.name)
         attempt = job.current
         abandoned = is_abandoned(attempt, now)
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
-            return
+            return False
         fresh = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
         self._class_throughput.keep(job)
@@ -143,6 +150,7 @@ class Evaluator:
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
+        return True
 
     def _findings(self, context: DetectionContext) -> list[Finding]:
         return attributed(context.attempt, find(context, self._detectors))

@@ -6,7 +6,6 @@ import logging
 import math
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -14,11 +13,14 @@ import sqlalchemy as sa
 
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore, snapshots
+from stepwatch.collector.runtime.answers import Answers
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.snapshots import Snapshotter
+from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.openslo import default_slos
+from stepwatch.collector.state.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
@@ -48,23 +50,18 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._lock = threading.RLock()
         self._evaluator = Evaluator(store, default_slos(), self.clock)
-        self._snapshotter = Snapshotter(store, self._state, clock=self.clock, lock=self._lock)
+        self._snapshotter = Snapshotter(store, self._state, clock=self.clock)
         self._restorer = Restorer(
-            store,
-            self._state,
-            self._evaluator,
-            self._snapshotter,
-            clock=self.clock,
-            lock=self._lock,
+            store, self._state, self._evaluator, self._snapshotter, clock=self.clock
         )
+        self._answers = Answers(self._state, self._evaluator, self.clock)
         self._receiving = Outage("store what agents send")
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         try:
             decode_kept(store)
-            self._ingest = Ingest(store, self.clock, self._append, self._lock)
+            self._ingest = Ingest(store, self.clock, self._hand_over)
             for name in store.jobs(MAX_RESTORED_JOBS):
                 self._restorer.request(name)
             self._restore(math.inf)
@@ -87,12 +84,6 @@ class Service:
             raise
         self._receiving.over()
         return verdicts
-
-    @contextmanager
-    def still(self) -> Iterator[None]:
-        """While this is held nothing moves, so that an answer is of one moment."""
-        with self._lock:
-            yield
 
     def segment_counts(self) -> Mapping[str, int]:
         """Segments received, by verdict."""
@@ -128,24 +119,35 @@ class Service:
         return self._state.forgotten
 
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
-        """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
-        with self._lock:
-            self._fold()
-            jobs = list(self._state.jobs.values())[::-1]
-            return [(job, self._verdicts(job.name)) for job in jobs], self.now()
+        """Jobs with their verdicts, newest written first, and the time (Unix seconds).
+
+        They go on changing: for tests, and whoever has the service for himself.
+        """
+        found = [self.job(job.name) for job in self._state.jobs()[::-1]]
+        return [each for each in found if each is not None], self.now()
 
     def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
-        """One job with its verdicts; None where it is not in live state."""
-        with self._lock:
-            self._fold()
-            job = self._state.jobs.get(name)
-            return None if job is None else (job, self._verdicts(name))
+        """One job with its verdicts, as `jobs_now`; None where it is not in live state."""
+        held = self._state.get(name)
+        if held is None:
+            return None
+        with held.lock:
+            known = self._state.fold(held, self.now())
+            return (held.live, self._evaluator.of(name)) if known else None
+
+    def answer(self, name: str, view: View) -> Published | None:
+        """The newest answer about a job; None where it is not in live state."""
+        held = self._state.get(name)
+        return None if held is None else self._answers.of(held, view)
+
+    def answers(self, view: View) -> list[Published]:
+        """The newest answers about all jobs, newest written first."""
+        found = [self._answers.of(job, view) for job in self._state.jobs()[::-1]]
+        return [each for each in found if each is not None]
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Jobs that are known and stored but not evaluated, by name."""
-        with self._lock:
-            self._fold()
-            return dict(self._state.withheld)
+        return self._state.withheld_now()
 
     def evaluate(self) -> None:
         """Evaluate every job once; one that cannot be evaluated is counted and quarantined.
@@ -153,37 +155,40 @@ class Service:
         While the store does not answer a job is counted and tried again the next time.
         """
         began, failures = time.monotonic(), self.evaluation_failures
-        try:
+        with self._failing():
             self._restore(restore.BUDGET_SECONDS)
-        except sa.exc.SQLAlchemyError as error:
-            self.evaluation_failures += 1
-            self._evaluating.noted(error)
-        with self._lock:
-            self._fold()
-            names = [*self._state.jobs]
-        for name in names:
-            try:
-                with self._lock:
-                    self._evaluate(name)
-            except sa.exc.SQLAlchemyError as error:
-                self.evaluation_failures += 1
-                self._evaluating.noted(error)
+        with self._failing():
+            self._restorer.follow(self._state.jobs(), restore.BUDGET_SECONDS)
+        for held in self._state.jobs():
+            with self._failing():
+                self._evaluate(held)
+        self._forget()
         if self.evaluation_failures == failures:
             self._evaluating.over()
         self._snapshotter.advance(snapshots.BUDGET_SECONDS)
         self.evaluation_seconds = time.monotonic() - began
         self.asked_pace.evaluated(self.evaluation_seconds)
 
-    def _evaluate(self, name: str) -> None:
-        job = self._state.jobs.get(name)
-        if job is None:
-            return
-        with self._state.contained(name, self.now()):
-            job.fold()
-            self._evaluator.evaluate(job)
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Count it if the store does not answer."""
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            self.evaluation_failures += 1
+            self._evaluating.noted(error)
+
+    def _evaluate(self, held: HeldJob) -> None:
+        name, made = held.name, []
+        with held.lock:
+            if self._state.fold(held, self.now()):
+                with self._state.contained(name, self.now()):
+                    if self._evaluator.evaluate(held.live):
+                        held.version += 1
+                        made = self._answers.made(held)
+        self._answers.publish(held, made)
         if name in self._state.withheld:
             self.evaluation_failures += 1
-            self._evaluator.forget(name)
 
     def run(self, interval_seconds: float = 1.0) -> None:
         """Evaluate at the interval until `stop`; then save the state of all jobs."""
@@ -195,48 +200,25 @@ class Service:
         """End `run` after the evaluation in progress."""
         self._stopping.set()
 
-    def _append(self, segments: list[Segment], received_ns: int) -> None:
+    def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int) -> None:
         """Take what was just stored; a job that is not in live state is read back later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
-        known = self._state.jobs.keys() | self._state.withheld.keys()
-        counts = Counter(segment.key.job for segment in segments)
-        for name in counts.keys() - known:
-            if self._has_history(name, counts[name]):
-                self._restorer.request(name)
-        self._state.append(segments, received)
-        self._forget()
-
-    def _has_history(self, name: str, stored_now: int) -> bool:
-        """Whether the store knew the job before; if it does not say, the job is read back."""
-        try:
-            return self.store.has_more_than(name, stored_now)
-        except sa.exc.SQLAlchemyError as error:
-            self._receiving.noted(error)
-            return True
+        for name in self._state.hand_over(stored, received):
+            self._restorer.request(name)
 
     def _restore(self, seconds: float) -> None:
         """Let withheld jobs come back from the store, for so long."""
         self._restorer.advance(seconds)
-        with self._lock:
-            self._forget()
-
-    def _fold(self) -> None:
-        """Fold in what was received since, before anybody reads; `_lock` is held."""
-        self._state.fold(self.now())
         self._forget()
 
     def _forget(self) -> None:
-        for name in self._state.withheld.keys() & self._evaluator.verdicts.keys():
-            self._forget_job(name)
+        """Drop what is too much, and what was found in jobs that are no longer live."""
         dropped = self._state.forget()
-        for name in dropped:
-            self._forget_job(name)
         if dropped:
             logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
-
-    def _forget_job(self, name: str) -> None:
-        self._evaluator.forget(name)
-        self._snapshotter.forget(name)
-
-    def _verdicts(self, job: str) -> Verdicts:
-        return self._evaluator.verdicts.setdefault(job, Verdicts())
+        live = {job.name for job in self._state.jobs()}
+        for name in [*self._evaluator.verdicts]:
+            if name not in live:
+                self._evaluator.forget(name)
+                self._snapshotter.forget(name)
+                self._answers.forget(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
 
@@ -48,17 +47,14 @@ class _Kept:
 class Snapshotter:
     """Saves each job at most every `EVERY_SECONDS`, the one that waited longest first.
 
-    `lock` is held while a job's state is taken apart, not while it is compressed and stored.
+    A job's lock is held while its state is taken apart, not while that is compressed and stored.
     """
 
-    def __init__(
-        self, store: Store, state: LiveState, *, clock: Clock, lock: threading.RLock
-    ) -> None:
+    def __init__(self, store: Store, state: LiveState, *, clock: Clock) -> None:
         self.counts = dict.fromkeys((SAVED, FAILED, UNREADABLE), 0)
         self._store = store
         self._state = state
         self._clock = clock
-        self._lock = lock
         self._kept: dict[str, _Kept] = {}
 
     def advance(self, seconds: float) -> None:
@@ -108,8 +104,7 @@ class Snapshotter:
         return job
 
     def _due(self, saved_before: float) -> list[str]:
-        with self._lock:
-            names = list(self._state.jobs)
+        names = [job.name for job in self._state.jobs()]
         kept = {name: self._kept.setdefault(name, _Kept(at_s=self._now())) for name in names}
         due = [name for name in names if kept[name].at_s <= saved_before]
         return sorted(due, key=lambda name: kept[name].at_s)
@@ -120,9 +115,7 @@ class Snapshotter:
             return
         kept.at_s = now
         try:
-            with self._lock:
-                position = self._store.position(name)
-                document = self._taken_apart(name) if position > kept.position else None
+            position, document = self._taken_apart(name, kept.position)
             if document is not None:
                 data = packed(document, About(name, position, now))
                 self._store.snapshots.save(
@@ -137,13 +130,16 @@ class Snapshotter:
             self.counts[FAILED] += 1
             logger.error("cannot save the state of %s: %s", name, error)
 
-    def _taken_apart(self, name: str) -> Document | None:
-        job = self._state.jobs.get(name)
+    def _taken_apart(self, name: str, after: int) -> tuple[int, Document | None]:
+        """The state of a job with its position, None where that is not behind `after`."""
+        job = self._state.get(name)
         if job is None:
-            return None
-        with self._state.contained(name, self._clock.wall_ns() / NANOSECONDS):
-            job.fold()
-        return taken_apart(job) if name in self._state.jobs else None
+            return 0, None
+        with job.lock:
+            known = self._state.fold(job, self._clock.wall_ns() / NANOSECONDS)
+            position = job.cursor.applied
+            document = taken_apart(job.live) if known and position > after else None
+            return position, document
 
     def _now(self) -> float:
         return self._clock.monotonic_ns() / NANOSECONDS
