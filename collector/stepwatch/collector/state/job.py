@@ -25,7 +25,7 @@ SEGMENT_BYTES = 4096
 
 def segment_bytes(segment: Segment) -> int:
     """About the memory that a decoded segment takes while it waits."""
-    return SEGMENT_BYTES + sum(rows.nbytes for rows in segment.tables.values())
+    return SEGMENT_BYTES + segment.nbytes
 
 
 class LiveJob:

@@ -27,6 +27,7 @@ from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.state.trackers.step_window import DEVICE
+from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
@@ -76,6 +77,10 @@ class CollectorView(Protocol):
         """Snapshots of jobs' states, by what became of them."""
         ...
 
+    def upkeep(self) -> Upkeep:
+        """What looking after the store has done."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -115,6 +120,7 @@ class JobExporter:
         saves = self._view.snapshot_counts().items()
         yield _counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
+        yield from _upkeep(self._view.upkeep())
         for families in zip(_families([], 0.0), *shown, strict=True):
             families[0].samples = [sample for each in families for sample in each.samples]
             yield families[0]
@@ -141,6 +147,13 @@ def _metrics_of(job: LiveJob, verdicts: Verdicts, now: float) -> list[Metric]:
 
 JOB_METRICS = View("metrics", _metrics_of, kept_seconds=600.0)
 """The metrics of one job; Prometheus comes back within ten minutes."""
+
+
+def _upkeep(done: Upkeep) -> Iterator[Metric]:
+    removed = sorted(done.removed.items())
+    yield _counter(names.COLLECTOR_REMOVED_ROWS, [((kind,), rows) for kind, (rows, _) in removed])
+    yield _counter(names.COLLECTOR_REMOVED_BYTES, [((kind,), size) for kind, (_, size) in removed])
+    yield _gauge(names.COLLECTOR_RETENTION_TIME, [((), done.retention_s)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
