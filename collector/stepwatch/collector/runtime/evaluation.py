@@ -28,6 +28,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_facts import step_facts, usual_seconds
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
@@ -106,10 +107,13 @@ class Evaluator:
         """What was found in a job so far."""
         return self.verdicts.setdefault(job, Verdicts())
 
-    def evaluate(self, job: LiveJob) -> bool:
+    def evaluate(self, job: LiveJob, lease: Lease | None = None) -> bool:
         """Evaluate one job now and write what changed, in one transaction.
 
         Returns whether it was: a job that ended is not, as long as nothing is received of it.
+
+        Raises:
+            LeaseLostError: another collector evaluates it by now; nothing was written.
         """
         now = self._clock.wall_ns() / NANOSECONDS
         verdicts = self.of(job.name)
@@ -142,7 +146,7 @@ class Evaluator:
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         rows = ((name, part) for name, parts in fresh.items() for part in parts)
-        self._store.save_evaluation(job.name, rows, documents)
+        self._store.save_evaluation(job.name, rows, documents, lease)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts)

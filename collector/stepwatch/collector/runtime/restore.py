@@ -9,6 +9,7 @@ from contextlib import closing
 
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.snapshots import Snapshotter
+from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.state.held import HeldJob
 from stepwatch.collector.state.live import (
     RESTORING,
@@ -96,9 +97,11 @@ class Restorer:
         state: LiveState,
         evaluator: Evaluator,
         snapshotter: Snapshotter,
+        tenancy: Tenancy,
         *,
         clock: Clock,
     ) -> None:
+        self._tenancy = tenancy
         self._reader = LogReader(store, clock)
         self._store = store
         self._state = state
@@ -159,7 +162,8 @@ class Restorer:
         if name is None:
             self._progress = None
         elif self._progress is None or self._progress.name != name:
-            self._progress = HeldJob(*self._snapshotter.load(name))
+            epoch = self._tenancy.epoch(name)  # before anything is read
+            self._progress = HeldJob(*self._snapshotter.load(name), epoch)
         return self._progress
 
     def _read_page(self, job: HeldJob) -> None:

@@ -6,18 +6,19 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import sqlalchemy as sa
 
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore, snapshots
-from stepwatch.collector.runtime.answers import Answers
+from stepwatch.collector.runtime.answers import Answers, Made
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.snapshots import Snapshotter
+from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.openslo import default_slos
 from stepwatch.collector.state.held import HeldJob
@@ -25,10 +26,11 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Leases
 from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
-from stepwatch.signals.errors import StoreError
+from stepwatch.signals.errors import LeaseLostError, StoreError
 from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
@@ -40,11 +42,16 @@ MAX_RESTORED_JOBS = 200
 class Service:
     """Holds everything a collector knows; safe to call from several threads.
 
+    With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
+    has the store for itself, as a reader has, or a test.
+
     Raises:
         StoreError: the store cannot be read.
     """
 
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(
+        self, store: Store, clock: Clock | None = None, leases: Leases | None = None
+    ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
         self.evaluation_failures = 0
@@ -52,9 +59,15 @@ class Service:
         self.store = store
         self._state = LiveState()
         self._evaluator = Evaluator(store, default_slos(), self.clock)
-        self._snapshotter = Snapshotter(store, self._state, clock=self.clock)
+        self.tenancy = Tenancy(leases)
+        self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
         self._restorer = Restorer(
-            store, self._state, self._evaluator, self._snapshotter, clock=self.clock
+            store,
+            self._state,
+            self._evaluator,
+            self._snapshotter,
+            self.tenancy,
+            clock=self.clock,
         )
         self._answers = Answers(self._state, self._evaluator, self.clock)
         self._receiving = Outage("store what agents send")
@@ -63,8 +76,7 @@ class Service:
         try:
             decode_kept(store)
             self._ingest = Ingest(store, self.clock, self._hand_over)
-            for name in store.jobs(MAX_RESTORED_JOBS):
-                self._restorer.request(name)
+            self._begin(store.jobs(MAX_RESTORED_JOBS))
             self._restore(math.inf)
         except sa.exc.SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or type(error).__name__
@@ -146,8 +158,9 @@ class Service:
         return None if held is None else self._answers.of(held, view)
 
     def answers(self, view: View) -> list[Published]:
-        """The newest answers about all jobs, newest written first."""
-        found = [self._answers.of(job, view) for job in self._state.jobs()[::-1]]
+        """The newest answers about all jobs that are evaluated here, newest written first."""
+        here = self._state.jobs()[::-1] if self.tenancy.is_confirmed else []
+        found = [self._answers.of(job, view) for job in here if self.tenancy.holds(job)]
         return [each for each in found if each is not None]
 
     def withheld(self) -> Mapping[str, Withheld]:
@@ -160,6 +173,8 @@ class Service:
         While the store does not answer a job is counted and tried again the next time.
         """
         began, failures = time.monotonic(), self.evaluation_failures
+        with self._failing():
+            self._follow_leases()
         with self._failing():
             self._restore(restore.BUDGET_SECONDS)
         with self._failing():
@@ -184,22 +199,39 @@ class Service:
             self._evaluating.noted(error)
 
     def _evaluate(self, held: HeldJob) -> None:
-        name, made = held.name, []
+        if not self.tenancy.holds(held):
+            return
+        name, made = held.name, list[Made]()
         with held.lock:
             if self._state.fold(held, self.now()):
-                with self._state.contained(name, self.now()):
-                    if self._evaluator.evaluate(held.live):
-                        held.version += 1
-                        made = self._answers.made(held)
+                try:
+                    made = self._evaluated(held)
+                except LeaseLostError:
+                    self.tenancy.lost(name)
+                    self._state.release(name)
         self._answers.publish(held, made)
         if name in self._state.withheld:
             self.evaluation_failures += 1
 
+    def _evaluated(self, held: HeldJob) -> list[Made]:
+        with self._state.contained(held.name, self.now()):
+            if self._evaluator.evaluate(held.live, self.tenancy.lease(held)):
+                held.changed()
+                return self._answers.made(held)
+        return []
+
     def run(self, interval_seconds: float = 1.0) -> None:
-        """Evaluate at the interval until `stop`; then save the state of all jobs."""
+        """Evaluate at the interval until `stop`; then save the state of all jobs, and give the
+        leases back."""
+        renewing = threading.Thread(
+            target=self.tenancy.run, args=(self._stopping,), name="leases", daemon=True
+        )
+        renewing.start()
         while not self._stopping.wait(interval_seconds):
             self.evaluate()
         self._snapshotter.save_all()
+        renewing.join()
+        self.tenancy.leave()
 
     def stop(self) -> None:
         """End `run` after the evaluation in progress."""
@@ -208,7 +240,47 @@ class Service:
     def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int) -> None:
         """Take what was just stored; a job that is not in live state is read back later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
-        for name in self._state.hand_over(stored, received):
+        strange = self._state.hand_over(stored, received)
+        if self.tenancy.is_shared:
+            self.tenancy.want(strange)
+            return
+        for name in strange:
+            self._restorer.request(name)
+
+    def _begin(self, newest: Sequence[str]) -> None:
+        """Request the jobs that wrote last, as far as nobody else holds them."""
+        if not self.tenancy.is_shared:
+            for name in newest:
+                self._restorer.request(name)
+            return
+        self.tenancy.tick()
+        if self.tenancy.replicas == 1:
+            self.tenancy.want(newest)
+        self._follow_leases(newest)
+
+    def _follow_leases(self, order: Sequence[str] = ()) -> None:
+        """Drop what is held elsewhere by now, and request what is held here and not live.
+
+        A new job is live before its lease is claimed; that it is new says the first epoch.
+        """
+        if not self.tenancy.is_shared:
+            return
+        live = self._state.jobs()
+        self.tenancy.want(job.name for job in live if not job.epoch)
+        self.tenancy.claim_wanted()
+        held = self.tenancy.held()
+        for job in live:
+            epoch = held.get(job.name, 0)
+            if not job.epoch and epoch == 1:
+                job.epoch = 1
+            elif epoch != job.epoch or not epoch:
+                self._state.release(job.name)
+        withheld = self._state.withheld_now()
+        for name in withheld.keys() - held.keys():
+            self._state.release(name)
+        known = {job.name for job in self._state.jobs()} | withheld.keys()
+        places = {name: place for place, name in enumerate(order)}
+        for name in sorted(held.keys() - known, key=lambda name: places.get(name, -1)):
             self._restorer.request(name)
 
     def _restore(self, seconds: float) -> None:
@@ -221,6 +293,7 @@ class Service:
         dropped = self._state.forget()
         if dropped:
             logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
+            self.tenancy.give_up(dropped)
         live = {job.name for job in self._state.jobs()}
         for name in [*self._evaluator.verdicts]:
             if name not in live:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from stepwatch.collector.runtime.tenancy import Tenancy
+from stepwatch.collector.state.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import CONTAINED, LiveState
 from stepwatch.collector.state.snapshot import (
@@ -22,7 +24,7 @@ from stepwatch.collector.state.snapshot import (
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.errors import SnapshotError
+from stepwatch.signals.errors import LeaseLostError, SnapshotError
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +52,11 @@ class Snapshotter:
     A job's lock is held while its state is taken apart, not while that is compressed and stored.
     """
 
-    def __init__(self, store: Store, state: LiveState, *, clock: Clock) -> None:
+    def __init__(self, store: Store, state: LiveState, tenancy: Tenancy, *, clock: Clock) -> None:
         self.counts = dict.fromkeys((SAVED, FAILED, UNREADABLE), 0)
         self._store = store
         self._state = state
+        self._tenancy = tenancy
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
 
@@ -114,8 +117,11 @@ class Snapshotter:
         if kept is None:  # it was forgotten since it became due
             return
         kept.at_s = now
+        job = self._state.get(name)
+        if job is None or not self._tenancy.holds(job):
+            return
         try:
-            position, document = self._taken_apart(name, kept.position)
+            position, document = self._taken_apart(job, kept.position)
             if document is not None:
                 data = packed(document, About(name, position, now))
                 self._store.snapshots.save(
@@ -123,18 +129,18 @@ class Snapshotter:
                     StoredSnapshot(position, data),
                     format=FORMAT,
                     saved_ns=self._clock.wall_ns(),
+                    lease=self._tenancy.lease(job),
                 )
                 kept.position = position
                 self.counts[SAVED] += 1
+        except LeaseLostError:
+            self._tenancy.lost(name)
         except (*CONTAINED, sa.exc.SQLAlchemyError) as error:
             self.counts[FAILED] += 1
             logger.error("cannot save the state of %s: %s", name, error)
 
-    def _taken_apart(self, name: str, after: int) -> tuple[int, Document | None]:
+    def _taken_apart(self, job: HeldJob, after: int) -> tuple[int, Document | None]:
         """The state of a job with its position, None where that is not behind `after`."""
-        job = self._state.get(name)
-        if job is None:
-            return 0, None
         with job.lock:
             known = self._state.fold(job, self._clock.wall_ns() / NANOSECONDS)
             position = job.cursor.applied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 from stepwatch.collector.state.job import LiveJob
@@ -10,20 +11,24 @@ from stepwatch.collector.state.log_cursor import LogCursor
 FOLD_BYTES = 16 << 20
 """Decoded segments that are folded in together: a small payload may hold many rows."""
 
+_versions = itertools.count(1)
+
 
 class HeldJob:
     """One job: `live` is read and changed under `lock`, which is never held while the log is read.
 
-    `cursor` needs no lock. `version` rises with every change, `cells` is the number of them after
-    the newest fold.
+    `cursor` needs no lock. `version` rises with every change, and where the job is read back;
+    `cells` is the number of them after the newest fold, `epoch` that of the lease under which the
+    job is known, 0 where there is none.
     """
 
-    def __init__(self, live: LiveJob, applied: int = 0) -> None:
+    def __init__(self, live: LiveJob, applied: int = 0, epoch: int = 0) -> None:
         self.name = live.name
+        self.epoch = epoch
         self.live = live
         self.cursor = LogCursor(applied)
         self.lock = threading.RLock()
-        self.version = 0
+        self.version = next(_versions)
         self.cells = live.cells
 
     def fold(self) -> bool:
@@ -35,6 +40,10 @@ class HeldJob:
                 self.live.fold()
         if run:
             self.live.fold()
-            self.version += 1
+            self.changed()
             self.cells = self.live.cells
         return bool(self.live.attempts)
+
+    def changed(self) -> None:
+        """Note that an answer about the job may be another one now."""
+        self.version = next(_versions)

@@ -14,7 +14,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.log_cursor import waiting_bytes
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
-from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.errors import LeaseLostError, StepwatchError
 from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
@@ -142,9 +142,15 @@ class LiveState:
 
     @contextmanager
     def contained(self, name: str, now_s: float) -> Iterator[None]:
-        """Quarantine the job if what is done for it inside raises one of `CONTAINED`."""
+        """Quarantine the job if what is done for it inside raises one of `CONTAINED`.
+
+        Raises:
+            LeaseLostError: it is somebody else's job now.
+        """
         try:
             yield
+        except LeaseLostError:
+            raise
         except CONTAINED as error:
             self.quarantine(name, error, now_s)
 
@@ -190,9 +196,10 @@ class LiveState:
             self._jobs[job.name] = job
 
     def release(self, name: str) -> None:
-        """Withhold a job no longer."""
+        """Neither live nor withheld any longer: it is somebody else's, or there is none."""
         with self._lock:
             self.withheld.pop(name, None)
+            self._drop(name)
 
     def _drop(self, name: str) -> None:
         job = self._jobs.pop(name, None)

@@ -18,6 +18,7 @@ from stepwatch.collector.store.database import (
     refusal,
     upsert,
 )
+from stepwatch.collector.store.leases import Lease, fenced
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.positions import Row, SegmentInserts
 from stepwatch.collector.store.slices import Slice
@@ -199,10 +200,18 @@ class Store:
         job: str,
         slices: Iterable[tuple[str, Slice]],
         incidents: Iterable[dict[str, Any]],
+        lease: Lease | None = None,
     ) -> None:
-        """Write changed slices (sli, slice) and incidents of one evaluation, all or nothing."""
+        """Write changed slices (sli, slice) and incidents of one evaluation, all or nothing.
+
+        Raises:
+            LeaseLostError: `lease` is somebody else's by now; nothing was written.
+        """
         rows = [{"job": job, "sli": sli, **part._asdict()} for sli, part in slices]
-        with self._engine.begin() as connection:
+        incidents = list(incidents)
+        if not rows and not incidents:
+            return
+        with fenced(self._engine, lease) as connection:
             for row in rows:
                 upsert(connection, schema.sli_slice, row)
             for document in incidents:
