@@ -18,6 +18,7 @@ from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
 from stepwatch.collector.runtime.pace import AskedPace
+from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt
@@ -47,6 +48,7 @@ class CollectorView(Protocol):
     evaluation_seconds: float
     evaluation_failures: int
     asked_pace: AskedPace
+    tenancy: Tenancy
 
     @property
     def jobs_forgotten(self) -> int:
@@ -101,6 +103,8 @@ class JobExporter:
         jobs = [published.value for published in self._view.answers(JOB_METRICS)]
         shown = jobs[:MAX_JOBS]
         yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
+        yield _gauge(names.COLLECTOR_REPLICAS, [((), self._view.tenancy.replicas)])
+        yield _counter(names.COLLECTOR_WRITES_REFUSED, [((), self._view.tenancy.refused)])
         capped = len(jobs) - len(shown) + self._view.jobs_forgotten
         yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
         withheld = [each.state for each in self._view.withheld().values()]
