@@ -20,6 +20,7 @@ from stepwatch.collector.detect.registry import (
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
+from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
 from stepwatch.collector.slo.slice_line import SliceLine
@@ -79,6 +80,8 @@ class Evaluator:
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
+        self.notifies = False
+        """Whether transitions of incidents are written to the outbox."""
         self._detectors = discover() if detectors is None else detectors
         self._failure_kinds = failure_kinds(self._detectors)
         self._store = store
@@ -146,7 +149,8 @@ class Evaluator:
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         rows = ((name, part) for name, parts in fresh.items() for part in parts)
-        self._store.save_evaluation(job.name, rows, documents, lease)
+        notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
+        self._store.save_evaluation(job.name, rows, documents, lease, notices)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts)
