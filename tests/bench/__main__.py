@@ -16,7 +16,20 @@ from pathlib import Path
 
 from stepwatch.cli import text
 
-from . import at_rest, breakdown, codec, demo, detection, device, hooks, ingest, peers, trainer
+from . import (
+    at_rest,
+    breakdown,
+    codec,
+    demo,
+    detection,
+    device,
+    fleet,
+    hooks,
+    ingest,
+    peers,
+    restart,
+    trainer,
+)
 from .result import Result
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
@@ -25,6 +38,8 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "codec": codec.measure,
     "at-rest": at_rest.measure,
     "ingest": ingest.measure,
+    "restart": restart.measure,
+    "fleet": fleet.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,
     "demo": demo.measure,
