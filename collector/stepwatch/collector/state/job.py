@@ -23,6 +23,11 @@ SEGMENT_BYTES = 4096
 """What a decoded segment takes beside its rows."""
 
 
+def segment_bytes(segment: Segment) -> int:
+    """About the memory that a decoded segment takes while it waits."""
+    return SEGMENT_BYTES + segment.nbytes
+
+
 class LiveJob:
     """All attempts of one job.
 
@@ -40,7 +45,7 @@ class LiveJob:
     def append(self, segment: Segment, received: Received) -> None:
         """Take one segment that was not seen before, to be folded in later."""
         self._pending.append((segment.key.attempt, batch_of(segment, received)))
-        self.pending_bytes += SEGMENT_BYTES + segment.nbytes
+        self.pending_bytes += segment_bytes(segment)
 
     def apply(self, segment: Segment, received: Received) -> None:
         """Take one segment that was not seen before and fold it in."""

@@ -38,17 +38,17 @@ class SegmentInserts:
         self._insert = str(plain)
         self._values = itemgetter(*plain.positiontup) if plain.positiontup else dict
 
-    def add(self, connection: sa.Connection, rows: list[Row]) -> list[bool]:
-        """Insert rows in their order and say of each whether it is new; few statements for all.
+    def add(self, connection: sa.Connection, rows: list[Row]) -> list[int]:
+        """Insert rows in their order; returns the position of each, 0 of one that is not new.
 
-        Of rows with the same key the first is new: [a, b, a], with b there already, gives
-        [True, False, False]. Whoever adds to the same jobs waits for the transaction's end.
+        Of rows with the same key the first is new: [a, b, a], with b there already and 4 segments
+        stored, gives [5, 0, 0]. Whoever adds to the same jobs waits for the transaction's end.
         """
         first: dict[tuple[Any, ...], Row] = {}
         for row in rows:
             first.setdefault(_key_of(row), row)
         fresh = set(map(id, self._add_different(connection, list(first.values()))))
-        return [id(row) in fresh for row in rows]
+        return [row["position"] if id(row) in fresh else 0 for row in rows]
 
     def _add_different(self, connection: sa.Connection, rows: list[Row]) -> list[Row]:
         """Insert rows with different keys; returns those that are new."""
