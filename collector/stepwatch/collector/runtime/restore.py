@@ -139,8 +139,13 @@ class Restorer:
                 continue
             progress.job.append(segment, Received(stored.received_ns / NANOSECONDS, now))
             if progress.job.pending_bytes > FOLD_BYTES:
-                progress.job.fold()
-        progress.job.fold()
+                self._fold(progress.job)
+        self._fold(progress.job)
+
+    def _fold(self, job: LiveJob) -> None:
+        job.fold()
+        if job.attempts:
+            self._evaluator.catch_up(job)
 
     def _publish(self, job: LiveJob) -> None:
         self._progress = None
