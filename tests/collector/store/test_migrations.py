@@ -56,7 +56,7 @@ def test_a_store_of_schema_1_keeps_all_it_holds(
     with caplog.at_level(logging.INFO):
         store = Store(url)
     (line,) = caplog.messages
-    assert "from schema 1 to 2" in line and "not-shown" not in line
+    assert "from schema 1 to 3" in line and "not-shown" not in line
     assert sorted(store.jobs()) == [JOB, earlier.OTHER]
     for job, sent in payloads.items():
         found = list(store.segments(job))

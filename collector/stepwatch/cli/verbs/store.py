@@ -17,7 +17,8 @@ from stepwatch.signals.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from stepwatch.collector.store import Store
-    from stepwatch.collector.store.retention import Keep
+    from stepwatch.collector.store.upkeep.counts import Done
+    from stepwatch.collector.store.upkeep.retention import Keep
 
 EXAMPLE = "stepwatch store prune --dry-run --keep-segments 7 --store /var/lib/stepwatch/store.db"
 FOREVER = "forever"
@@ -85,7 +86,7 @@ def days(words: str) -> float | None:
 
 def keep_of(arguments: argparse.Namespace) -> Keep:
     """How long the options let each class of data be kept."""
-    from stepwatch.collector.store.retention import Keep
+    from stepwatch.collector.store.upkeep.retention import Keep
 
     return Keep(arguments.keep_segments, arguments.keep_slices, arguments.keep_incidents)
 
@@ -111,13 +112,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _size(store: Store, arguments: argparse.Namespace) -> int:
-    from stepwatch.collector.store.sizes import size_of
+    from stepwatch.collector.store.upkeep.sizes import size_of
 
-    size = size_of(store.engine)
+    size, done = size_of(store.engine), store.upkeep.stored()
     if arguments.json:
         kinds = {name: kind._asdict() for name, kind in size.kinds.items()}
         jobs = [job._asdict() for job in size.jobs]
-        return _print_json({**size._asdict(), "kinds": kinds, "jobs": jobs})
+        upkeep = [each._asdict() for each in done]
+        return _print_json({**size._asdict(), "kinds": kinds, "jobs": jobs, "upkeep": upkeep})
     free = "" if size.free_bytes is None else f", {bytes_text(size.free_bytes)} of it free"
     print(f"{bytes_text(size.bytes)} in all{free}")
     rows = [[name, str(kind.rows), bytes_text(kind.bytes)] for name, kind in size.kinds.items()]
@@ -131,13 +133,20 @@ def _size(store: Store, arguments: argparse.Namespace) -> int:
     ]
     print(text.table(["job", "segments", "records", "bytes", "last wrote"], lines[:SHOWN_JOBS]))
     _print_more(len(lines), "jobs")
+    if done:
+        print(text.table(["done", "what", "rows", "bytes", "last"], list(map(_done_row, done))))
     return 0
 
 
-def _prune(store: Store, arguments: argparse.Namespace) -> int:
-    from stepwatch.collector.store.retention import Retention, summary
+def _done_row(done: Done) -> list[str]:
+    counts = [str(done.rows), bytes_text(done.bytes)] if done.kind else ["", ""]
+    return [done.task, done.kind, *counts, text.clock(done.last_ns / NANOSECONDS)]
 
-    retention, now_ns = Retention(store.engine), time.time_ns()
+
+def _prune(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.upkeep.retention import Retention, summary
+
+    retention, now_ns = Retention(store.engine, upkeep=store.upkeep), time.time_ns()
     change = retention.plan if arguments.dry_run else retention.prune
     removed = change(keep_of(arguments), now_ns)
     if arguments.json:
@@ -153,7 +162,7 @@ def _prune(store: Store, arguments: argparse.Namespace) -> int:
 
 
 def _verify(store: Store, arguments: argparse.Namespace) -> int:
-    from stepwatch.collector.store.checks import problems
+    from stepwatch.collector.store.upkeep.checks import problems
 
     found = list(problems(store.engine))
     if arguments.json:
@@ -165,13 +174,13 @@ def _verify(store: Store, arguments: argparse.Namespace) -> int:
 
 
 def _backup(store: Store, arguments: argparse.Namespace) -> int:
-    from stepwatch.collector.store.copies import back_up
+    from stepwatch.collector.store.upkeep.copies import back_up
 
     return _print_copied(back_up(store.engine, arguments.file), arguments)
 
 
 def _restore(store: Store, arguments: argparse.Namespace) -> int:
-    from stepwatch.collector.store.copies import restore
+    from stepwatch.collector.store.upkeep.copies import restore
 
     return _print_copied(restore(arguments.file, store.engine), arguments)
 

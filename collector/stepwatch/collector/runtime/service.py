@@ -24,6 +24,7 @@ from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
@@ -113,6 +114,10 @@ class Service:
     def snapshot_counts(self) -> Mapping[str, int]:
         """Snapshots of jobs' states, by what became of them."""
         return dict(self._snapshotter.counts)
+
+    def upkeep(self) -> Upkeep:
+        """What looking after the store has done."""
+        return self.store.upkeep
 
     def unreadable_incidents(self) -> int:
         """Stored incidents whose document could not be read; each counts once."""

@@ -127,6 +127,17 @@ sli_slice = sa.Table(
     sa.Column("cumulative_total", sa.Float, nullable=False),
 )
 
+upkeep = sa.Table(
+    "upkeep",
+    metadata,
+    sa.Column("task", sa.String(16), primary_key=True),
+    sa.Column("kind", sa.String(16), primary_key=True),
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("bytes", sa.BigInteger, nullable=False),
+    sa.Column("last_ns", sa.BigInteger, nullable=False),
+)
+"""What was done to the store since it was made, by task and kind of data."""
+
 incident = sa.Table(
     "incident",
     metadata,

@@ -23,6 +23,7 @@ from stepwatch.collector.store.positions import Row, SegmentInserts
 from stepwatch.collector.store.slices import Slice
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
+from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
 
@@ -61,8 +62,8 @@ class Store:
     """The database behind a collector.
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read, `snapshots` the state of jobs, `unreadable_incidents` the ids of those
-    whose document was damaged when it was read.
+    this version cannot read, `snapshots` the state of jobs, `upkeep` what was done to the store,
+    `unreadable_incidents` the ids of those whose document was damaged when it was read.
 
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
@@ -73,6 +74,7 @@ class Store:
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
         self.snapshots = Snapshots(self._engine)
+        self.upkeep = Upkeep(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)
 

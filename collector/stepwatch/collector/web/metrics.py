@@ -26,6 +26,7 @@ from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.state.trackers.step_window import DEVICE
+from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
@@ -75,6 +76,10 @@ class CollectorView(Protocol):
         """Snapshots of jobs' states, by what became of them."""
         ...
 
+    def upkeep(self) -> Upkeep:
+        """What looking after the store has done."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -114,6 +119,7 @@ class JobExporter:
         saves = self._view.snapshot_counts().items()
         yield _counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
+        yield from _upkeep(self._view.upkeep())
         yield from _progress(shown, now)
         yield from _time(shown)
         yield from _devices(shown)
@@ -123,6 +129,13 @@ class JobExporter:
 
 
 Jobs = list[tuple[LiveJob, Verdicts]]
+
+
+def _upkeep(done: Upkeep) -> Iterator[Metric]:
+    removed = sorted(done.removed.items())
+    yield _counter(names.COLLECTOR_REMOVED_ROWS, [((kind,), rows) for kind, (rows, _) in removed])
+    yield _counter(names.COLLECTOR_REMOVED_BYTES, [((kind,), size) for kind, (_, size) in removed])
+    yield _gauge(names.COLLECTOR_RETENTION_TIME, [((), done.retention_s)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:

@@ -12,7 +12,7 @@ import uvicorn
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.retention import Keep, Retention
+from stepwatch.collector.store.upkeep.retention import Keep, Retention
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals import places
@@ -95,7 +95,7 @@ def serve(
     evaluation = threading.Thread(target=evaluate, name="evaluate")
     evaluation.start()
     stopping = threading.Event()
-    retention = Retention(service.store.engine, stopping.wait)
+    retention = Retention(service.store.engine, stopping.wait, service.store.upkeep)
     removal = threading.Thread(
         target=retention.run, args=(keep or Keep(), service.clock), name="retention"
     )

@@ -46,6 +46,23 @@ COLLECTOR_SNAPSHOTS = Metric(
     "of a job without one the whole log is read.",
     (VERDICT,),
 )
+COLLECTOR_REMOVED_ROWS = Metric(
+    "stepwatch_collector_removed_rows_total",
+    _C,
+    "Rows of the store that retention removed, by kind of data.",
+    (KIND,),
+)
+COLLECTOR_REMOVED_BYTES = Metric(
+    "stepwatch_collector_removed_bytes_total",
+    _C,
+    "Bytes of the payloads that retention removed, by kind of data.",
+    (KIND,),
+)
+COLLECTOR_RETENTION_TIME = Metric(
+    "stepwatch_collector_retention_timestamp_seconds",
+    _G,
+    "When retention last went through the store to its end, in Unix seconds.",
+)
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",
     _C,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.readings import Subjects
 from stepwatch.collector.state.tracker import MAX_NODES, Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.arrays import Integers, Rows
 from stepwatch.signals.clock import NANOSECONDS
@@ -37,7 +38,7 @@ class SharedName(JoinedTracker):
     def __init__(self) -> None:
         self.nodes_of: dict[int, tuple[str, str]] = {}
         self.seen_s = 0.0
-        self._nodes: dict[str, int] = {}
+        self._nodes = Subjects(MAX_NODES)
         self._at = np.zeros(0, dtype=np.int64)
         self._before = np.zeros(0, dtype=np.int64)
         self._since_ns = np.zeros(0, dtype=np.int64)
@@ -61,21 +62,12 @@ class SharedName(JoinedTracker):
         if not known.any():
             return
         origin = batches.table(Kind.RANK_STATE).origin[known]
-        self._take(chosen(rows, known), self._places(origin, batches), batches.to_wall_ns[origin])
+        places = batches.numbered(self._nodes, origin)
+        self._take(chosen(rows, known), places, batches.to_wall_ns[origin])
 
     def sharing(self, now_s: float) -> dict[int, tuple[str, str]]:
         """Ranks that two nodes report, with the nodes; nothing once that is long ago."""
         return self.nodes_of if now_s - self.seen_s < REMEMBERED_SECONDS else {}
-
-    def _places(self, origin: Integers, batches: Batches) -> Integers:
-        """The index of the node of each row (rows,)."""
-        places = np.full(len(batches), _NOWHERE, dtype=np.int64)
-        for number in np.unique(origin).tolist():
-            node = batches[number].node
-            if len(self._nodes) < MAX_NODES:
-                self._nodes.setdefault(node, len(self._nodes))
-            places[number] = self._nodes.get(node, _NOWHERE)
-        return places[origin]
 
     def _take(self, rows: Rows, places: Integers, to_wall_ns: Integers) -> None:
         """Follow ranks whose node changes, row after row; the others at once.

@@ -7,9 +7,15 @@ from collections.abc import Callable
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import CollectorRegistry
 
-from stepwatch.collector.store import Store, retention
-from stepwatch.collector.store.retention import Keep, Removed, Retention
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.snapshots import StoredSnapshot
+from stepwatch.collector.store.upkeep import retention
+from stepwatch.collector.store.upkeep.counts import Upkeep
+from stepwatch.collector.store.upkeep.retention import Keep, Removed, Retention
+from stepwatch.collector.web.metrics import JobExporter
 from tests.collector.made import HandClock
 from tests.collector.store.filled import DAY_NS, RECEIVED, add_evaluation, add_run, positions
 from tests.postgresql import PostgresqlServer
@@ -42,6 +48,46 @@ def test_segments_of_a_finished_job_go_after_two_weeks(months: Store) -> None:
     assert len(months.slices("old", "goodput")) == 2, "slices are kept"
     assert len(months.incidents("old")) == 1, "and incidents"
     assert months.has_more_than("old", 5), "the job has a past"
+
+
+def saved(store: Store, job: str) -> list[int]:
+    """Positions of the snapshots that a job has, newest first."""
+    return [snapshot.position for snapshot in store.snapshots.newest_first(job)]
+
+
+def test_the_newest_snapshot_outlives_the_segments_as_it_holds_the_totals(months: Store) -> None:
+    for job in ("old", "recent", "open"):
+        for position in (4, 6):
+            snapshot = StoredSnapshot(position, b"totals")
+            months.snapshots.save(job, snapshot, format=1, saved_ns=5)
+    retention = Retention(months.engine)
+    removed = retention.prune(Keep(), NOW)
+    assert [(item.kind, item.job, item.rows) for item in removed] == [
+        ("segments", "old", 6),
+        ("snapshots", "old", 1),
+    ]
+    assert removed[1].bytes == len(b"totals")
+    assert [saved(months, job) for job in ("old", "recent", "open")] == [[6], [6, 4], [6, 4]]
+    removed = retention.prune(Keep(segments=None, slices=20), NOW)
+    assert ("snapshots", "old", 1) in [(item.kind, item.job, item.rows) for item in removed]
+    assert [saved(months, job) for job in ("old", "recent", "open")] == [[], [6, 4], [6, 4]]
+
+
+def test_what_was_removed_is_counted_by_the_process_and_by_the_store(months: Store) -> None:
+    keep, upkeep = Keep(slices=14), months.upkeep
+    sizes = months.payload_bytes("old")
+    nothing = dict(upkeep.removed)
+    assert set(nothing.values()) == {(0, 0)} and months.upkeep.stored() == []
+    Retention(months.engine, upkeep=upkeep).prune(keep, NOW)
+    assert upkeep.removed == {**nothing, "segments": sizes, "slices": (2, 0)}
+    assert upkeep.retention_s == NOW / 1e9
+    Retention(months.engine, upkeep=upkeep).prune(keep, NOW + 60_000_000_000)
+    assert upkeep.removed == {**nothing, "segments": sizes, "slices": (2, 0)}
+    later = Upkeep(months.engine)
+    done = {(each.task, each.kind): each for each in later.stored()}
+    assert done["removed", "segments"][2:4] == sizes
+    assert done["removed", "segments"].last_ns == NOW
+    assert done["retention", ""].last_ns == NOW + 60_000_000_000
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_go(months: Store) -> None:
@@ -78,6 +124,23 @@ def test_a_job_that_comes_back_while_it_is_removed_keeps_the_rest(
 
     assert Retention(months.engine, come_back).prune(Keep(), NOW) == []
     assert positions(months, "old") == [*range(3, 13)]
+
+
+def test_metrics_say_what_was_removed_and_when(months: Store) -> None:
+    Retention(months.engine, upkeep=months.upkeep).prune(Keep(), NOW)
+    service = Service(months, HandClock(30 * 86400.0))
+    registry = CollectorRegistry()
+    registry.register(JobExporter(service))
+    found = {
+        name: registry.get_sample_value(f"stepwatch_collector_{name}", labels)
+        for name, labels in (
+            ("removed_rows_total", {"kind": "segments"}),
+            ("removed_bytes_total", {"kind": "segments"}),
+            ("retention_timestamp_seconds", {}),
+        )
+    }
+    rows, size = months.upkeep.removed["segments"]
+    assert list(found.values()) == [rows, size, NOW / 1e9] and rows == 6
 
 
 def rounds(count: int) -> Callable[[float], bool]:

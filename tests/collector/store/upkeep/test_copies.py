@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from stepwatch.collector.store import Store, copies
-from stepwatch.collector.store.checks import problems
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.upkeep import copies
+from stepwatch.collector.store.upkeep.checks import problems
 from stepwatch.signals.errors import StoreError
 from tests.collector.made import JOB, run_segments
 from tests.collector.store.filled import OTHER, RECEIVED, add_evaluation, fill, stored

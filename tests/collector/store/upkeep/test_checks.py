@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from stepwatch.collector.store import Store, schema
-from stepwatch.collector.store.checks import problems
+from stepwatch.collector.store.upkeep.checks import problems
 from tests.collector.made import JOB
 from tests.collector.store.filled import add_evaluation, fill
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.sizes import KindSize, size_of
+from stepwatch.collector.store.upkeep.sizes import KindSize, size_of
 from tests.collector.made import JOB
 from tests.collector.store.filled import OTHER, RECEIVED, add_evaluation, add_run, fill
 

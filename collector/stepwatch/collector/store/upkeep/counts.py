@@ -1,0 +1,79 @@
+"""What looking after a store has done: counted by this process, and in the store for good."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import insert
+from stepwatch.signals.clock import NANOSECONDS
+
+SEGMENTS, SNAPSHOTS, SLICES, INCIDENTS = "segments", "snapshots", "slices", "incidents"
+KINDS = (SEGMENTS, SNAPSHOTS, SLICES, INCIDENTS)
+REMOVED, RETENTION = "removed", "retention"
+
+
+class Done(NamedTuple):
+    """What a task did to one kind of data: rows, bytes, and when (ns) it did so last."""
+
+    task: str
+    kind: str
+    rows: int
+    bytes: int
+    last_ns: int
+
+
+class Upkeep:
+    """Counts of one process, and those of all processes, which are in the store.
+
+    `removed` maps a kind of data to (rows, bytes) that retention removed, `retention_s` is when
+    it looked last, in Unix seconds, NaN before the first time.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.removed: dict[str, tuple[int, int]] = dict.fromkeys(KINDS, (0, 0))
+        self.retention_s = math.nan
+        self._engine = engine
+
+    def retained(self, removed: Iterable[tuple[str, int, int]], now_ns: int) -> None:
+        """Count what retention removed: (kind, rows, bytes) each.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer; the process has counted.
+        """
+        done = [Done(RETENTION, "", 0, 0, now_ns)]
+        for kind, rows, size in removed:
+            before = self.removed[kind]
+            self.removed[kind] = (before[0] + rows, before[1] + size)
+            done.append(Done(REMOVED, kind, rows, size, now_ns))
+        self.retention_s = now_ns / NANOSECONDS
+        with self._engine.begin() as connection:
+            add(connection, done)
+
+    def stored(self) -> list[Done]:
+        """What was done to this store since it was made, by any process."""
+        table = schema.upkeep
+        query = sa.select(*(table.c[name] for name in Done._fields))
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(table.c.task, table.c.kind))
+            return [Done(*row) for row in rows]
+
+
+def add(connection: sa.Connection, done: Iterable[Done]) -> None:
+    """Add to the counts in the store, within the connection's transaction."""
+    table = schema.upkeep
+    for each in done:
+        more = insert(connection.dialect, table).values(**each._asdict())
+        new = more.excluded
+        counted = {
+            "rows": table.c.rows + new.rows,
+            "bytes": table.c.bytes + new.bytes,
+            "last_ns": new.last_ns,
+        }
+        connection.execute(
+            more.on_conflict_do_update(index_elements=["task", "kind"], set_=counted)
+        )
