@@ -223,7 +223,7 @@ def test_a_resume_before_dropped_steps_turns_their_work_bad_once() -> None:
     assert [part.start_s for part in changed if part in before.values()] == []
     lost = {start - EPOCH: before[start].good - redone[start].good for start in before}
     assert lost[40] == 0 and lost[60] == pytest.approx(20.0)
-    assert lost[50] == pytest.approx(10.0), "steps 49 to 54 end in it and stay"
+    assert lost[50] == pytest.approx(8.0), "steps 49 to 54 end in it and stay"
     assert redone[EPOCH + 40].version == before[EPOCH + 40].version
     assert redone[EPOCH + 50].version == before[EPOCH + 50].version + 1
     found.restart()
@@ -253,11 +253,23 @@ def test_rows_of_dropped_steps_are_counted_and_change_nothing() -> None:
 def test_a_clock_set_back_keeps_steps_until_their_slices_are_over() -> None:
     found, whole = Evaluated(FEW), Evaluated(Limits())
     segments = steps_of(0, range(300), 0.0, resumed=0)
-    segments += steps_of(0, range(300, 600), 230.0)
+    segments += steps_of(0, range(300, 600), 288.0)
     for each in (found, whole):
         taken(each, segments)
     assert found.dropped > 500
     assert_same(found, whole.job)
+
+
+def test_a_clock_set_back_by_more_than_is_held_puts_steps_in_the_first_open_slice() -> None:
+    found, whole = Evaluated(FEW), Evaluated(Limits())
+    segments = steps_of(0, range(300), 0.0, resumed=0)
+    segments += steps_of(0, range(300, 600), 230.0)
+    for each in (found, whole):
+        taken(each, segments)
+    for name in SLIS:
+        one, other = found.running[name].line.last, whole.running[name].line.last
+        assert one is not None and other is not None
+        assert one[-2:] == pytest.approx(other[-2:]), "nothing is lost, and nothing counts twice"
 
 
 def test_an_end_in_the_far_future_does_not_fill_the_history() -> None:

@@ -97,8 +97,8 @@ def _cut(job: LiveJob, attempts: Mapping[int, AttemptSteps], limits: Limits) -> 
     """Where to cut: behind the newest step whose slice, and all before it, hold no later step.
 
     Ends 3, 12, 14, 11, 25 in slices 0, 1, 1, 1, 2: behind the first, or behind the fourth. Where a
-    clock was set back there may be no such place; where more than `incomplete` steps may go any place
-    will do, and the steps that end in closed slices count in the first open one.
+    clock was set back there may be no such place; once more than `incomplete` steps may go any
+    place will do, and steps that end in closed slices count in the first open one.
     """
     ends = np.concatenate([each.steps.end_s for each in attempts.values()])
     most = min(len(ends) - limits.held, _may_go(job, attempts, len(ends) - limits.incomplete))

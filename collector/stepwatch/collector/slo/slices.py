@@ -19,7 +19,7 @@ from stepwatch.collector.slo.redone import RedoneSteps
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
-from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.arrays import Integers, Mask, Vector
 
 
 class Shares(NamedTuple):
@@ -44,17 +44,26 @@ class Shares(NamedTuple):
     def since(self, start_s: float) -> Shares:
         """Those of steps that end at `start_s` or later."""
         late = self.end_s >= start_s
-        return self if late.all() else Shares(*(column[late] for column in self))
+        return self if late.all() else self._only(late)
 
     def behind(self, count: int) -> Shares:
         """Those of all but the first `count` steps."""
-        return Shares(*(column[count:] for column in self))
+        return self._only(slice(count, None))
 
     def not_before(self, start_s: float) -> Shares:
         """The same; steps that end earlier count as if they ended at `start_s`."""
         if not (self.end_s < start_s).any():
             return self
         return self._replace(end_s=np.maximum(self.end_s, start_s))
+
+    def _only(self, which: slice | Mask) -> Shares:
+        return Shares(
+            self.end_s[which],
+            self.good[which],
+            self.total[which],
+            self.observed[which],
+            self.expected[which],
+        )
 
 
 class RunningSlices:
