@@ -87,7 +87,7 @@ def test_a_job_that_cannot_be_evaluated_stops_no_other(
 ) -> None:
     evaluate = Evaluator.evaluate
 
-    def broken(self: Evaluator, job: LiveJob, lease: Lease | None = None) -> bool:
+    def broken(self: Evaluator, job: LiveJob, lease: Lease | None) -> bool:
         if job.name == BAD:
             raise TypeError("unsupported operand")
         return evaluate(self, job, lease)
