@@ -93,12 +93,12 @@ class Soak:
 
     def close(self) -> None:
         """End what still runs."""
-        for scraper in self._scrapers:
-            scraper.close()
         if self._sender is not None:
             end(self._sender, signal.SIGKILL)
         for collector in self._collectors:
             collector.end(signal.SIGKILL)
+        for scraper in self._scrapers:
+            scraper.close()
 
     def _start(self) -> None:
         """Start what is to be disturbed."""
