@@ -28,6 +28,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_facts import step_facts, usual_seconds
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
@@ -102,14 +103,24 @@ class Evaluator:
         self.verdicts.pop(job, None)
         self._class_throughput.forget(job)
 
-    def evaluate(self, job: LiveJob) -> None:
-        """Evaluate one job now and write what changed, in one transaction."""
+    def of(self, job: str) -> Verdicts:
+        """What was found in a job so far."""
+        return self.verdicts.setdefault(job, Verdicts())
+
+    def evaluate(self, job: LiveJob, lease: Lease | None = None) -> bool:
+        """Evaluate one job now and write what changed, in one transaction.
+
+        Returns whether it was: a job that ended is not, as long as nothing is received of it.
+
+        Raises:
+            LeaseLostError: another collector evaluates it by now; nothing was written.
+        """
         now = self._clock.wall_ns() / NANOSECONDS
-        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        verdicts = self.of(job.name)
         attempt = job.current
         abandoned = is_abandoned(attempt, now)
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
-            return
+            return False
         fresh = self._slices(job, verdicts)
         ended = has_ended(attempt, now)
         self._class_throughput.keep(job)
@@ -135,7 +146,7 @@ class Evaluator:
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         rows = ((name, part) for name, parts in fresh.items() for part in parts)
-        self._store.save_evaluation(job.name, rows, documents)
+        self._store.save_evaluation(job.name, rows, documents, lease)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts)
@@ -143,6 +154,7 @@ class Evaluator:
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
+        return True
 
     def _findings(self, context: DetectionContext) -> list[Finding]:
         return attributed(context.attempt, find(context, self._detectors))
