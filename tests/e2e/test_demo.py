@@ -19,7 +19,7 @@ from tests.waiting import until
 
 from .conftest import Site
 
-STEPS = 32
+STEPS, SLOWED_STEPS = 32, 48
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_WORDS = [
     "--no-sandbox",
@@ -67,7 +67,7 @@ def slowed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     So many steps that it is the slowest in most of them, whichever is by chance in the first ones.
     """
     folder = tmp_path_factory.mktemp("slowed")
-    return run_demo(folder, "--fault", "slow-compute:rank=1,step=14", steps=48)
+    return run_demo(folder, "--fault", "slow-compute:rank=1,step=14", steps=SLOWED_STEPS)
 
 
 def test_the_slowed_rank_and_no_other_is_named(slowed: Ran) -> None:
@@ -177,7 +177,7 @@ def test_the_page_shows_heatmap_and_incident_in_a_browser(page_site: Site, tmp_p
         count = cells.count()
         page.screenshot(path=tmp_path / "job.png", full_page=True)
         browser.close()
-    assert count == 4 * STEPS
+    assert count == 4 * SLOWED_STEPS
     assert len(set(fills)) > 10
     assert headline.startswith("rank 1 is slow in forward since step 14")
     assert [message.text for message in messages if message.type == "error"] == []

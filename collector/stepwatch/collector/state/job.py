@@ -69,8 +69,7 @@ class LiveJob:
         grouping, at = Grouping(run), 0
         while at < len(run):
             attempt = self._attempt(number, run[at])
-            alone = number < max(self.attempts) or attempt.is_over
-            size = 1 if alone else grouping.size(at, attempt)
+            size = 1 if number < max(self.attempts) else grouping.size(at, attempt)
             attempt.fold(run.part(at, at + size))
             at += size
             if self.cells > MAX_JOB_CELLS:

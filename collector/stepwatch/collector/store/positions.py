@@ -33,11 +33,10 @@ class SegmentInserts:
                 "last_received_ns": new.last_received_ns,
             },
         ).returning(schema.job.c.name, schema.job.c.position)
-        self._insert = (
-            insert(dialect, schema.segment)
-            .on_conflict_do_nothing()
-            .execution_options(preserve_rowcount=True)
-        )
+        # SQLAlchemy takes 40 us to look at the values of a row, its database 20 to store them.
+        plain = insert(dialect, schema.segment).on_conflict_do_nothing().compile(dialect=dialect)
+        self._insert = str(plain)
+        self._values = itemgetter(*plain.positiontup) if plain.positiontup else dict
 
     def add(self, connection: sa.Connection, rows: list[Row]) -> list[int]:
         """Insert rows in their order; returns the position of each, 0 of one that is not new.
@@ -58,7 +57,11 @@ class SegmentInserts:
         before = self._claim_positions(connection, rows)
         _number(rows, before)
         # Nearly always all are new, and the count of them says so.
-        if connection.execute(self._insert, rows).rowcount == len(rows):
+        values = [self._values(row) for row in rows]
+        result = connection.exec_driver_sql(
+            self._insert, values, execution_options={"preserve_rowcount": True}
+        )
+        if result.rowcount == len(rows):
             return rows
         for job, position in before.items():
             connection.execute(_beyond(job, position))
