@@ -17,6 +17,7 @@ from stepwatch.collector.runtime.answers import Answers, Made
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
+from stepwatch.collector.runtime.shared_views import SharedViews
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
@@ -70,6 +71,7 @@ class Service:
             clock=self.clock,
         )
         self._answers = Answers(self._state, self._evaluator, self.clock)
+        self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store what agents send")
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
@@ -153,15 +155,30 @@ class Service:
             return (held.live, self._evaluator.of(name)) if known else None
 
     def answer(self, name: str, view: View) -> Published | None:
-        """The newest answer about a job; None where it is not in live state."""
+        """The newest answer about a job; None where nobody has it in live state.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is gone.
+        """
         held = self._state.get(name)
-        return None if held is None else self._answers.of(held, view)
+        if held is not None and self.tenancy.may_show(held):
+            return self._answers.of(held, view)
+        return None if name in self.withheld() else self.shared_views.read(name, view)
 
     def answers(self, view: View) -> list[Published]:
         """The newest answers about all jobs that are evaluated here, newest written first."""
-        here = self._state.jobs()[::-1] if self.tenancy.is_confirmed else []
-        found = [self._answers.of(job, view) for job in here if self.tenancy.holds(job)]
+        here = [job for job in self._state.jobs()[::-1] if self.tenancy.may_show(job)]
+        found = [self._answers.of(job, view) for job in here]
         return [each for each in found if each is not None]
+
+    def answers_of_others(self, view: View) -> list[Published]:
+        """The newest answers about jobs that other collectors evaluate.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        here = {job.name for job in self._state.jobs() if self.tenancy.may_show(job)}
+        return self.shared_views.read_all(view, here | self.withheld().keys())
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Jobs that are known and stored but not evaluated, by name."""
@@ -183,6 +200,7 @@ class Service:
             with self._failing():
                 self._evaluate(held)
         self._forget()
+        self.shared_views.write(self._state.jobs())
         if self.evaluation_failures == failures:
             self._evaluating.over()
         self._snapshotter.advance(snapshots.BUDGET_SECONDS)
@@ -253,6 +271,7 @@ class Service:
             for name in newest:
                 self._restorer.request(name)
             return
+        self.shared_views.prune(self.now())
         self.tenancy.tick()
         if self.tenancy.replicas == 1:
             self.tenancy.want(newest)

@@ -25,6 +25,7 @@ from stepwatch.collector.store.slices import Slice
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.collector.store.upkeep.counts import Upkeep
+from stepwatch.collector.store.views import StoredViews
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
 
@@ -66,7 +67,8 @@ class Store:
     """The database behind a collector.
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read, `snapshots` the state of jobs, `upkeep` what was done to the store,
+    this version cannot read, `snapshots` the state of jobs, `views` what collectors answer for each
+    other, `upkeep` what was done to the store,
     `unreadable_incidents` the ids of those whose document was damaged when it was read.
 
     Raises:
@@ -78,6 +80,7 @@ class Store:
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
         self.snapshots = Snapshots(self._engine)
+        self.views = StoredViews(self._engine)
         self.upkeep = Upkeep(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)

@@ -323,7 +323,7 @@ def _newest_step(attempt: Attempt) -> Value:
 def _newest_loss(attempt: Attempt) -> Value:
     losses = attempt.step_history.rows["loss"]
     known = losses[~np.isnan(losses)]
-    return float(known[-1]) if len(known) else None
+    return float(known[-1]) if len(known) else attempt.step_history.dropped.loss_last
 
 
 def _gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:
