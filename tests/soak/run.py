@@ -23,7 +23,7 @@ from .comparison import Check
 from .counters import Scraper
 from .log import StoredLog, read_log
 from .plan import JOB, Plan
-from .processes import Collector, SoakError, end, last_line, spawn
+from .processes import PYTHON, Collector, SoakError, end, last_line, spawn
 
 PROGRESS_SECONDS = 30.0
 _SETTLE_SECONDS = 15.0
@@ -66,7 +66,7 @@ class Soak:
         self._collector.start()
         self._scraper = Scraper(self._collector)
         self._sender = spawn(
-            self.plan.folder / "sender.log", "-m", "tests.soak.sender",
+            self.plan.folder / "sender.log", PYTHON, "-m", "tests.soak.sender",
             "--collector", self._collector.url, "--receipts", str(self._receipts),
             "--json", str(self._report), *self.plan.simulation,
         )  # fmt: skip

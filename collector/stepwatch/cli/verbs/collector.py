@@ -62,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     token = places.read_token(arguments.token_file)
     opened = server.listen(arguments.host, arguments.port, token)
     with opened:
-        service = Service(server.open_store(arguments.store))
+        opened_store = server.open_store(arguments.store)
+        service = Service(opened_store, leases=server.leases_of(opened_store))
         host, port = opened.getsockname()[:2]
         place = shown(arguments.store)
         logging.info("listening on http://%s:%s, store %s", host, port, place)

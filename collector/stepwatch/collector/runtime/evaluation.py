@@ -28,6 +28,7 @@ from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
@@ -101,10 +102,11 @@ class Evaluator:
             verdicts.slices[name] = RunningSlices(sli, known)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
-    def catch_up(self, job: LiveJob) -> None:
+    def catch_up(self, job: LiveJob, lease: Lease | None = None) -> None:
         """Let old steps of a job go while it is read back: its log may be longer than its history.
 
         Raises:
+            LeaseLostError: another collector evaluates it by now; nothing was written.
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
         limits = self._limits
@@ -115,7 +117,7 @@ class Evaluator:
         for name, sli in self._slis.items():
             running[name] = RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
         fresh = {name: each.unstored(attempts) for name, each in running.items()}
-        self._store.save_evaluation(job.name, _by_sli(fresh), [])
+        self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
         for name, each in running.items():
             each.accept(fresh[name])
         close_old(job, list(running.values()), attempts, limits)
@@ -125,14 +127,24 @@ class Evaluator:
         self.verdicts.pop(job, None)
         self._class_throughput.forget(job)
 
-    def evaluate(self, job: LiveJob) -> None:
-        """Evaluate one job now and write what changed, in one transaction."""
+    def of(self, job: str) -> Verdicts:
+        """What was found in a job so far."""
+        return self.verdicts.setdefault(job, Verdicts())
+
+    def evaluate(self, job: LiveJob, lease: Lease | None = None) -> bool:
+        """Evaluate one job now and write what changed, in one transaction.
+
+        Returns whether it was: a job that ended is not, as long as nothing is received of it.
+
+        Raises:
+            LeaseLostError: another collector evaluates it by now; nothing was written.
+        """
         now = self._clock.wall_ns() / NANOSECONDS
-        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        verdicts = self.of(job.name)
         attempt = job.current
         abandoned = is_abandoned(attempt, now)
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
-            return
+            return False
         steps = attempt_steps(job)
         fresh = self._slices(steps, verdicts)
         ended = has_ended(attempt, now)
@@ -158,7 +170,7 @@ class Evaluator:
             moment = _moment(earlier, frozen=False, ended=False)
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
-        self._store.save_evaluation(job.name, _by_sli(fresh), documents)
+        self._store.save_evaluation(job.name, _by_sli(fresh), documents, lease)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts)
@@ -167,6 +179,7 @@ class Evaluator:
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
+        return True
 
     def _findings(self, context: DetectionContext) -> list[Finding]:
         return attributed(context.attempt, find(context, self._detectors))

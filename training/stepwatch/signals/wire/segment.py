@@ -44,15 +44,15 @@ class Segment(NamedTuple):
     @property
     def row_count(self) -> int:
         """Rows over all tables, those of unknown kinds as well."""
-        known = self.tables
-        packed = isinstance(known, PackedTables)
-        rows = known.places.rows if packed else sum(map(len, known.values()))
-        return rows + sum(map(len, self.unknown.values()))
+        known, unknown = self.tables, sum(map(len, self.unknown.values()))
+        if isinstance(known, PackedTables):
+            return known.places.rows + unknown
+        return sum(map(len, known.values())) + unknown
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows of all tables take, those of unknown kinds as well."""
-        known = self.tables
-        packed = isinstance(known, PackedTables)
-        size = known.nbytes if packed else sum(rows.nbytes for rows in known.values())
-        return size + sum(rows.nbytes for rows in self.unknown.values())
+        known, unknown = self.tables, sum(rows.nbytes for rows in self.unknown.values())
+        if isinstance(known, PackedTables):
+            return known.nbytes + unknown
+        return sum(rows.nbytes for rows in known.values()) + unknown
