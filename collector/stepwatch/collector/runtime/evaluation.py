@@ -80,6 +80,8 @@ class Evaluator:
         clock: Clock,
         detectors: Sequence[Detector] | None = None,
         limits: Limits | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
@@ -92,6 +94,7 @@ class Evaluator:
         self._clock = clock
         self._class_throughput = ClassThroughput()
         self._limits = limits or Limits()
+        self._reads_only = reads_only
 
     def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector, and evaluate from them."""
@@ -120,7 +123,8 @@ class Evaluator:
         for name, sli in self._slis.items():
             running[name] = RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
         fresh = {name: each.unstored(attempts) for name, each in running.items()}
-        self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
+        if not self._reads_only:
+            self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
         for name, each in running.items():
             each.accept(fresh[name])
         close_old(job, list(running.values()), attempts, limits)
