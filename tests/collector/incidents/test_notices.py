@@ -1,22 +1,22 @@
-"""An incident is told when it opens, changes its cause, and is over; and not in between."""
+"""A notice is made when an incident opens, changes its cause, and is over; not in between."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwatch.collector.incidents.model import MERGED, RESOLVED, incident_from
+from stepwatch.collector.incidents.model import MERGED, RESOLVED, Incident, incident_from
 from stepwatch.collector.incidents.notices import notices_of
 
 OPEN = replace(incident_from({"id": "one", "job": "job"}), state="open", cause="cpu-steal")
 
 
-def transitions(*moved: tuple[object, object]) -> list[str]:
-    before = {each.id: each for each, _ in moved if each is not None}  # type: ignore[attr-defined]
-    found = notices_of(before, [after for _, after in moved], 12.5)  # type: ignore[misc]
+def transitions(*moved: tuple[Incident | None, Incident]) -> list[str]:
+    before = {each.id: each for each, _ in moved if each is not None}
+    found = notices_of(before, [after for _, after in moved], 12.5)
     return [notice.document["transition"] for notice in found]
 
 
-def test_each_transition_is_told_once() -> None:
+def test_each_transition_is_noticed_once() -> None:
     resolved = replace(OPEN, state=RESOLVED)
     assert transitions((None, OPEN)) == ["opened"]
     assert transitions((OPEN, replace(OPEN, last_seen_at=9.0))) == []
@@ -25,7 +25,7 @@ def test_each_transition_is_told_once() -> None:
     assert transitions((OPEN, resolved)) == ["resolved"]
     assert transitions((resolved, replace(resolved, device_seconds_lost=2.0))) == []
     assert transitions((resolved, OPEN)) == ["opened"], "it came back"
-    assert transitions((None, resolved)) == [], "over before anybody was told"
+    assert transitions((None, resolved)) == [], "over before anybody knew"
 
 
 def test_a_notice_holds_the_incident_and_a_key_of_its_own() -> None:

@@ -12,9 +12,9 @@ from prometheus_client.exposition import generate_latest
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import live
+from stepwatch.collector.state.holding.log_cursor import waiting_bytes
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState
-from stepwatch.collector.state.log_cursor import waiting_bytes
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.web.metrics import JobExporter
 from tests.collector.made import JOB, body, run_segments

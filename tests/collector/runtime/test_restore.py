@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 
 from stepwatch.collector.runtime import restore, service
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state import held
+from stepwatch.collector.state.holding import held
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view

@@ -41,7 +41,7 @@ class Replica:
 
 
 class LeaseMachine(RuleBasedStateMachine):
-    """Three collectors, of which each may be killed, stopped for long, or told a wrong time."""
+    """Three collectors, of which each may be killed, stopped for long, or given a wrong time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stepwatch.collector.runtime import shared_views, tenancy
+from stepwatch.collector.runtime import tenancy
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.store import Store
@@ -195,7 +196,7 @@ def test_every_collector_answers_for_every_job_and_says_of_when(
         pair.first.shared_views._next_s = 0.0
         pair.first.shared_views.write(pair.first._state.jobs())
 
-    monkeypatch.setattr(shared_views.time, "sleep", evaluated_meanwhile)
+    monkeypatch.setattr(time, "sleep", evaluated_meanwhile)
     for path in paths:
         mine, theirs = (each.get(f"/v1/jobs/{JOB}{path}").json() for each in (holder, other))
         assert theirs["as_of"] >= asked_at

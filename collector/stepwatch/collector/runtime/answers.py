@@ -8,7 +8,7 @@ from typing import Any
 
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.views import FRESH_SECONDS, Published, View, Views
-from stepwatch.collector.state.held import HeldJob
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.live import CONTAINED, LiveState
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
@@ -52,7 +52,7 @@ class Answers:
         for view in views.asked(self._monotonic()) if views is not None else ():
             try:
                 made.append(self._make(job, view))
-            except CONTAINED as error:  # whoever asks is told, and the job goes on
+            except CONTAINED as error:  # it is an answer less; the job goes on
                 logger.error("no answer %s about %s", view.name, job.name, exc_info=error)
         return made
 

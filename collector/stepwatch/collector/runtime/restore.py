@@ -10,7 +10,7 @@ from contextlib import closing
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.tenancy import Tenancy
-from stepwatch.collector.state.held import HeldJob
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.live import (
     RESTORING,
     LiveState,
@@ -120,8 +120,8 @@ class Restorer:
         reason = "its history is being read from the store"
         self._state.withhold(name, Withheld(RESTORING, reason, self._now()))
 
-    def advance(self, seconds: float) -> None:
-        """Read on for so long, at least one page.
+    def advance(self, seconds: float) -> bool:
+        """Read on for so long, at least one page; whether anything is left.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer; nothing was applied twice.
@@ -136,7 +136,9 @@ class Restorer:
                 self._tenancy.lost(progress.name)
                 self._state.release(progress.name)
             if time.monotonic() >= deadline:
-                return
+                withheld = self._state.withheld_now().values()
+                return any(why.state == RESTORING for why in withheld)
+        return False
 
     def follow(self, jobs: Sequence[HeldJob], seconds: float) -> None:
         """Let live jobs catch up with their logs: one query for all, and what is missing is read.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -20,10 +19,11 @@ from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.shared_views import SharedViews
 from stepwatch.collector.runtime.snapshots import Snapshotter
-from stepwatch.collector.runtime.tenancy import Tenancy
+from stepwatch.collector.runtime.succession import Succession
+from stepwatch.collector.runtime.tenancy import RENEW_SECONDS, Tenancy
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.openslo import default_slos
-from stepwatch.collector.state.held import HeldJob
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
@@ -80,6 +80,7 @@ class Service:
             self.tenancy,
             clock=self.clock,
         )
+        self._succession = Succession(self._state, self.tenancy, self._restorer)
         self._answers = Answers(self._state, self._evaluator, self.clock)
         self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store what agents send")
@@ -89,8 +90,11 @@ class Service:
             if not reads_only:
                 decode_kept(store)
             self._ingest = Ingest(store, self.clock, self._hand_over)
-            self._begin(store.jobs(MAX_RESTORED_JOBS))
-            self._restore(math.inf)
+            self.shared_views.prune(self.now())
+            self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
+            while self._restore(RENEW_SECONDS):
+                self.tenancy.tick()
+                self._succession.follow()
         except sa.exc.SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or type(error).__name__
             raise StoreError(
@@ -206,7 +210,7 @@ class Service:
         """
         began, failures = time.monotonic(), self.evaluation_failures
         with self._failing():
-            self._follow_leases()
+            self._succession.follow()
         with self._failing():
             self._restore(restore.BUDGET_SECONDS)
         with self._failing():
@@ -277,54 +281,13 @@ class Service:
     def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int) -> None:
         """Take what was just stored; a job that is not in live state is read back later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
-        strange = self._state.hand_over(stored, received)
-        if self.tenancy.is_shared:
-            self.tenancy.want(strange)
-            return
-        for name in strange:
-            self._restorer.request(name)
+        self._succession.want(self._state.hand_over(stored, received))
 
-    def _begin(self, newest: Sequence[str]) -> None:
-        """Request the jobs that wrote last, as far as nobody else holds them."""
-        if not self.tenancy.is_shared:
-            for name in newest:
-                self._restorer.request(name)
-            return
-        self.shared_views.prune(self.now())
-        self.tenancy.tick()
-        if self.tenancy.replicas == 1:
-            self.tenancy.want(newest)
-        self._follow_leases(newest)
-
-    def _follow_leases(self, order: Sequence[str] = ()) -> None:
-        """Drop what is held elsewhere by now, and request what is held here and not live.
-
-        A new job is live before its lease is claimed; that it is new says the first epoch.
-        """
-        if not self.tenancy.is_shared:
-            return
-        live = self._state.jobs()
-        self.tenancy.want(job.name for job in live if not job.epoch)
-        self.tenancy.claim_wanted()
-        held = self.tenancy.held()
-        for job in live:
-            epoch = held.get(job.name, 0)
-            if not job.epoch and epoch == 1:
-                job.epoch = 1
-            elif epoch != job.epoch or not epoch:
-                self._state.release(job.name)
-        withheld = self._state.withheld_now()
-        for name in withheld.keys() - held.keys():
-            self._state.release(name)
-        known = {job.name for job in self._state.jobs()} | withheld.keys()
-        places = {name: place for place, name in enumerate(order)}
-        for name in sorted(held.keys() - known, key=lambda name: places.get(name, -1)):
-            self._restorer.request(name)
-
-    def _restore(self, seconds: float) -> None:
-        """Let withheld jobs come back from the store, for so long."""
-        self._restorer.advance(seconds)
+    def _restore(self, seconds: float) -> bool:
+        """Let withheld jobs come back from the store, for so long; whether any has not yet."""
+        more = self._restorer.advance(seconds)
         self._forget()
+        return more
 
     def _forget(self) -> None:
         """Drop what is too much, and what was found in jobs that are no longer live."""

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from stepwatch.collector.runtime.answers import Answers
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
-from stepwatch.collector.state.held import HeldJob
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.views import StoredView

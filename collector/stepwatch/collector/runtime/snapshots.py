@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from stepwatch.collector.runtime.tenancy import Tenancy
-from stepwatch.collector.state.held import HeldJob
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import CONTAINED, LiveState
 from stepwatch.collector.state.snapshot import (

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 import sqlalchemy as sa
 
 from stepwatch.collector.state import live
-from stepwatch.collector.state.held import HeldJob
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.store.holders import is_gone
 from stepwatch.collector.store.leases import LEASE_SECONDS, Lease, Leases
 from stepwatch.collector.store.outage import Outage

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import NamedTuple
 
-from stepwatch.collector.state.held import HeldJob
+from stepwatch.collector.state.holding.held import HeldJob
+from stepwatch.collector.state.holding.log_cursor import waiting_bytes
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.log_cursor import waiting_bytes
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.errors import LeaseLostError, StepwatchError

@@ -1,7 +1,7 @@
 """Who evaluates which job: leases with epochs, by the database's clock.
 
 A lease is live for `LEASE_SECONDS` from its renewal. Its epoch rises whenever somebody claims it,
-so that what an earlier holder still writes can be told from what the present one does: every write
+so that what an earlier holder still writes differs from what the present one does: every write
 of an evaluation checks holder and epoch in its own transaction (`fenced`).
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.state.log_cursor import LogCursor
+from stepwatch.collector.state.holding.log_cursor import LogCursor
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
 from tests.collector.made import segment

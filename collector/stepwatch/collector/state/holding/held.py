@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 
+from stepwatch.collector.state.holding.log_cursor import LogCursor
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.log_cursor import LogCursor
 
 FOLD_BYTES = 16 << 20
 """Decoded segments that are folded in together: a small payload may hold many rows."""
