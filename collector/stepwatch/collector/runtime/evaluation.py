@@ -239,7 +239,8 @@ def _is_stale(context: DetectionContext) -> bool:
     """Whether a node that should report missed several flushes of its agent."""
     attempt = context.attempt
     return any(
-        seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
+        seconds > FROZEN_AFTER_SECONDS  # most nodes never are, whatever the interval of theirs
+        and seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
         for node, seconds in context.staleness.items()
     )
 
