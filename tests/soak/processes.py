@@ -108,7 +108,7 @@ class Collector:
             raise SoakError(f"{self.name} does not run")
         return self._process.pid
 
-    def send(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send it a signal."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)

@@ -21,6 +21,7 @@ from stepwatch.collector.detect.registry import (
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
+from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old, close_stored
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
@@ -80,9 +81,13 @@ class Evaluator:
         clock: Clock,
         detectors: Sequence[Detector] | None = None,
         limits: Limits | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
+        self.notifies = False
+        """Whether transitions of incidents are written to the outbox."""
         self._detectors = discover() if detectors is None else detectors
         self._failure_kinds = failure_kinds(self._detectors)
         self._store = store
@@ -90,6 +95,7 @@ class Evaluator:
         self._clock = clock
         self._class_throughput = ClassThroughput()
         self._limits = limits or Limits()
+        self._reads_only = reads_only
 
     def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector, and evaluate from them."""
@@ -120,7 +126,8 @@ class Evaluator:
         for name, sli in self._slis.items():
             running[name] = RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
         fresh = {name: each.unstored(attempts) for name, each in running.items()}
-        self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
+        if not self._reads_only:
+            self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
         for name, each in running.items():
             each.accept(fresh[name])
         close_old(job, list(running.values()), attempts, limits)
@@ -173,9 +180,10 @@ class Evaluator:
             moment = _moment(earlier, frozen=False, ended=False)
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
+        notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
         coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
         rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
-        self._store.save_evaluation(job.name, rows, documents, lease)
+        self._store.save_evaluation(job.name, rows, documents, lease, notices)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts, coarse[name])

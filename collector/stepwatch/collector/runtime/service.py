@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.answers import Answers, Made
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
+from stepwatch.collector.runtime.notifier import Notifier
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.shared_views import SharedViews
@@ -44,14 +45,21 @@ class Service:
     """Holds everything a collector knows; safe to call from several threads.
 
     With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
-    has the store for itself, as a reader has, or a test.
+    has the store for itself. One that `reads_only` writes nothing: another collector may be at work
+    on the store. With a `notifier` it sends what happens to incidents.
 
     Raises:
         StoreError: the store cannot be read.
     """
 
     def __init__(
-        self, store: Store, clock: Clock | None = None, leases: Leases | None = None
+        self,
+        store: Store,
+        clock: Clock | None = None,
+        leases: Leases | None = None,
+        notifier: Notifier | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
@@ -59,7 +67,9 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._evaluator = Evaluator(store, default_slos(), self.clock)
+        self._evaluator = Evaluator(store, default_slos(), self.clock, reads_only=reads_only)
+        self._evaluator.notifies = notifier is not None
+        self._notifier = notifier
         self.tenancy = Tenancy(leases)
         self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
         self._restorer = Restorer(
@@ -76,7 +86,8 @@ class Service:
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         try:
-            decode_kept(store)
+            if not reads_only:
+                decode_kept(store)
             self._ingest = Ingest(store, self.clock, self._hand_over)
             self._begin(store.jobs(MAX_RESTORED_JOBS))
             self._restore(math.inf)
@@ -119,6 +130,10 @@ class Service:
     def snapshot_counts(self) -> Mapping[str, int]:
         """Snapshots of jobs' states, by what became of them."""
         return dict(self._snapshotter.counts)
+
+    def notice_counts(self) -> Mapping[str, int]:
+        """Notices in the outbox, by state; empty where nothing is sent."""
+        return {} if self._notifier is None else dict(self._notifier.counts)
 
     def upkeep(self) -> Upkeep:
         """What looking after the store has done."""
@@ -241,14 +256,18 @@ class Service:
     def run(self, interval_seconds: float = 1.0) -> None:
         """Evaluate at the interval until `stop`; then save the state of all jobs, and give the
         leases back."""
-        renewing = threading.Thread(
-            target=self.tenancy.run, args=(self._stopping,), name="leases", daemon=True
-        )
-        renewing.start()
+        beside: list[Callable[[threading.Event], None]] = [self.tenancy.run]
+        if self._notifier is not None:
+            beside.append(self._notifier.run)
+        threads = [threading.Thread(target=run, args=(self._stopping,)) for run in beside]
+        for thread in threads:
+            thread.daemon = True  # an error here ends the process, and must not wait for them
+            thread.start()
         while not self._stopping.wait(interval_seconds):
             self.evaluate()
         self._snapshotter.save_all()
-        renewing.join()
+        for thread in threads:
+            thread.join()
         self.tenancy.leave()
 
     def stop(self) -> None:
