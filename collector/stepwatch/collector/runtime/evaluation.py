@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.slo import registry as slis
-from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
+from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old, close_stored
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
@@ -106,6 +107,8 @@ class Evaluator:
         for name, sli in self._slis.items():
             known = SliceLine(self._store.slices(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
+        lines = list(verdicts.slices.values())
+        close_stored(job, lines, attempt_steps(job), self._limits)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
     def catch_up(self, job: LiveJob, lease: Lease | None = None) -> None:
@@ -178,10 +181,12 @@ class Evaluator:
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
-        self._store.save_evaluation(job.name, _by_sli(fresh), documents, lease, notices)
+        coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
+        rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
+        self._store.save_evaluation(job.name, rows, documents, lease, notices)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
-            verdicts.slices[name].accept(parts)
+            verdicts.slices[name].accept(parts, coarse[name])
         close_old(job, list(verdicts.slices.values()), steps, self._limits)
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
