@@ -14,6 +14,7 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.web.api import make_api
 from tests.collector.client import Client
 from tests.collector.histories import History, differences
@@ -30,11 +31,11 @@ def evaluation_that_lasts(service: Service, patch: pytest.MonkeyPatch) -> Iterat
     began, end = threading.Event(), threading.Event()
     evaluate = Evaluator.evaluate
 
-    def slow(self: Evaluator, job: LiveJob) -> bool:
+    def slow(self: Evaluator, job: LiveJob, lease: Lease | None) -> bool:
         if job.name == JOB:
             began.set()
             assert end.wait(PATIENCE)
-        return evaluate(self, job)
+        return evaluate(self, job, lease)
 
     patch.setattr(Evaluator, "evaluate", slow)
     thread = threading.Thread(target=service.evaluate)

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from stepwatch.collector.runtime import tenancy
+from stepwatch.collector.runtime import shared_views, tenancy
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.leases import LEASE_SECONDS, Leases
 from stepwatch.collector.store.slices import Slice
+from stepwatch.collector.web.api import make_api
 from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS
+from tests.collector.client import Client
 from tests.collector.exported import metric
 from tests.collector.histories import differences
 from tests.collector.made import JOB, HandClock, body, run_segments
@@ -174,3 +176,41 @@ def test_one_that_cannot_renew_shows_nothing_that_another_may_have_taken_over(
     assert metric(pair.first, names.COLLECTOR_JOBS) == 0.0
     pair.first.tenancy.replicas = 1
     assert metric(pair.first, names.COLLECTOR_JOBS) == 1.0, "alone it cannot be so"
+
+
+def test_every_collector_answers_for_every_job_and_says_of_when(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, other = (Client(make_api(service)) for service in pair.services)
+    pair.first.receive(body(RUN))
+    pair.second.receive(body(run_segments(5, job="mine")))
+    for service in pair.services:
+        service.evaluate()
+        service.tenancy.tick()
+    pair.first.evaluate()
+    asked_at, paths = pair.clock.wall, ("", "/heatmap", "/collectives")
+    pair.advance(3.0)
+
+    def evaluated_meanwhile(_: float) -> None:
+        pair.first.shared_views._next_s = 0.0
+        pair.first.shared_views.write(pair.first._state.jobs())
+
+    monkeypatch.setattr(shared_views.time, "sleep", evaluated_meanwhile)
+    for path in paths:
+        mine, theirs = (each.get(f"/v1/jobs/{JOB}{path}").json() for each in (holder, other))
+        assert theirs["as_of"] >= asked_at
+        assert {**mine, "as_of": 0} == {**theirs, "as_of": 0}, path
+    lines = other.get("/v1/jobs").json()["jobs"]
+    assert [(line["job"], line["step"]) for line in lines] == [("mine", 4), (JOB, 59)]
+    assert other.get("/v1/jobs/nobody").status_code == 404
+    exported = [client.get("/metrics").text for client in (holder, other)]
+    assert [JOB in text for text in exported] == [True, False]
+
+
+def test_one_alone_writes_no_answers(pair: Pair) -> None:
+    pair.second.tenancy.leave()
+    pair.first.tenancy.tick()
+    pair.first.receive(body(RUN))
+    pair.first.evaluate()
+    assert pair.first.tenancy.replicas == 1
+    assert pair.stores[0].views.all_of("line") == []

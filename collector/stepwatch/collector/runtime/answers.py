@@ -27,10 +27,13 @@ class Answers:
         self._clock = clock
         self._views: dict[str, Views] = {}
 
-    def of(self, job: HeldJob, view: View) -> Published | None:
-        """The newest answer about a job; None where no record of it is known."""
+    def of(self, job: HeldJob, view: View, *, asked: bool = True) -> Published | None:
+        """The newest answer about a job; None where no record of it is known.
+
+        If it is `asked` for, each evaluation makes it anew for a while.
+        """
         views = self._views.setdefault(job.name, Views())
-        found = views.ask(view, self._monotonic())
+        found = views.ask(view, self._monotonic()) if asked else views.newest(view.name)
         if found is not None and self._is_fresh(job, found):
             return found
         if not job.lock.acquire(blocking=found is None):
@@ -57,6 +60,10 @@ class Answers:
         """Finish answers and give them out; no lock is held."""
         for each in made:
             self._finish(self._views.setdefault(job.name, Views()), each)
+
+    def age(self, as_of: float) -> float:
+        """Seconds since a moment (Unix seconds)."""
+        return self._now() - as_of
 
     def forget(self, job: str) -> None:
         """A job is no longer live."""

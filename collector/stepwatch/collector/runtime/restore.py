@@ -21,7 +21,7 @@ from stepwatch.collector.store import Store, StoredPayload, StoredSegment
 from stepwatch.collector.store.undecoded import UndecodedSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.errors import LeaseLostError, SegmentError
 
 logger = logging.getLogger(__name__)
 
@@ -128,8 +128,13 @@ class Restorer:
         """
         deadline = time.monotonic() + seconds
         while (progress := self._current()) is not None:
-            with self._state.contained(progress.name, self._now()):
-                self._read_page(progress)
+            try:
+                with self._state.contained(progress.name, self._now()):
+                    self._read_page(progress)
+            except LeaseLostError:
+                self._progress = None
+                self._tenancy.lost(progress.name)
+                self._state.release(progress.name)
             if time.monotonic() >= deadline:
                 return
 
@@ -168,7 +173,8 @@ class Restorer:
 
     def _read_page(self, job: HeldJob) -> None:
         more = self._reader.read_page(job, self._store.position(job.name))
-        job.fold()
+        if job.fold():
+            self._evaluator.catch_up(job.live, self._tenancy.lease(job))
         if not more:
             self._publish(job)
 

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -15,8 +15,10 @@ from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.answers import Answers, Made
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
+from stepwatch.collector.runtime.notifier import Notifier
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
+from stepwatch.collector.runtime.shared_views import SharedViews
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
@@ -43,14 +45,21 @@ class Service:
     """Holds everything a collector knows; safe to call from several threads.
 
     With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
-    has the store for itself, as a reader has, or a test.
+    has the store for itself. One that `reads_only` writes nothing: another collector may be at work
+    on the store. With a `notifier` it sends what happens to incidents.
 
     Raises:
         StoreError: the store cannot be read.
     """
 
     def __init__(
-        self, store: Store, clock: Clock | None = None, leases: Leases | None = None
+        self,
+        store: Store,
+        clock: Clock | None = None,
+        leases: Leases | None = None,
+        notifier: Notifier | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
@@ -58,7 +67,9 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._evaluator = Evaluator(store, default_slos(), self.clock)
+        self._evaluator = Evaluator(store, default_slos(), self.clock, reads_only=reads_only)
+        self._evaluator.notifies = notifier is not None
+        self._notifier = notifier
         self.tenancy = Tenancy(leases)
         self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
         self._restorer = Restorer(
@@ -70,11 +81,13 @@ class Service:
             clock=self.clock,
         )
         self._answers = Answers(self._state, self._evaluator, self.clock)
+        self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store what agents send")
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         try:
-            decode_kept(store)
+            if not reads_only:
+                decode_kept(store)
             self._ingest = Ingest(store, self.clock, self._hand_over)
             self._begin(store.jobs(MAX_RESTORED_JOBS))
             self._restore(math.inf)
@@ -118,6 +131,10 @@ class Service:
         """Snapshots of jobs' states, by what became of them."""
         return dict(self._snapshotter.counts)
 
+    def notice_counts(self) -> Mapping[str, int]:
+        """Notices in the outbox, by state; empty where nothing is sent."""
+        return {} if self._notifier is None else dict(self._notifier.counts)
+
     def upkeep(self) -> Upkeep:
         """What looking after the store has done."""
         return self.store.upkeep
@@ -153,15 +170,30 @@ class Service:
             return (held.live, self._evaluator.of(name)) if known else None
 
     def answer(self, name: str, view: View) -> Published | None:
-        """The newest answer about a job; None where it is not in live state."""
+        """The newest answer about a job; None where nobody has it in live state.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is gone.
+        """
         held = self._state.get(name)
-        return None if held is None else self._answers.of(held, view)
+        if held is not None and self.tenancy.may_show(held):
+            return self._answers.of(held, view)
+        return None if name in self.withheld() else self.shared_views.read(name, view)
 
     def answers(self, view: View) -> list[Published]:
         """The newest answers about all jobs that are evaluated here, newest written first."""
-        here = self._state.jobs()[::-1] if self.tenancy.is_confirmed else []
-        found = [self._answers.of(job, view) for job in here if self.tenancy.holds(job)]
+        here = [job for job in self._state.jobs()[::-1] if self.tenancy.may_show(job)]
+        found = [self._answers.of(job, view) for job in here]
         return [each for each in found if each is not None]
+
+    def answers_of_others(self, view: View) -> list[Published]:
+        """The newest answers about jobs that other collectors evaluate.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        here = {job.name for job in self._state.jobs() if self.tenancy.may_show(job)}
+        return self.shared_views.read_all(view, here | self.withheld().keys())
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Jobs that are known and stored but not evaluated, by name."""
@@ -183,6 +215,7 @@ class Service:
             with self._failing():
                 self._evaluate(held)
         self._forget()
+        self.shared_views.write(self._state.jobs())
         if self.evaluation_failures == failures:
             self._evaluating.over()
         self._snapshotter.advance(snapshots.BUDGET_SECONDS)
@@ -223,14 +256,18 @@ class Service:
     def run(self, interval_seconds: float = 1.0) -> None:
         """Evaluate at the interval until `stop`; then save the state of all jobs, and give the
         leases back."""
-        renewing = threading.Thread(
-            target=self.tenancy.run, args=(self._stopping,), name="leases", daemon=True
-        )
-        renewing.start()
+        beside: list[Callable[[threading.Event], None]] = [self.tenancy.run]
+        if self._notifier is not None:
+            beside.append(self._notifier.run)
+        threads = [threading.Thread(target=run, args=(self._stopping,)) for run in beside]
+        for thread in threads:
+            thread.daemon = True  # an error here ends the process, and must not wait for them
+            thread.start()
         while not self._stopping.wait(interval_seconds):
             self.evaluate()
         self._snapshotter.save_all()
-        renewing.join()
+        for thread in threads:
+            thread.join()
         self.tenancy.leave()
 
     def stop(self) -> None:
@@ -253,6 +290,7 @@ class Service:
             for name in newest:
                 self._restorer.request(name)
             return
+        self.shared_views.prune(self.now())
         self.tenancy.tick()
         if self.tenancy.replicas == 1:
             self.tenancy.want(newest)

@@ -65,6 +65,15 @@ class Tenancy:
         """Whether what is known of a job was built under the present lease."""
         return self._leases is None or self._held.get(job.name) == job.epoch
 
+    def may_show(self, job: HeldJob) -> bool:
+        """Whether readers are answered from what is known here: nobody else evaluates the job.
+
+        A new job is shown before its lease is claimed.
+        """
+        if self._leases is None:
+            return True
+        return self.is_confirmed and (not job.epoch or self.holds(job))
+
     def lease(self, job: HeldJob) -> Lease | None:
         """What a write about a job is checked against; None for a lone collector."""
         if self._leases is None:

@@ -51,6 +51,10 @@ class Views:
             self._asked[view.name] = view, now
             return self._published.get(view.name)
 
+    def newest(self, name: str) -> Published | None:
+        """The newest answer of a kind, None before the first."""
+        return self._published.get(name)
+
     def asked(self, now: float) -> list[View]:
         """What was asked for lately."""
         with self._lock:

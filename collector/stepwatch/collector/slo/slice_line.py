@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+from stepwatch.signals.arrays import Integers, Rows, Vector
 
 _ROW = np.dtype(
     [
@@ -27,6 +28,8 @@ _ROW = np.dtype(
 )
 """The columns of `Slice`, and the sums of its two counts."""
 _MICROSECOND = Decimal("0.000001")
+_NOISE = 1e-6
+"""Device-seconds by which a sum may differ when it is taken in another order."""
 
 
 class Window(NamedTuple):
@@ -68,6 +71,33 @@ class SliceLine:
         at = self._index(start_s)
         return self._slices(at - 1, at)[0] if at else None
 
+    def covering(self, moments: Integers) -> Integers:
+        """Place of the slice that each of `moments` (Unix seconds) lies in, -1 before the first."""
+        starts = self._rows["start_s"][: self._used]
+        return np.asarray(np.searchsorted(starts, moments, side="right")) - 1
+
+    def starts(self, places: Integers) -> Integers:
+        """Where the slices at `places` start, Unix seconds."""
+        return np.asarray(self._rows["start_s"][places])
+
+    def with_good(self, places: Integers, good: Vector, before_s: float) -> list[Slice]:
+        """The slices before `before_s` that differ once those at `places` have as much `good`.
+
+        Those behind them differ, too: in their cumulative sums. All are one version on.
+        """
+        last = self._index(before_s)
+        differ = np.abs(self._rows["good"][places] - good) > _NOISE
+        differ &= places < last
+        if not differ.any():
+            return []
+        first = int(places[differ].min())
+        rows = self._rows[first:last].copy()
+        rows["good"][places[differ] - first] = good[differ]
+        base = float(self._rows["cumulative_good"][first - 1]) if first else 0.0
+        rows["cumulative_good"] = np.cumsum(np.concatenate([[base], rows["good"]]))[1:]
+        rows["version"] += 1
+        return _slices(rows)
+
     def put(self, slices: Sequence[Slice]) -> None:
         """Take slices in, in the place of those that start when they do."""
         if not slices:
@@ -108,9 +138,7 @@ class SliceLine:
         return int(np.searchsorted(self._rows["start_s"][: self._used], start_s))
 
     def _slices(self, first: int, last: int) -> list[Slice]:
-        rows = self._rows[first:last]
-        columns = (rows[name].tolist() for name in Slice._fields)
-        return [Slice(*values) for values in zip(*columns, strict=True)]
+        return _slices(self._rows[first:last])
 
     def _make_room(self, count: int) -> None:
         if count <= len(self._rows):
@@ -118,6 +146,11 @@ class SliceLine:
         grown = np.zeros(max(64, 1 << (count - 1).bit_length()), dtype=_ROW)
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
+
+
+def _slices(rows: Rows) -> list[Slice]:
+    columns = (rows[name].tolist() for name in Slice._fields)
+    return [Slice(*values) for values in zip(*columns, strict=True)]
 
 
 _NOTHING = np.zeros(1, dtype=_ROW)[0]

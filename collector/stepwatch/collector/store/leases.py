@@ -60,6 +60,15 @@ def check(connection: sa.Connection, lease: Lease) -> None:
         raise LeaseLostError(f"{lease.job} is evaluated by another collector")
 
 
+def still_held(connection: sa.Connection, leases: Collection[Lease]) -> set[str]:
+    """Jobs whose lease nobody else claimed; no one does until the transaction ends."""
+    table = schema.lease
+    of = {lease.job: lease for lease in leases}
+    query = sa.select(table.c.job, table.c.holder, table.c.epoch).where(table.c.job.in_(of))
+    rows = connection.execute(query.with_for_update(read=True))
+    return {row.job for row in rows if Lease(*row) == of[row.job]}
+
+
 @contextmanager
 def fenced(engine: sa.Engine, lease: Lease | None) -> Iterator[sa.Connection]:
     """A transaction in which `lease` is checked first; None is that of a collector without others.

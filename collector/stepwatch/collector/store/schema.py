@@ -65,7 +65,9 @@ def _unique(name: str, *columns: str) -> None:
     divided.ddl_if(dialect="postgresql")
 
 
-_unique("segment_key", "job", "attempt", "node", "spool", "sequence")
+# Nodes flush together, so numbers side by side in `sequence` are written together: by node, each
+# row of a flush would change a page of its own.
+_unique("segment_key", "job", "attempt", "sequence", "node", "spool")
 _unique("segment_position", "job", "position")
 
 for _statement in (

@@ -19,12 +19,14 @@ from stepwatch.collector.store.database import (
     upsert,
 )
 from stepwatch.collector.store.leases import Lease, fenced
+from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.positions import Row, SegmentInserts
 from stepwatch.collector.store.slices import Slice
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.collector.store.upkeep.counts import Upkeep
+from stepwatch.collector.store.views import StoredViews
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
 
@@ -66,7 +68,8 @@ class Store:
     """The database behind a collector.
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read, `snapshots` the state of jobs, `upkeep` what was done to the store,
+    this version cannot read, `snapshots` the state of jobs, `views` what collectors answer for each
+    other, `outbox` what is to be sent, `upkeep` what was done to the store,
     `unreadable_incidents` the ids of those whose document was damaged when it was read.
 
     Raises:
@@ -78,6 +81,8 @@ class Store:
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
         self.snapshots = Snapshots(self._engine)
+        self.views = StoredViews(self._engine)
+        self.outbox = Outbox(self._engine)
         self.upkeep = Upkeep(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)
@@ -201,8 +206,9 @@ class Store:
         slices: Iterable[tuple[str, Slice]],
         incidents: Iterable[dict[str, Any]],
         lease: Lease | None = None,
+        notices: Iterable[Notice] = (),
     ) -> None:
-        """Write changed slices (sli, slice) and incidents of one evaluation, all or nothing.
+        """Write changed slices (sli, slice), incidents and notices of one evaluation, all or none.
 
         Raises:
             LeaseLostError: `lease` is somebody else's by now; nothing was written.
@@ -218,6 +224,7 @@ class Store:
                 columns = {key: document[key] for key in ("id", "job", "kind", "state")}
                 columns |= {"opened_at": document["opened_at"], "document": document}
                 upsert(connection, schema.incident, columns)
+            add_notices(connection, notices)
 
     def incidents(
         self, job: str | None = None, state: str | None = None, limit: int = 1000

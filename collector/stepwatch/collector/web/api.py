@@ -45,6 +45,7 @@ def make_api(
     `runbook` reads a runbook; without it there are none to show.
     """
     api = Api(service, runbook)
+    service.shared_views.offer([LINE, SUMMARY, COLLECTIVES, *HEATMAPS.values()], ["line", "job"])
     routes = [
         Route("/v1/segments", api.segments, methods=["POST"]),
         Route("/v1/jobs", api.jobs),
@@ -128,6 +129,7 @@ class Api:
 
         def lines() -> list[bytes]:
             found = [published.value for published in self._service.answers(LINE)]
+            found += [published.value for published in self._service.answers_of_others(LINE)]
             withheld = self._service.withheld().items()
             return [*found, *(encoded(withheld_view.line(*each)) for each in withheld)]
 

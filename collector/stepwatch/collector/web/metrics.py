@@ -83,6 +83,10 @@ class CollectorView(Protocol):
         """What looking after the store has done."""
         ...
 
+    def notice_counts(self) -> Mapping[str, int]:
+        """Notices in the outbox, by state; empty where nothing is sent."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -124,6 +128,8 @@ class JobExporter:
         saves = self._view.snapshot_counts().items()
         yield _counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
+        notices = self._view.notice_counts().items()
+        yield _gauge(names.COLLECTOR_NOTICES, [((state,), count) for state, count in notices])
         yield from _upkeep(self._view.upkeep())
         for families in zip(_families([], 0.0), *shown, strict=True):
             families[0].samples = [sample for each in families for sample in each.samples]
@@ -323,7 +329,7 @@ def _newest_step(attempt: Attempt) -> Value:
 def _newest_loss(attempt: Attempt) -> Value:
     losses = attempt.step_history.rows["loss"]
     known = losses[~np.isnan(losses)]
-    return float(known[-1]) if len(known) else None
+    return float(known[-1]) if len(known) else attempt.step_history.dropped.loss_last
 
 
 def _gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:

@@ -73,6 +73,13 @@ COLLECTOR_RETENTION_TIME = Metric(
     _G,
     "When retention last went through the store to its end, in Unix seconds.",
 )
+COLLECTOR_NOTICES = Metric(
+    "stepwatch_collector_notices",
+    _G,
+    "Transitions of incidents in the outbox, the same in every collector: pending, delivered "
+    "within a day, or failed, as their receiver refused them or did not answer for a day.",
+    (VERDICT,),
+)
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",
     _C,

@@ -51,8 +51,8 @@ class Steps(JoinedTracker):
         usable = possible.copy()
         usable[possible] = self.history.room_for(chosen(rows, possible))
         attempt.refused_records += len(rows) - int(usable.sum())
-        taken = np.flatnonzero(usable)
-        taken = taken[self.ring.add_all(chosen(rows, taken), origin[taken])]
+        rows, origin, to_wall_ns = chosen(rows, usable), origin[usable], to_wall_ns[usable]
+        taken = self.ring.add_all(rows, origin)
         if not len(taken):
             return
         fresh, origin = chosen(rows, taken), origin[taken]

@@ -10,7 +10,8 @@ down_revision = "2"
 
 
 def upgrade() -> None:
-    """Make the tables that are new."""
+    """Make the tables that are new; keys of segments lie by their sequence numbers."""
+    _index_keys("job", "attempt", "sequence", "node", "spool")
     _make_upkeep()
     _make_leases()
     _make_views_and_outbox()
@@ -21,7 +22,15 @@ def downgrade() -> None:
     """Drop them; what they counted is lost."""
     for table in ("upkeep", "lease", "replica", "view", "outbox"):
         op.drop_table(table)
+    _index_keys("job", "attempt", "node", "spool", "sequence")
     op.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
+
+
+def _index_keys(*columns: str) -> None:
+    """Make the unique index of segments anew; a partitioned one holds what it is divided by."""
+    divided_by = ["wall_day"] if op.get_bind().dialect.name == "postgresql" else []
+    op.drop_index("segment_key", "segment")
+    op.create_index("segment_key", "segment", [*columns, *divided_by], unique=True)
 
 
 def _make_upkeep() -> None:
