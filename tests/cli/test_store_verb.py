@@ -30,7 +30,7 @@ def test_every_action_answers_people_and_programs(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number, words in enumerate(
-        (["size"], ["prune", "--dry-run"], ["verify"], ["backup"], ["restore"])
+        (["size"], ["prune", "--dry-run"], ["verify"], ["backup"], ["restore"], ["compact"])
     ):
         for shape in ([], ["--json"]):
             file = tmp_path / f"backup{number}{len(shape)}.db"

@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=interval_seconds, default=1.0, help="seconds between evaluations"
     )
     store.add_keep_arguments(parser)
+    store.add_compaction_argument(parser)
 
 
 def interval_seconds(text: str) -> float:
@@ -73,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.interval,
             runbook=runbooks.render,
             keep=store.keep_of(arguments),
+            compaction=store.compaction_of(arguments),
         )
     return 0
 

@@ -17,11 +17,12 @@ from stepwatch.signals.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from stepwatch.collector.store import Store
+    from stepwatch.collector.store.upkeep.compaction import Compaction
     from stepwatch.collector.store.upkeep.counts import Done
     from stepwatch.collector.store.upkeep.retention import Keep
 
 EXAMPLE = "stepwatch store prune --dry-run --keep-segments 7 --store /var/lib/stepwatch/store.db"
-FOREVER = "forever"
+FOREVER, NEVER = "forever", "never"
 SHOWN_JOBS = 20
 """Jobs and problems that a person is shown; `--json` has all."""
 
@@ -65,6 +66,42 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="DAYS",
             help=f"{what}: days after the job last wrote, or {FOREVER} [{shown}]",
         )
+
+
+def add_compaction_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare when segments are put together."""
+    parser.add_argument(
+        "--compact-after",
+        type=minutes,
+        default=10.0,
+        metavar="MINUTES",
+        help=f"age from which segments are put together in bundles, or {NEVER} [10]",
+    )
+
+
+def minutes(words: str) -> float | None:
+    """A number of minutes; None for never.
+
+    Raises:
+        ArgumentTypeError: it is neither a number from 1 on nor `never`.
+    """
+    if words == NEVER:
+        return None
+    try:
+        number = float(words)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 52_560_000:
+        raise argparse.ArgumentTypeError(f"{words!r} must be 1 minute or more, or {NEVER}")
+    return number
+
+
+def compaction_of(arguments: argparse.Namespace) -> Compaction:
+    """When the options let segments be put together."""
+    from stepwatch.collector.store.upkeep.compaction import Compaction
+
+    after = arguments.compact_after
+    return Compaction(None if after is None else 60.0 * after)
 
 
 def days(words: str) -> float | None:
@@ -161,6 +198,19 @@ def _prune(store: Store, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _compact(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
+
+    compactor = Compactor(store.engine, lambda _: False, store.upkeep)
+    made = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
+    if arguments.json:
+        return _print_json(made._asdict())
+    before, after = bytes_text(made.bytes_before), bytes_text(made.bytes_after)
+    said = f"put {made.segments} segments of {before} into {made.bundles} bundles of {after}"
+    print(said if made.segments else "nothing to put together")
+    return 0
+
+
 def _verify(store: Store, arguments: argparse.Namespace) -> int:
     from stepwatch.collector.store.upkeep.checks import problems
 
@@ -218,6 +268,11 @@ ACTIONS = {
         "remove what need not be kept; a collector does it by itself every hour",
         f"--dry-run --keep-segments 7 {_EXAMPLE_STORE}",
         _prune,
+    ),
+    "compact": Action(
+        "put together all segments that snapshots include; a collector does it by itself",
+        _EXAMPLE_STORE,
+        _compact,
     ),
     "verify": Action(
         "read every byte and check it; exit 1 if some are damaged", _EXAMPLE_STORE, _verify

@@ -129,9 +129,9 @@ class Restorer:
         for stored in page:
             progress.after = stored.position
             try:
-                segment = wire.decode(stored.payload)
+                segment = stored.segment()
             except SegmentError as error:
-                self.unreadable += 1
+                self.unreadable += stored.count
                 logger.warning(
                     "stored segment %d of %s is unreadable: %s",
                     *(stored.position, progress.job.name, error),
@@ -155,7 +155,7 @@ class Restorer:
 
 
 def _is_full(page: list[StoredPayload]) -> bool:
-    size = sum(len(stored.payload) for stored in page)
+    size = sum(stored.size for stored in page)
     return len(page) >= PAGE_SEGMENTS or size >= PAGE_BYTES
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles.keys import BundledKeys
 from stepwatch.collector.store.database import insert
 from stepwatch.signals.wire import SegmentKey
 
@@ -24,6 +25,7 @@ class SegmentInserts:
     """The statements that add segments to a database."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
+        self._bundled = BundledKeys()
         jobs = insert(dialect, schema.job)
         new = jobs.excluded
         self._claim = jobs.on_conflict_do_update(
@@ -32,7 +34,7 @@ class SegmentInserts:
                 "position": schema.job.c.position + new.position,
                 "last_received_ns": new.last_received_ns,
             },
-        ).returning(schema.job.c.name, schema.job.c.position)
+        ).returning(schema.job.c.name, schema.job.c.position, schema.job.c.bundled)
         self._insert = (
             insert(dialect, schema.segment)
             .on_conflict_do_nothing()
@@ -55,14 +57,15 @@ class SegmentInserts:
         """Insert rows with different keys; returns those that are new."""
         if not rows:
             return []
-        before = self._claim_positions(connection, rows)
+        before, marks = self._claim_positions(connection, rows)
+        bundled = self._bundled.among(connection, rows, marks)
         _number(rows, before)
         # Nearly always all are new, and the count of them says so.
-        if connection.execute(self._insert, rows).rowcount == len(rows):
+        if not bundled and connection.execute(self._insert, rows).rowcount == len(rows):
             return rows
         for job, position in before.items():
             connection.execute(_beyond(job, position))
-        known = _known(connection, rows)
+        known = _known(connection, rows) | bundled
         fresh = [row for row in rows if _key_of(row) not in known]
         last = _number(fresh, before)
         if fresh:
@@ -72,8 +75,11 @@ class SegmentInserts:
             connection.execute(change.values(position=position))
         return fresh
 
-    def _claim_positions(self, connection: sa.Connection, rows: list[Row]) -> dict[str, int]:
-        """Give each job as many positions as it has rows; returns the last one before those.
+    def _claim_positions(
+        self, connection: sa.Connection, rows: list[Row]
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Give each job as many positions as it has rows; returns the last one before those, and
+        the last one in a bundle.
 
         The rows of jobs are taken in the order of their names, so that two collectors that take
         the same ones wait for each other at the first.
@@ -89,8 +95,9 @@ class SegmentInserts:
             }
             for name in sorted(counts)
         ]
-        found = connection.execute(self._claim, claims)
-        return {row.name: row.position - counts[row.name] for row in found}
+        found = connection.execute(self._claim, claims).all()
+        before = {row.name: row.position - counts[row.name] for row in found}
+        return before, {row.name: row.bundled for row in found}
 
 
 def _number(rows: Iterable[Row], before: dict[str, int]) -> dict[str, int]:

@@ -12,6 +12,7 @@ import uvicorn
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.collector.store.upkeep.retention import Keep, Retention
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
@@ -70,8 +71,10 @@ def serve(
     interval: float,
     runbook: ReadRunbook | None = None,
     keep: Keep | None = None,
+    compaction: Compaction | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed.
+    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed, `compaction`
+    when segments are put together.
 
     Raises:
         KeyboardInterrupt: it was SIGINT.
@@ -100,6 +103,11 @@ def serve(
         target=retention.run, args=(keep or Keep(), service.clock), name="retention"
     )
     removal.start()
+    compactor = Compactor(service.store.engine, stopping.wait, service.store.upkeep)
+    compacting = threading.Thread(
+        target=compactor.run, args=(compaction or Compaction(), service.clock), name="compaction"
+    )
+    compacting.start()
     try:
         server.run(sockets=[opened])
     finally:
@@ -107,6 +115,7 @@ def serve(
         stopping.set()
         evaluation.join()
         removal.join()
+        compacting.join()
         service.store.close()
     if server.interrupted:
         raise KeyboardInterrupt

@@ -40,7 +40,7 @@ from stepwatch.signals.records import DTYPES, UNKNOWN, Kind
 
 from . import frame
 from .compression import Codec
-from .segment import Segment, SegmentKey
+from .segment import Segment, SegmentKey, SentSegment
 
 Head = tuple[SegmentKey, ClockPair]
 """What tells one segment from another that is alike."""
@@ -126,6 +126,54 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
         SegmentError: what it holds is not what it promises.
     """
     key, clock, _ = frame.unpack_key(header)
+    known: dict[Kind, Rows] = {}
+    unknown: dict[int, Rows] = {}
+    for number, rows, (_, kind, convert) in _sent_tables(payload, raw_size):
+        if kind is None:
+            unknown[number] = rows
+        else:
+            known[kind] = rows if convert is None else convert(rows)
+    return Segment(key, clock, known, unknown)
+
+
+def read_sent(header: bytes, payload: bytes, raw_size: int) -> SentSegment:
+    """Unpack the parts of a segment, its rows as they were sent.
+
+    Raises:
+        SegmentError: what it holds is not what it promises.
+    """
+    key, clock, _ = frame.unpack_key(header)
+    tables = [(number, rows) for number, rows, _ in _sent_tables(payload, raw_size)]
+    return SentSegment(key, clock, tables)
+
+
+def write_sent(sent: SentSegment) -> bytes:
+    """Pack rows as they were sent.
+
+    Raises:
+        SegmentError: rows that cannot be described.
+    """
+    described = [(number, _described(number, rows), rows) for number, rows in sent.tables]
+    head = _head([(number, len(rows), text) for number, text, rows in described])
+    raw = b"".join((head, *(_pack(rows) for _, _, rows in described)))
+    header = frame.pack_key(sent.key, sent.clock)
+    return frame.close_frame(3, header, _codec.deflate(raw), len(raw))
+
+
+def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
+    """Rows as this version has them, with their kind; as they are, and None, of an unknown one."""
+    _, kind, convert = _layout(number, _described(number, rows))
+    return kind, rows if convert is None else convert(rows)
+
+
+def _described(number: int, rows: Rows) -> bytes:
+    try:
+        return layouts.describe(rows.dtype).encode()
+    except LayoutError as error:
+        raise SegmentError(f"rows of kind {number} cannot be described: {error}") from error
+
+
+def _sent_tables(payload: bytes, raw_size: int) -> Iterator[tuple[int, Rows, _Layout]]:
     raw = _codec.inflate(payload, raw_size)
     at = _SIZE.size + int.from_bytes(raw[: _SIZE.size], "little")
     if not _SIZE.size <= at <= min(len(raw), MAX_DIRECTORY_BYTES):
@@ -133,16 +181,9 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
     tables, expected = _directory(raw[_SIZE.size : at])
     if at + expected != len(raw):
         raise SegmentError(f"tables of {expected} bytes in a payload with {len(raw) - at}")
-    known: dict[Kind, Rows] = {}
-    unknown: dict[int, Rows] = {}
-    for number, count, size, (dtype, kind, convert) in tables:
-        rows = _unpack(raw, at, count, dtype)
+    for number, count, size, layout in tables:
+        yield number, _unpack(raw, at, count, layout.dtype), layout
         at += size
-        if kind is None:
-            unknown[number] = rows
-        else:
-            known[kind] = rows if convert is None else convert(rows)
-    return Segment(key, clock, known, unknown)
 
 
 def _head(tables: list[tuple[int, int, bytes]]) -> bytes:
@@ -172,10 +213,7 @@ def _unknown(segment: Segment) -> Iterable[tuple[int, bytes, Rows]]:
     for number, rows in sorted(segment.unknown.items()):
         if number in _DESCRIPTIONS or not 0 < number < 1 << 16:
             raise SegmentError(f"kind {number} is no unknown kind")
-        try:
-            text = layouts.describe(rows.dtype).encode()
-        except LayoutError as error:
-            raise SegmentError(f"rows of kind {number} cannot be described: {error}") from error
+        text = _described(number, rows)
         if len(rows):
             yield number, text, rows
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -14,7 +14,14 @@ from stepwatch.collector.quantities import size
 from stepwatch.collector.store import partitions, schema
 from stepwatch.collector.store.database import begin_writing
 from stepwatch.collector.store.outage import Outage
-from stepwatch.collector.store.upkeep.counts import INCIDENTS, SEGMENTS, SLICES, SNAPSHOTS, Upkeep
+from stepwatch.collector.store.upkeep.counts import (
+    BUNDLES,
+    INCIDENTS,
+    SEGMENTS,
+    SLICES,
+    SNAPSHOTS,
+    Upkeep,
+)
 from stepwatch.signals.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -175,8 +182,7 @@ class _Going:
     def counted(self, connection: sa.Connection) -> list[Removed]:
         """What goes, by job."""
         table = self.of.table
-        size = sa.func.sum(sa.func.length(table.c.payload)) if "payload" in table.c else sa.null()
-        query = sa.select(table.c.job, sa.func.count(), sa.func.coalesce(size, 0))
+        query = sa.select(table.c.job, sa.func.count(), sa.func.coalesce(_bytes(table), 0))
         jobs = sa.select(schema.job.c.name).where(_may_go(self.before_ns))
         query = query.where(self.of.goes, table.c.job.in_(jobs))
         rows = connection.execute(query.group_by(table.c.job).order_by(table.c.job))
@@ -191,7 +197,23 @@ class _Going:
             return None
         some = sa.select(*key).where(self.of.goes, table.c.job == job).order_by(*key)
         remove = sa.delete(table).where(sa.tuple_(*key).in_(some.limit(AT_ONCE)))
-        return connection.execute(remove).rowcount
+        removed = connection.execute(remove).rowcount
+        if table is schema.bundle:
+            _forget_keys(connection, job)
+        return removed
+
+
+def _forget_keys(connection: sa.Connection, job: str) -> None:
+    """Forget what was in the bundles of a job once it has none."""
+    bundle, known = schema.bundle, schema.bundle_key
+    kept = sa.exists().where(bundle.c.job == job)
+    connection.execute(sa.delete(known).where(known.c.job == job, ~kept))
+
+
+def _bytes(table: sa.Table) -> sa.ColumnElement[Any]:
+    if "size" in table.c:
+        return sa.func.sum(table.c.size)
+    return sa.func.sum(sa.func.length(table.c.payload)) if "payload" in table.c else sa.null()
 
 
 def _has_newer() -> sa.ColumnElement[bool]:
@@ -202,6 +224,7 @@ def _has_newer() -> sa.ColumnElement[bool]:
 
 _CLASSES = (
     _Class(SEGMENTS, SEGMENTS, schema.segment, sa.true()),
+    _Class(BUNDLES, SEGMENTS, schema.bundle, sa.true()),
     _Class(SNAPSHOTS, SEGMENTS, schema.snapshot, _has_newer()),
     _Class(SLICES, SLICES, schema.sli_slice, sa.true()),
     _Class(SNAPSHOTS, SLICES, schema.snapshot, ~_has_newer()),
