@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench verdicts verdicts-device picture tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-device picture tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -95,6 +95,9 @@ gen: $(READY)  ## write dashboards, rules and their tests anew
 
 bench: $(READY)  ## measure the budgets, side by side with a baseline
 	$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(READY) tools  ## kill -9 under 16,384 simulated ranks for ten minutes; what is stored is compared (ARGS="--small")
+	$(BIN)/python -m tests.soak $(ARGS)
 
 verdicts: $(READY)  ## real runs with and without faults: how right the verdicts are (20 minutes)
 	$(BIN)/python -m tests.verdicts $(ARGS)

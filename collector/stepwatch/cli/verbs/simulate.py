@@ -7,12 +7,16 @@ import json
 import logging
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stepwatch.cli.interruptions import handled_by
 from stepwatch.cli.source import COLLECTOR_HELP
 from stepwatch.signals import places
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepwatch.cli.simulate.plan import Plan
 
 EXAMPLE = (
     "stepwatch simulate --ranks 1024 --step-seconds 1 --seconds 180 "
@@ -62,26 +66,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, print the report; exit 1 unless the collector took every segment."""
     from stepwatch.agent.options import make_client
-    from stepwatch.cli.simulate.faults import parse
-    from stepwatch.cli.simulate.plan import RANKS_PER_NODE, Plan
     from stepwatch.cli.simulate.report import report_json, report_text
     from stepwatch.cli.simulate.run import Simulation
 
-    endless = arguments.steps is None and arguments.seconds is None
-    nodes = arguments.nodes
-    plan = Plan(
-        ranks=arguments.ranks,
-        nodes=max(1, math.ceil(arguments.ranks / RANKS_PER_NODE)) if nodes is None else nodes,
-        step_seconds=arguments.step_seconds,
-        steps=arguments.steps,
-        seconds=DEFAULT_SECONDS if endless else arguments.seconds,
-        job=arguments.job,
-        collectives=arguments.collectives,
-        faults=tuple(fault for fault in map(parse, arguments.fault) if fault is not None),
-        seed=arguments.seed,
-        speed=arguments.speed,
-        flush_seconds=arguments.flush_seconds,
-    )
+    plan = plan_of(arguments)
     if not 1 <= arguments.connections <= MOST_CONNECTIONS:
         raise UsageError(f"--connections {arguments.connections} must be 1 to {MOST_CONNECTIONS}")
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s simulate %(message)s")
@@ -95,6 +83,32 @@ def run(arguments: argparse.Namespace) -> int:
     if outcome.interrupted:
         raise KeyboardInterrupt
     return int(not outcome.is_complete)
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """What the options ask for.
+
+    Raises:
+        UsageError: they do not fit each other; says what to change.
+    """
+    from stepwatch.cli.simulate.faults import parse
+    from stepwatch.cli.simulate.plan import RANKS_PER_NODE, Plan
+
+    endless = arguments.steps is None and arguments.seconds is None
+    nodes = arguments.nodes
+    return Plan(
+        ranks=arguments.ranks,
+        nodes=max(1, math.ceil(arguments.ranks / RANKS_PER_NODE)) if nodes is None else nodes,
+        step_seconds=arguments.step_seconds,
+        steps=arguments.steps,
+        seconds=DEFAULT_SECONDS if endless else arguments.seconds,
+        job=arguments.job,
+        collectives=arguments.collectives,
+        faults=tuple(fault for fault in map(parse, arguments.fault) if fault is not None),
+        seed=arguments.seed,
+        speed=arguments.speed,
+        flush_seconds=arguments.flush_seconds,
+    )
 
 
 def _note(line: str) -> None:

@@ -73,6 +73,8 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
         "",
     ]
     lines += [_entry(name, value, width) for name, value in pace_lines(job)]
+    if job.get("shared_name"):
+        lines.insert(1, text.wrapped(shared_name_words(job["shared_name"]), "", width, hang=2))
     lines += [_entry(link["tracker"], link["url"] or link["run"], width) for link in job["links"]]
     lines += ["", rank_table(job["ranks"])]
     lines += ["", *(_entry(name, value, width) for name, value in breakdown_lines(job))]
@@ -80,6 +82,15 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
     for incident in shown:
         lines += ["", headline(incident, source, width)]
     return "\n".join(lines)
+
+
+def shared_name_words(shared: dict[str, Any]) -> str:
+    """That two runs report under one name, and what to do."""
+    return (
+        f"two runs report under this name: rank {shared['rank']} runs on "
+        f"{' and on '.join(shared['nodes'])} at once ({shared['ranks']} such ranks); "
+        "start one of them with another --job"
+    )
 
 
 def _entry(name: str, value: str, width: int) -> str:

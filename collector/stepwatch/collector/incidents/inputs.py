@@ -15,7 +15,7 @@ SPANS = (4.0, 8.0, 16.0, 60.0)
 
 def attributed(attempt: Attempt, findings: list[Finding]) -> list[Finding]:
     """Each finding on `attempt` with the cause that the facts over its time give it."""
-    nodes = {rank: view.node for rank, view in attempt.states.items()} if findings else {}
+    nodes = attempt.ranks.node_of if findings else {}
     found_ranks = frozenset(finding.rank for finding in findings if finding.rank >= 0)
     views = {
         span: attempt.tracker(NodeFacts).view(nodes, attempt.world, span)

@@ -130,17 +130,12 @@ def _grouped(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
     size = 0
     for piece in pieces:
         group.append(piece)
-        size += 0 if piece.segment is None else _decoded_bytes(piece.segment)
+        size += 0 if piece.segment is None else piece.segment.nbytes
         if size >= DECODED_BYTES:
             yield group
             group, size = [], 0
     if group:
         yield group
-
-
-def _decoded_bytes(segment: Segment) -> int:
-    tables = (*segment.tables.values(), *segment.unknown.values())
-    return sum(rows.nbytes for rows in tables)
 
 
 def _verdicts(pieces: list[Piece], added: list[Added]) -> Iterator[Verdict]:

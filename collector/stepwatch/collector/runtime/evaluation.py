@@ -227,7 +227,7 @@ def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
         attempt.number,
         context.wall_s,
         attempt.newest_s or context.wall_s,
-        {rank: view.node for rank, view in attempt.states.items()},
+        attempt.ranks.node_of,
         attempt.world,
         frozen=frozen,
         ended=ended,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from stepwatch.collector.state.exit_codes import ASKED_TO_STOP, UNKNOWN_EXIT
 from stepwatch.collector.state.folding.batches import batch_of
@@ -138,17 +139,16 @@ class Attempt(TrackedAttempt):
 
         Ranks that others trained with but that never reported count as node `UNKNOWN_NODE`.
         """
-        received: dict[str, float] = {}
-        over = self.ranks.gone | self.ended.keys()
-        for rank, view in self.states.items():
-            if rank not in over:
-                received[view.node] = max(received.get(view.node, 0.0), view.received_monotonic_s)
-        known = set(self.states) | set(self.ended)
+        ranks = self.ranks
+        received = ranks.received_by_node([*ranks.gone, *self.ended])
+        reported = int(ranks.reported.sum())
+        if not reported:
+            return {UNKNOWN_NODE: now_s - self.received_monotonic_s}
         first = self.tracker(Steps).first_received_monotonic_s
-        if first is not None and self.states and len(known) < self.world:
+        views = ranks.views
+        silent = sum(rank not in views for rank in self.ended)
+        if first is not None and reported + silent < self.world:
             received[UNKNOWN_NODE] = first
-        if not self.states:
-            received[UNKNOWN_NODE] = self.received_monotonic_s
         return {node: now_s - at for node, at in received.items()}
 
     def flush_seconds(self, node: str) -> float:
@@ -162,8 +162,9 @@ class Attempt(TrackedAttempt):
     @property
     def finished(self) -> bool:
         """Whether every rank reported that it reached the end."""
-        ends = [self.ended.get(rank) for rank in range(self.world)]
-        return self.world > 0 and all(event is LifecycleEvent.FINISH for event in ends)
+        if not 0 < self.world <= len(self.ended):
+            return False
+        return all(self.ended.get(rank) is LifecycleEvent.FINISH for rank in range(self.world))
 
     @property
     def failed(self) -> bool:
@@ -217,7 +218,7 @@ class Attempt(TrackedAttempt):
         return self.tracker(Ranks)
 
     @property
-    def states(self) -> dict[int, RankView]:
+    def states(self) -> Mapping[int, RankView]:
         """Newest state of each rank that reported."""
         return self.tracker(Ranks).views
 

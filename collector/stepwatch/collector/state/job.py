@@ -40,8 +40,7 @@ class LiveJob:
     def append(self, segment: Segment, received: Received) -> None:
         """Take one segment that was not seen before, to be folded in later."""
         self._pending.append((segment.key.attempt, batch_of(segment, received)))
-        self.pending_bytes += SEGMENT_BYTES
-        self.pending_bytes += sum(rows.nbytes for rows in segment.tables.values())
+        self.pending_bytes += SEGMENT_BYTES + segment.nbytes
 
     def apply(self, segment: Segment, received: Received) -> None:
         """Take one segment that was not seen before and fold it in."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,21 @@ class Subjects:
     def __len__(self) -> int:
         return len(self._at)
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._at)
+
     def known(self, subjects: Sequence[Any] | Places) -> Places:
         """Number of each subject (subjects,), -1 if it has none."""
         return np.array([self._at.get(subject, -1) for subject in subjects], dtype=np.int64)
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
         """The same, once those that have none were given one as far as there is room."""
-        for subject in subjects:
-            if len(self._at) >= self._limit:
-                break
-            self._at.setdefault(subject, len(self._at))
-        return self.known(subjects)
+        found = self.known(subjects)
+        for at in np.flatnonzero(found < 0).tolist():
+            if len(self._at) >= self._limit and subjects[at] not in self._at:
+                continue
+            found[at] = self._at.setdefault(subjects[at], len(self._at))
+        return found
 
 
 class Ranks(Subjects):

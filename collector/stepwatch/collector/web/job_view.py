@@ -19,6 +19,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
 from stepwatch.collector.state.step_facts import clock_of, step_lengths
 from stepwatch.collector.state.trackers.links import Links
+from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
@@ -113,9 +114,19 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
             }
             for each, lost in job.ordered()
         ],
+        "shared_name": _shared_name(attempt, now),
         "lost_records": attempt.lost_records,
         "refused_records": attempt.refused_records,
     }
+
+
+def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
+    """The first rank that two nodes report at once, with them; None where there is none."""
+    found = attempt.tracker(SharedName).sharing(now)
+    if not found:
+        return None
+    rank = min(found)
+    return {"ranks": len(found), "rank": rank, "nodes": sorted(found[rank])}
 
 
 def pace(job: LiveJob) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
 from stepwatch.collector.state.step_clock import step_timing
 from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
+from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.state.trackers.step_window import DEVICE
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals import names
@@ -160,6 +161,8 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     failed = [((name,), _since_failure(a, v, now)) for name, a, v in current]
     yield _gauge(names.SECONDS_SINCE_FAILURE, failed)
     yield _gauge(names.LAST_RECORD, [((name,), a.received_s) for name, a, _ in current])
+    shared = [((name,), float(len(a.tracker(SharedName).sharing(now)))) for name, a, _ in current]
+    yield _gauge(names.RANKS_ON_TWO_NODES, shared)
 
 
 def _time(jobs: Jobs) -> Iterator[Metric]:

@@ -73,8 +73,8 @@ def serve(
     keep: Keep | None = None,
     compaction: Compaction | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed, `compaction`
-    when segments are put together.
+    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed,
+    `compaction` when segments are put together.
 
     Raises:
         KeyboardInterrupt: it was SIGINT.

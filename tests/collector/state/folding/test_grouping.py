@@ -20,6 +20,7 @@ from stepwatch.collector.state.trackers import (
     settled_steps,
     step_window,
 )
+from stepwatch.signals import wire
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.histories import History, Taken, differences
@@ -71,7 +72,7 @@ def test_any_groups_give_the_state_of_one_after_the_other(
     taken = list(History(seed).segments(count))
     expected, grouped = one_by_one(taken), LiveJob(JOB)
     for at, (each, received) in enumerate(taken):
-        grouped.append(each, received)
+        grouped.append(wire.decode(wire.encode(each)), received)
         if at in cuts:
             grouped.fold()
     grouped.fold()

@@ -17,6 +17,7 @@ from tests.collector.histories import state_of
 
 SECOND = 10**9
 ATTEMPT = TrackedAttempt(0, Totals(), ())
+ATTEMPT.offsets.update(a=0, b=0)
 NODES = {0: "a", 1: "a", 2: "b", 3: "b"}
 
 

@@ -89,6 +89,12 @@ LAST_RECORD = Metric(
     "Unix time of the newest record received for the job.",
     (JOB,),
 )
+RANKS_ON_TWO_NODES = Metric(
+    "stepwatch_job_ranks_on_two_nodes",
+    _G,
+    "Ranks that two nodes report at once: two runs share the job's name.",
+    (JOB,),
+)
 TELEMETRY_COVERAGE = Metric(
     "stepwatch_job_telemetry_coverage_ratio",
     _G,

@@ -17,6 +17,7 @@ from stepwatch.signals.records import Kind
 
 from . import format2, format3, frame
 from .frame import MAX_RAW_BYTES, MAX_ROWS, MAX_SEGMENT_BYTES, PREFIX
+from .packed import JoinedTables
 from .segment import Segment, SegmentKey, SentSegment
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "MAX_SEGMENT_BYTES",
     "READABLE_FORMATS",
     "WRITTEN_FORMAT",
+    "JoinedTables",
     "Rows",
     "Segment",
     "SegmentKey",
@@ -78,7 +80,7 @@ def encode_alike(
 
 
 def decode(data: bytes) -> Segment:
-    """Unpack one segment.
+    """Check and decompress one segment; its tables are unpacked when somebody reads them.
 
     Raises:
         SegmentError: it is truncated, too large or invalid, or does not match its checksum.

@@ -40,6 +40,7 @@ from stepwatch.signals.records import DTYPES, UNKNOWN, Kind
 
 from . import frame
 from .compression import Codec
+from .packed import PackedTables, Place, Places
 from .segment import Segment, SegmentKey, SentSegment
 
 Head = tuple[SegmentKey, ClockPair]
@@ -75,6 +76,14 @@ class _Table(NamedTuple):
     rows: int
     size: int
     layout: _Layout
+
+
+class _Directory(NamedTuple):
+    """Where tables lie: those of known kinds, those of others by number, and the segment's end."""
+
+    known: Places
+    unknown: Mapping[int, Place]
+    end: int
 
 
 def encode(segment: Segment) -> bytes:
@@ -126,14 +135,13 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
         SegmentError: what it holds is not what it promises.
     """
     key, clock, _ = frame.unpack_key(header)
-    known: dict[Kind, Rows] = {}
-    unknown: dict[int, Rows] = {}
-    for number, rows, (_, kind, convert) in _sent_tables(payload, raw_size):
-        if kind is None:
-            unknown[number] = rows
-        else:
-            known[kind] = rows if convert is None else convert(rows)
-    return Segment(key, clock, known, unknown)
+    raw, directory = _inflated(payload, raw_size)
+    tables = PackedTables(raw, directory.known)
+    if not directory.unknown:
+        return Segment(key, clock, tables)
+    whole = np.frombuffer(raw, _BYTE).reshape(1, -1)
+    unknown = {number: place.unpacked(whole) for number, place in directory.unknown.items()}
+    return Segment(key, clock, tables, unknown)
 
 
 def read_sent(header: bytes, payload: bytes, raw_size: int) -> SentSegment:
@@ -143,7 +151,10 @@ def read_sent(header: bytes, payload: bytes, raw_size: int) -> SentSegment:
         SegmentError: what it holds is not what it promises.
     """
     key, clock, _ = frame.unpack_key(header)
-    tables = [(number, rows) for number, rows, _ in _sent_tables(payload, raw_size)]
+    raw, directory = _inflated(payload, raw_size)
+    whole = np.frombuffer(raw, _BYTE).reshape(1, -1)
+    places = sorted([*directory.known.of.items(), *directory.unknown.items()], key=_by_place)
+    tables = [(int(kind), place._replace(convert=None).unpacked(whole)) for kind, place in places]
     return SentSegment(key, clock, tables)
 
 
@@ -166,24 +177,26 @@ def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
     return kind, rows if convert is None else convert(rows)
 
 
+def _by_place(table: tuple[int, Place]) -> int:
+    return table[1].at
+
+
+def _inflated(payload: bytes, raw_size: int) -> tuple[bytes, _Directory]:
+    raw = _codec.inflate(payload, raw_size)
+    at = _SIZE.size + int.from_bytes(raw[: _SIZE.size], "little")
+    if not _SIZE.size <= at <= min(len(raw), MAX_DIRECTORY_BYTES):
+        raise SegmentError(f"its directory ends at {at} of {len(raw)} bytes")
+    directory = _directory(raw[_SIZE.size : at])
+    if directory.end != len(raw):
+        raise SegmentError(f"tables of {directory.end - at} bytes in a payload of {len(raw) - at}")
+    return raw, directory
+
+
 def _described(number: int, rows: Rows) -> bytes:
     try:
         return layouts.describe(rows.dtype).encode()
     except LayoutError as error:
         raise SegmentError(f"rows of kind {number} cannot be described: {error}") from error
-
-
-def _sent_tables(payload: bytes, raw_size: int) -> Iterator[tuple[int, Rows, _Layout]]:
-    raw = _codec.inflate(payload, raw_size)
-    at = _SIZE.size + int.from_bytes(raw[: _SIZE.size], "little")
-    if not _SIZE.size <= at <= min(len(raw), MAX_DIRECTORY_BYTES):
-        raise SegmentError(f"its directory ends at {at} of {len(raw)} bytes")
-    tables, expected = _directory(raw[_SIZE.size : at])
-    if at + expected != len(raw):
-        raise SegmentError(f"tables of {expected} bytes in a payload with {len(raw) - at}")
-    for number, count, size, layout in tables:
-        yield number, _unpack(raw, at, count, layout.dtype), layout
-        at += size
 
 
 def _head(tables: list[tuple[int, int, bytes]]) -> bytes:
@@ -233,17 +246,8 @@ def _pack_alike(rows: RowsOfAll) -> np.ndarray[tuple[int, int], np.dtype[np.uint
     return np.concatenate([table[:, 0], differences], axis=1)
 
 
-def _unpack(raw: bytes, at: int, count: int, dtype: np.dtype[np.void]) -> Rows:
-    """Rows of the block that begins at `at`; its size is checked."""
-    size = dtype.itemsize
-    first = np.ndarray(size, _BYTE, raw, at)
-    # Byte k of row r lies at k * count + r: a view, no copy.
-    differences = np.ndarray((count, size), _BYTE, raw, at + size, (1, count))
-    return np.ndarray(count, dtype, np.add(differences, first, order="C"))
-
-
-def _directory(raw: bytes) -> tuple[tuple[_Table, ...], int]:
-    """Tables and the bytes of all their blocks.
+def _directory(raw: bytes) -> _Directory:
+    """Where the tables of a directory lie.
 
     A node's directories repeat, so they are kept, but not large ones: 64 KB hold 5,000 tables, and
     those of 128 hostile directories would fill 124 MB for ever.
@@ -251,14 +255,24 @@ def _directory(raw: bytes) -> tuple[tuple[_Table, ...], int]:
     return _kept_directory(raw) if len(raw) <= _MAX_KEPT_BYTES else _read_directory(raw)
 
 
-def _read_directory(raw: bytes) -> tuple[tuple[_Table, ...], int]:
+def _read_directory(raw: bytes) -> _Directory:
     tables = tuple(_tables(raw))
     rows = sum(table.rows for table in tables)
     if rows > frame.MAX_ROWS:
         raise SegmentError(f"it has {rows} rows; a segment has at most {frame.MAX_ROWS}")
     if len({table.number for table in tables}) < len(tables):
         raise SegmentError("it repeats a table")
-    return tables, sum(table.size for table in tables)
+    known: dict[Kind, Place] = {}
+    unknown: dict[int, Place] = {}
+    at = _SIZE.size + len(raw)
+    for number, count, size, (dtype, kind, convert) in tables:
+        place = Place(at, count, dtype, convert)
+        if kind is None:
+            unknown[number] = place
+        else:
+            known[kind] = place
+        at += size
+    return _Directory(Places.of_tables(known), unknown, at)
 
 
 def _tables(raw: bytes) -> Iterator[_Table]:

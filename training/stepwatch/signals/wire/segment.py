@@ -10,6 +10,8 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import Kind
 
+from .packed import PackedTables
+
 _NO_ROWS: Mapping[int, Rows] = MappingProxyType({})
 
 
@@ -52,4 +54,15 @@ class Segment(NamedTuple):
     @property
     def row_count(self) -> int:
         """Rows over all tables, those of unknown kinds as well."""
-        return sum(map(len, self.tables.values())) + sum(map(len, self.unknown.values()))
+        known = self.tables
+        packed = isinstance(known, PackedTables)
+        rows = known.places.rows if packed else sum(map(len, known.values()))
+        return rows + sum(map(len, self.unknown.values()))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows of all tables take, those of unknown kinds as well."""
+        known = self.tables
+        packed = isinstance(known, PackedTables)
+        size = known.nbytes if packed else sum(rows.nbytes for rows in known.values())
+        return size + sum(rows.nbytes for rows in self.unknown.values())

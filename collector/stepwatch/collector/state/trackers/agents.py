@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepwatch.collector.ingest import validation
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.records import Kind
 
 DEFAULT_FLUSH_SECONDS = 1.0
@@ -14,7 +16,7 @@ MAX_FLUSH_SECONDS = 3600.0
 """An agent that claims to flush less often is not believed: it would never be missed."""
 
 
-class Agents(Tracker):
+class Agents(JoinedTracker):
     """`lost_records` were overwritten in a ring, or dropped from a spool, before they were sent."""
 
     kinds = frozenset({Kind.AGENT, Kind.GAP})
@@ -23,18 +25,21 @@ class Agents(Tracker):
         self.lost_records = 0
         self._flush_seconds: dict[str, float] = {}
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply AGENT and GAP rows."""
-        gaps, said = batch.rows(Kind.GAP), batch.rows(Kind.AGENT)
-        if gaps is not None:
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold AGENT and GAP rows in; of the AGENT rows of a segment the last one counts."""
+        if (gaps := batches.rows(Kind.GAP)) is not None:
             self.lost_records += validation.lost_records(gaps)
-        if said is None or batch.node not in attempt.offsets:
-            return
-        seconds = float(said["flush_seconds"][-1])
-        if 0.0 < seconds <= MAX_FLUSH_SECONDS:  # also refuses NaN, which is unknown
-            self._flush_seconds[batch.node] = seconds
-        else:
-            self._flush_seconds.pop(batch.node, None)
+        table = batches.table(Kind.AGENT)
+        having = np.flatnonzero(table.counts)
+        said = table.rows["flush_seconds"][table.starts[having + 1] - 1]
+        for number, seconds in zip(having.tolist(), said.tolist(), strict=True):
+            node = batches[number].node
+            if node not in attempt.offsets:
+                continue
+            if 0.0 < seconds <= MAX_FLUSH_SECONDS:  # also refuses NaN, which is unknown
+                self._flush_seconds[node] = seconds
+            else:
+                self._flush_seconds.pop(node, None)
 
     def flush_seconds(self, node: str) -> float:
         """Seconds between two flushes of a node's agent.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import Kind, LifecycleEvent
 
@@ -24,7 +25,7 @@ class Timed(NamedTuple):
     at_ns: int
 
 
-class DeviceTiming(Tracker):
+class DeviceTiming(JoinedTracker):
     """Newest DEVICE_TIMING event of each rank that sent one: `of` maps a rank below the world."""
 
     kinds = frozenset({Kind.LIFECYCLE})
@@ -34,18 +35,17 @@ class DeviceTiming(Tracker):
         self.of: dict[int, Timed] = {}
         self._all_timed: bool | None = None
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply DEVICE_TIMING rows; of two of one rank the later one counts, as it arrives."""
-        rows = batch.tables[Kind.LIFECYCLE]
-        rows = rows[rows["event"] == LifecycleEvent.DEVICE_TIMING]
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold DEVICE_TIMING rows in; of two of one rank the later one counts, as it arrives."""
+        rows = batches.table(Kind.LIFECYCLE).rows
+        rows = chosen(rows, rows["event"] == LifecycleEvent.DEVICE_TIMING)
         known = (rows["rank"] >= 0) & (rows["rank"] < attempt.world)
         attempt.refused_records += int((~known).sum())
-        for row in rows[known]:
-            rank, at_ns = int(row["rank"]), int(row["time_ns"])
+        columns = (rows[name][known].tolist() for name in ("rank", "time_ns", "value", "text"))
+        for rank, at_ns, value, text in zip(*columns, strict=True):
             before = self.of.get(rank)
             if before is None or before.at_ns <= at_ns:
-                text = bytes(row["text"]).decode("utf-8", "replace")
-                self.of[rank] = Timed(int(row["value"]) == 1, text, at_ns)
+                self.of[rank] = Timed(value == 1, text.decode("utf-8", "replace"), at_ns)
         if known.any():
             self._all_timed = all(each.on_device for each in self.of.values())
 

@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.tracker import MAX_WORLD, Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.tracker import MAX_WORLD, Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import ENDS, Kind, LifecycleEvent
 
 MAX_EVENTS = 10_000
+_OF_OTHERS = (LifecycleEvent.DEVICE_TIMING, LifecycleEvent.LINK)
+_TAKEN = [event.value for event in LifecycleEvent if event not in _OF_OTHERS]
 
 
 class Lifecycle(NamedTuple):
@@ -34,7 +37,7 @@ class Schedule(NamedTuple):
     ideal_bubble_ratio: float | None
 
 
-class LifecycleEvents(Tracker):
+class LifecycleEvents(JoinedTracker):
     """`events` in the order they arrived, at most `MAX_EVENTS`, and what follows from them.
 
     `ended` maps a rank to how it ended; `began_s` is when the first rank began (Unix seconds, 0
@@ -55,30 +58,31 @@ class LifecycleEvents(Tracker):
         self.resumed_from: int | None = None
         self.schedule: Schedule | None = None
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply LIFECYCLE rows; an event that is not known is left out."""
-        for row in batch.tables[Kind.LIFECYCLE]:
-            try:
-                event = LifecycleEvent(int(row["event"]))
-            except ValueError:
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold LIFECYCLE rows in; an event that is not known is left out.
+
+        Rows are taken as Python values of whole columns: 16,384 ranks start at once.
+        """
+        table = batches.table(Kind.LIFECYCLE)
+        taken = np.isin(table.rows["event"], _TAKEN)
+        rows, origin = chosen(table.rows, taken), table.origin[taken].tolist()
+        columns = (rows[name].tolist() for name in ("event", "time_ns", "rank", "value", "text"))
+        for number, event, time_ns, rank, value, text in zip(origin, *columns, strict=True):
+            batch = batches[number]
+            if event == LifecycleEvent.SCHEDULE:
+                self.schedule = schedule_of(value, text)
                 continue
-            if event is LifecycleEvent.SCHEDULE:
-                self.schedule = schedule_of(row)
-                continue
-            if event in (LifecycleEvent.DEVICE_TIMING, LifecycleEvent.LINK):
-                continue
-            at = (int(row["time_ns"]) + batch.to_wall_ns) / NANOSECONDS
-            rank, value = int(row["rank"]), int(row["value"])
-            if event is LifecycleEvent.START:
-                self._start(int(row["time_ns"]), at, batch.node, attempt)
+            at = (time_ns + batch.to_wall_ns) / NANOSECONDS
+            if event == LifecycleEvent.START:
+                self._start(time_ns, at, batch.node, attempt)
                 attempt.grow(value)
-            elif event is LifecycleEvent.RESUME and value >= 0:
+            elif event == LifecycleEvent.RESUME and value >= 0:
                 self.resumed_from = value
             elif event in ENDS:
-                self._end(rank, event, at)
+                self._end(rank, LifecycleEvent(event), at)
             if len(self.events) < MAX_EVENTS:
-                text = bytes(row["text"]).decode("utf-8", "replace")
-                self.events.append(Lifecycle(at, rank, event, value, text))
+                words = text.decode("utf-8", "replace")
+                self.events.append(Lifecycle(at, rank, LifecycleEvent(event), value, words))
 
     def _start(self, time_ns: int, at: float, node: str, attempt: TrackedAttempt) -> None:
         self.began_s = min(self.began_s or at, at)
@@ -93,8 +97,7 @@ class LifecycleEvents(Tracker):
             self.ended[rank] = event
 
 
-def schedule_of(row: np.void) -> Schedule:
+def schedule_of(value: int, text: bytes) -> Schedule:
     """What a LIFECYCLE row of a schedule tells: its name, and its ideal bubble in millionths."""
-    ideal = int(row["value"]) / 1e6
-    name = bytes(row["text"]).decode("utf-8", "replace")
-    return Schedule(name, ideal if 0.0 <= ideal < 1.0 else None)
+    ideal = value / 1e6
+    return Schedule(text.decode("utf-8", "replace"), ideal if 0.0 <= ideal < 1.0 else None)

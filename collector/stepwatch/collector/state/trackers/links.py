@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.records import Kind, LifecycleEvent, Link, read_link
 from stepwatch.signals.records.links import MOST_PIECES
 
 MOST_LINKS = 64
 
 
-class Links(Tracker):
+class Links(JoinedTracker):
     """LINK pieces of each rank, in the order in which they were written."""
 
     kinds = frozenset({Kind.LIFECYCLE})
@@ -19,11 +20,12 @@ class Links(Tracker):
         self._texts: list[list[str]] = []
         self._open: dict[int, list[str]] = {}
 
-    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
-        """Apply LINK rows; a piece that does not follow the one before it is left out."""
-        rows = batch.tables[Kind.LIFECYCLE]
-        for row in rows[rows["event"] == LifecycleEvent.LINK]:
-            rank, index = int(row["rank"]), int(row["value"])
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold LINK rows in; a piece that does not follow the one before it is left out."""
+        rows = batches.table(Kind.LIFECYCLE).rows
+        rows = chosen(rows, rows["event"] == LifecycleEvent.LINK)
+        columns = (rows[name].tolist() for name in ("rank", "value", "text"))
+        for rank, index, text in zip(*columns, strict=True):
             if index == 0:
                 self._open.pop(rank, None)
                 if len(self._texts) < MOST_LINKS:
@@ -31,7 +33,7 @@ class Links(Tracker):
                     self._texts.append(self._open[rank])
             texts = self._open.get(rank)
             if texts is not None and index == len(texts) < MOST_PIECES:
-                texts.append(bytes(row["text"]).decode("utf-8", "replace"))
+                texts.append(text.decode("utf-8", "replace"))
 
     def known(self) -> list[Link]:
         """Each link once, in the order in which they came."""

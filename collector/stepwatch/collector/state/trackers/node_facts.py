@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.folding.turns import turns
+from stepwatch.collector.state.newest_hosts import Neighbour, NewestHosts
 from stepwatch.collector.state.readings import Ranks, Rates, Readings, Table, Values
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.arrays import Mask
@@ -47,14 +49,6 @@ BUSY_RATIO = 0.3
 """Below this use a device lowers its clocks by itself, which says nothing."""
 
 
-class Neighbour(NamedTuple):
-    """A process that is no rank: how many CPUs' worth of time it uses, NaN if unknown."""
-
-    name: str
-    pid: int
-    cpu_ratio: float
-
-
 class View(NamedTuple):
     """Facts over a finding's time, and before it: arrays (ranks,) or (nodes,) by fact name.
 
@@ -75,12 +69,10 @@ class NodeFacts(JoinedTracker):
     kinds = frozenset({Kind.HOST, Kind.DEVICE, Kind.RANK_STATE})
 
     def __init__(self) -> None:
-        self.hosts: dict[str, np.void] = {}
-        """Newest HOST row of each node."""
+        self.hosts = NewestHosts(MAX_NODES)
         self.nodes = Readings(NODE_FACTS, MAX_NODES)
         self.ranks = Readings(RANK_FACTS, MAX_RANKS, Ranks)
         self.devices = Readings(DEVICE_FACTS, MAX_RANKS)
-        self.neighbours: dict[str, Neighbour] = {}
         self.devices_read = False
         self._rank_rates = Rates(2, MAX_RANKS, Ranks)
         self._device_rates = Rates(2, MAX_DEVICES)
@@ -114,7 +106,7 @@ class NodeFacts(JoinedTracker):
         ):
             for known, found in zip((now, before), readings.over(subjects, seconds), strict=True):
                 known.update(_by_name(readings.fields, found))
-        neighbours = tuple(self.neighbours.get(name) for name in nodes)
+        neighbours = tuple(map(self.hosts.neighbour, nodes))
         return View(now, before, node_at, nodes, neighbours, self.devices_read)
 
     def _take_hosts(self, batches: Batches, attempt: TrackedAttempt) -> None:
@@ -133,19 +125,8 @@ class NodeFacts(JoinedTracker):
         places, times = self.nodes.numbered(nodes), rows["time_ns"] / NANOSECONDS
         for turn in turns(places):
             self.nodes.add_at(places[turn], times[turn], values[turn])
-        for at, node in zip(having.tolist(), nodes, strict=True):
-            row = batches[at].tables[Kind.HOST][-1]
-            if node in attempt.offsets:
-                self.hosts[node] = row
-            self._take_neighbour(node, row)
-
-    def _take_neighbour(self, node: str, row: np.void) -> None:
-        name = bytes(row["neighbour"]).decode("utf-8", "replace")
-        used = float(row["neighbour_cpu_ratio"])
-        if name and math.isfinite(used) and node in self.nodes:
-            self.neighbours[node] = Neighbour(name, int(row["neighbour_pid"]), used)
-        else:
-            self.neighbours.pop(node, None)
+        kept = np.array([node in attempt.offsets for node in nodes], dtype=np.bool_)
+        self.hosts.put(list(compress(nodes, kept)), chosen(rows, kept))
 
     def _nic_facts(self, batches: Batches, wanted: Mask) -> tuple[Values, Values]:
         """Errors, drops and carrier changes per second of all interfaces; retransmits per segment.

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen, put
 from stepwatch.collector.state.folding.turns import turns
+from stepwatch.collector.state.readings import Subjects
 from stepwatch.collector.state.tracker import (
+    MAX_NODES,
     MAX_WORLD,
     Batches,
     JoinedTracker,
     TrackedAttempt,
 )
-from stepwatch.signals.arrays import Integers, Rows, Vector
+from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
+from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 
 USAGE_READINGS = 8
 """Readings kept per rank; agents take one a second."""
-
-Ints = np.ndarray[tuple[int], np.dtype[np.int32]]
 
 
 class RankView(NamedTuple):
@@ -82,22 +84,50 @@ class UsageReadings:
         return grown[:, 0], grown[:, 1], grown[:, 2]
 
 
+class RankViews(Mapping[int, RankView]):
+    """The newest state of each rank that reported, in the order of the ranks.
+
+    A view is made when it is read: to make one of each rank takes a second for 131,072.
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self._ranks = ranks
+        self._names = [*ranks.nodes]
+
+    def __getitem__(self, rank: int) -> RankView:
+        if rank not in self:
+            raise KeyError(rank)
+        place = int(self._ranks.node_at[rank])
+        node = self._names[place] if place >= 0 else UNKNOWN_NODE
+        received = float(self._ranks.received_monotonic_s[rank])
+        return RankView(node, received, self._ranks.rows[rank].copy())
+
+    def __contains__(self, rank: object) -> bool:
+        received = self._ranks.received_monotonic_s
+        return isinstance(rank, int) and 0 <= rank < len(received) and not np.isnan(received[rank])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._ranks.reported).tolist())
+
+    def __len__(self) -> int:
+        return int(self._ranks.reported.sum())
+
+
 class Ranks(JoinedTracker):
     """Newest RANK_STATE row of each rank.
 
-    `views` holds those that reported, `gone` those whose process vanished. Arrays (world,): `rows`,
-    zeros where nothing was received; `received_monotonic_s`, NaN there; `node_at`, the index of the
-    rank's node in `nodes`, -1 there; `stage`, -1 while unknown.
+    `gone` holds those whose process vanished, `nodes` numbers the nodes that reported. Arrays
+    (world,): `rows`, zeros where nothing was received; `received_monotonic_s`, NaN there;
+    `node_at`, the number of the rank's node, -1 there; `stage`, -1 while unknown.
     """
 
     kinds = frozenset({Kind.RANK_STATE})
     order = 0
 
     def __init__(self) -> None:
-        self.views: dict[int, RankView] = {}
         self.usage = UsageReadings()
         self.gone: set[int] = set()
-        self.nodes: dict[str, int] = {}
+        self.nodes = Subjects(MAX_NODES)
         self.rows: Rows = np.zeros(0, dtype=DTYPES[Kind.RANK_STATE])
         self.received_monotonic_s: Vector = np.zeros(0)
         self.node_at = np.zeros(0, dtype=np.int64)
@@ -125,36 +155,47 @@ class Ranks(JoinedTracker):
         self.node_at = np.append(self.node_at, np.full(more, -1))
         self.stage = np.append(self.stage, np.full(more, -1, dtype=np.int16))
 
+    @property
+    def views(self) -> RankViews:
+        """Newest state of each rank that reported."""
+        return RankViews(self)
+
+    @property
+    def reported(self) -> Mask:
+        """Which ranks reported (world,)."""
+        return ~np.isnan(self.received_monotonic_s)
+
+    @property
+    def node_of(self) -> dict[int, str]:
+        """The node of each rank that reported."""
+        names = [*self.nodes, UNKNOWN_NODE]
+        ranks = np.flatnonzero(self.reported)
+        places = self.node_at[ranks].tolist()
+        return dict(zip(ranks.tolist(), map(names.__getitem__, places), strict=True))
+
+    def received_by_node(self, without: Sequence[int]) -> dict[str, float]:
+        """When each node reported last, on the collector's monotonic clock, for its ranks other
+        than `without`; nodes of none of them are left out."""
+        counted = self.reported
+        left_out = np.array(without, dtype=np.int64)
+        counted[left_out[(left_out >= 0) & (left_out < len(counted))]] = False
+        newest = np.full(len(self.nodes) + 1, -np.inf)
+        np.maximum.at(newest, self.node_at[counted], self.received_monotonic_s[counted])
+        names = [*self.nodes, UNKNOWN_NODE]  # -1, which has no number, is the last one
+        return {names[at]: float(newest[at]) for at in np.flatnonzero(newest > -np.inf).tolist()}
+
     def _add(self, rows: Rows, origin: Integers, batches: Batches) -> None:
         """Take rows of ranks that exist, each from the batch at `origin`; the last one stays."""
-        places = np.full(len(batches), -1, dtype=np.int64)
-        for number in np.unique(origin).tolist():
-            node = batches[number].node
-            if len(self.nodes) < len(self.rows):
-                self.nodes.setdefault(node, len(self.nodes))
-            places[number] = self.nodes.get(node, -1)
         self.usage.add(rows)
         rank = rows["rank"]
         put(self.rows, rank, rows)
         self.stage[rank] = rows["stage"]
         self.received_monotonic_s[rank] = batches.received_monotonic_s[origin]
-        self.node_at[rank] = places[origin]
-        self._view(rank, origin, batches)
+        self.node_at[rank] = batches.numbered(self.nodes, origin)
         gone = self.rows["process_state"][rank] == ProcessState.GONE
-        self.gone.difference_update(rank[~gone].tolist())
+        if self.gone:
+            self.gone.difference_update(rank[~gone].tolist())
         self.gone.update(rank[gone].tolist())
-
-    def _view(self, ranks: Ints, origin: Integers, batches: Batches) -> None:
-        """Let `views` show the newest rows of these ranks, in the order in which they first came.
-
-        Each row is a copy of its own: as a part of them it would keep all the rows of its group.
-        """
-        from_batch = dict(zip(ranks.tolist(), origin.tolist(), strict=True))
-        raw, dtype = chosen(self.rows, np.array([*from_batch])).tobytes(), self.rows.dtype
-        for at, (rank, number) in enumerate(from_batch.items()):
-            row = np.frombuffer(raw[at * dtype.itemsize : (at + 1) * dtype.itemsize], dtype)[0]
-            batch = batches[number]
-            self.views[rank] = RankView(batch.node, batch.received.monotonic_s, row)
 
     def moved_ages(self, now_s: float) -> Vector:
         """Seconds since the live or collective line of each rank changed, NaN where unknown.

@@ -33,6 +33,14 @@ function drawFacts(view) {
       element("span", { textContent: name }))));
 }
 
+function drawSharedName(shared) {
+  const notice = document.getElementById("shared");
+  notice.hidden = !shared;
+  notice.textContent = shared ? "Two runs report under this name: rank " + shared.rank + " runs on "
+    + shared.nodes.join(" and on ") + " at once (" + shared.ranks + " such ranks). What is shown mixes them: "
+    + "start one of them with another --job." : "";
+}
+
 // Runs of experiment trackers. Their addresses come from the job: anything but http and https stays text.
 function trackedRun(link) {
   const text = link.run || link.url;
@@ -224,6 +232,7 @@ async function load() {
   document.getElementById("title").textContent = view.job;
   drawFacts(view);
   drawTracked(view.links || []);
+  drawSharedName(view.shared_name);
   if (drawWithheld(view)) return;
   const [map, calls] = await Promise.all(
     [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);

@@ -1,0 +1,64 @@
+"""The newest HOST row of each node of an attempt."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.folding.rows import chosen, put
+from stepwatch.collector.state.readings import Subjects
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.records import DTYPES, Kind
+
+
+class Neighbour(NamedTuple):
+    """A process that is no rank: how many CPUs' worth of time it uses, NaN if unknown."""
+
+    name: str
+    pid: int
+    cpu_ratio: float
+
+
+class NewestHosts(Mapping[str, np.void]):
+    """HOST rows by node, of at most `limit` nodes."""
+
+    def __init__(self, limit: int) -> None:
+        self._nodes = Subjects(limit)
+        self._rows: Rows = np.zeros(0, dtype=DTYPES[Kind.HOST])
+
+    def put(self, nodes: Sequence[str], rows: Rows) -> None:
+        """Take a row of each node; of two of one node the last stays."""
+        places = self._nodes.numbered(nodes)
+        if len(self._nodes) > len(self._rows):
+            # A power of two: the same length whether it grows at once or little by little.
+            grown = np.zeros(max(8, 1 << (len(self._nodes) - 1).bit_length()), self._rows.dtype)
+            grown[: len(self._rows)] = self._rows
+            self._rows = grown
+        known = np.flatnonzero(places >= 0)
+        put(self._rows, places[known], chosen(rows, known))
+
+    def neighbour(self, node: str) -> Neighbour | None:
+        """The process beside the ranks that used most CPU, None where none is known."""
+        row = self.get(node)
+        if row is None:
+            return None
+        name = bytes(row["neighbour"]).decode("utf-8", "replace")
+        used = float(row["neighbour_cpu_ratio"])
+        known = name and math.isfinite(used)
+        return Neighbour(name, int(row["neighbour_pid"]), used) if known else None
+
+    def __getitem__(self, node: str) -> np.void:
+        place = int(self._nodes.known([node])[0])
+        if place < 0:
+            raise KeyError(node)
+        found: np.void = self._rows[place]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)

@@ -1,0 +1,102 @@
+"""Whether two runs report under one name: their agents say of one rank that it runs on each node.
+
+A rank that moves to another node leaves the first. Of two runs the reports alternate, and each is
+newer than the last one of the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.readings import Subjects
+from stepwatch.collector.state.tracker import MAX_NODES, Batches, JoinedTracker, TrackedAttempt
+from stepwatch.signals.arrays import Integers, Rows
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import Kind, ProcessState
+
+STAYS_SECONDS = 10.0
+"""A report of the node that a rank left counts only so long after the first of the node it went to:
+clocks of nodes differ, and an agent sends what it has kept."""
+RETURNS = 2
+"""Moves back to the node left last after which nobody moves a rank to and fro any more."""
+REMEMBERED_SECONDS = 300.0
+"""How long after the last such move two runs are still said to share the name."""
+_NOWHERE = -1
+
+
+class SharedName(JoinedTracker):
+    """`nodes_of` maps each rank that runs on two nodes at once to those two, newest last.
+
+    Arrays (world,): the node that a rank was reported by, as an index of `_nodes`, and the one
+    before; when it came there (wall nanoseconds); how often it went back.
+    """
+
+    kinds = frozenset({Kind.RANK_STATE})
+    order = 10
+
+    def __init__(self) -> None:
+        self.nodes_of: dict[int, tuple[str, str]] = {}
+        self.seen_s = 0.0
+        self._nodes = Subjects(MAX_NODES)
+        self._at = np.zeros(0, dtype=np.int64)
+        self._before = np.zeros(0, dtype=np.int64)
+        self._since_ns = np.zeros(0, dtype=np.int64)
+        self._returns = np.zeros(0, dtype=np.int64)
+
+    def resize(self, world: int) -> None:
+        """Make room for `world` ranks; what is known stays."""
+        more = world - len(self._at)
+        self._at = np.append(self._at, np.full(more, _NOWHERE))
+        self._before = np.append(self._before, np.full(more, _NOWHERE))
+        self._since_ns = np.append(self._since_ns, np.zeros(more, dtype=np.int64))
+        self._returns = np.append(self._returns, np.zeros(more, dtype=np.int64))
+
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold RANK_STATE rows in; ranks that stay where they are cost nothing of their own."""
+        rows = batches.rows(Kind.RANK_STATE)
+        if rows is None:
+            return
+        running = rows["process_state"] != ProcessState.GONE
+        known = running & (rows["rank"] >= 0) & (rows["rank"] < len(self._at))
+        if not known.any():
+            return
+        origin = batches.table(Kind.RANK_STATE).origin[known]
+        places = batches.numbered(self._nodes, origin)
+        self._take(chosen(rows, known), places, batches.to_wall_ns[origin])
+
+    def sharing(self, now_s: float) -> dict[int, tuple[str, str]]:
+        """Ranks that two nodes report, with the nodes; nothing once that is long ago."""
+        return self.nodes_of if now_s - self.seen_s < REMEMBERED_SECONDS else {}
+
+    def _take(self, rows: Rows, places: Integers, to_wall_ns: Integers) -> None:
+        """Follow ranks whose node changes, row after row; the others at once.
+
+        Ranks [4, 5, 4] from nodes [0, 0, 1], both on node 0 so far: rank 4 changes, and its two
+        rows are followed in their order.
+        """
+        ranks = rows["rank"].astype(np.int64)
+        new = self._at[ranks] == _NOWHERE
+        first, at = np.unique(ranks[new], return_index=True)
+        wall_ns = rows["time_ns"].astype(np.int64) + to_wall_ns
+        self._at[first] = places[new][at]
+        self._since_ns[first] = wall_ns[new][at]
+        moving = np.unique(ranks[self._at[ranks] != places])
+        if not len(moving):
+            return
+        for index in np.flatnonzero(np.isin(ranks, moving)).tolist():
+            self._follow(int(ranks[index]), int(places[index]), int(wall_ns[index]))
+
+    def _follow(self, rank: int, place: int, wall_ns: int) -> None:
+        if place in (self._at[rank], _NOWHERE):
+            return
+        if place == self._before[rank]:
+            if wall_ns < self._since_ns[rank] + STAYS_SECONDS * NANOSECONDS:
+                return
+            self._returns[rank] += 1
+        self._before[rank], self._at[rank] = self._at[rank], place
+        self._since_ns[rank] = wall_ns
+        if self._returns[rank] >= RETURNS:
+            names = list(self._nodes)
+            self.nodes_of[rank] = names[self._before[rank]], names[place]
+            self.seen_s = max(self.seen_s, wall_ns / NANOSECONDS)

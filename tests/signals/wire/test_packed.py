@@ -1,0 +1,70 @@
+"""Tables of many segments, unpacked at once, are those of one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.signals import wire
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import JoinedTables, Rows, Segment, SegmentKey
+
+KINDS = (Kind.STEP, Kind.COLLECTIVE, Kind.HOST)
+
+
+def rows_of(kind: Kind, count: int, random: np.random.Generator) -> Rows:
+    found: Rows = np.frombuffer(random.bytes(count * DTYPES[kind].itemsize), DTYPES[kind])
+    return found
+
+
+def made(tables: dict[Kind, Rows], format: int = 3) -> Segment:
+    key = SegmentKey("job", 0, "node", 1, 1)
+    return wire.decode(wire.encode(Segment(key, ClockPair(1, 2), tables), format))
+
+
+def same(found: Rows, expected: list[Rows]) -> bool:
+    """Bit by bit: the random numbers hold NaN."""
+    return found.tobytes() == b"".join(rows.tobytes() for rows in expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_joined_tables_are_those_of_each_segment_in_turn(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    segments = []
+    for _ in range(int(random.integers(1, 9))):
+        counts = {kind: int(random.integers(0, 4)) for kind in KINDS}
+        tables = {kind: rows_of(kind, count, random) for kind, count in counts.items() if count}
+        plain = Segment(SegmentKey("job", 0, "node", 1, 1), ClockPair(1, 2), tables)
+        segments.append(plain if random.random() < 0.3 else made(tables))
+    joined = JoinedTables([segment.tables for segment in segments])
+    for kind in KINDS:
+        expected = [each.tables.get(kind, np.zeros(0, DTYPES[kind])) for each in segments]
+        rows, counts = joined.rows(kind)
+        assert same(rows, expected)
+        assert counts.tolist() == [len(each) for each in expected]
+    for first in range(len(segments)):
+        kinds = frozenset(kind for each in segments[first:] for kind in each.tables)
+        assert joined.kinds(first, len(segments)) == kinds
+
+
+def test_rows_of_an_older_format_are_joined_with_those_of_this_one() -> None:
+    random = np.random.default_rng(0)
+    tables = {Kind.STEP: rows_of(Kind.STEP, 2, random)}
+    older, newer = made(tables, format=2), made(tables)
+    rows, _ = JoinedTables([older.tables, newer.tables]).rows(Kind.STEP)
+    assert same(rows, [older.tables[Kind.STEP], newer.tables[Kind.STEP]])
+
+
+def test_tables_are_counted_without_being_unpacked() -> None:
+    tables = {kind: np.zeros(3, DTYPES[kind]) for kind in KINDS}
+    segment = made(tables)
+    assert segment.row_count == 9
+    assert segment.nbytes >= sum(rows.nbytes for rows in tables.values())
+    assert list(segment.tables) == list(KINDS) and Kind.GAP not in segment.tables
+
+
+def test_a_table_that_was_read_once_is_kept() -> None:
+    segment = made({Kind.STEP: np.zeros(3, DTYPES[Kind.STEP])})
+    segment.tables[Kind.STEP]["step"] = 7
+    assert segment.tables[Kind.STEP]["step"].tolist() == [7, 7, 7]

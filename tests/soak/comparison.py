@@ -1,0 +1,181 @@
+"""What holds after a soak: what is stored and found, compared with what should be.
+
+Every check is pure, so that tests can show that it fails on a store that lost or doubled something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Rows
+
+from .counters import Falls
+from .receipts import ACCEPTED, DIGEST, DUPLICATE, KEY, OTHER, SENT
+
+BEGAN_SECONDS, SINCE_STEPS = 5.0, 5
+"""What a disturbed run may say otherwise of the same incident: when it began, since which step."""
+OPENED_SECONDS = 60.0
+"""How much later it may open, beyond the longest time without an answer; windows fill anew."""
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-6
+"""Sums of the same floats in another order differ by so much at most."""
+_KEYS = [name for name, _ in KEY]
+_WHOLE = [*_KEYS, *(name for name, _ in DIGEST)]
+_TIMES = ("good", "total", "cumulative_good", "cumulative_total")
+
+
+class Check(NamedTuple):
+    """One thing that should hold, what was found, and whether it does."""
+
+    what: str
+    found: str
+    holds: bool
+
+
+def stored_once(receipts: Rows, stored: Rows) -> Iterator[Check]:
+    """Everything that was acknowledged is stored, once, with the content that was sent."""
+    tries = receipts[receipts["what"] == SENT]
+    sent, times = np.unique(tries[_WHOLE], return_counts=True)
+    taken = receipts[np.isin(receipts["what"], (ACCEPTED, DUPLICATE))]
+    acknowledged = np.unique(taken[_WHOLE])
+    repeated = int((receipts["what"] == DUPLICATE).sum())
+    refused = int((receipts["what"] == OTHER).sum())
+    open_tries = len(sent) - len(acknowledged)
+    yield Check(
+        "sent segments were acknowledged",
+        f"{len(acknowledged):,} of {len(sent):,}; {int((times > 1).sum()):,} sent more than once, "
+        f"{repeated:,} known already, {refused} refused",
+        open_tries == 0 and refused == 0 and len(sent) > 0,
+    )
+    keys, counts = np.unique(taken[taken["what"] == ACCEPTED][_KEYS], return_counts=True)
+    twice = int((counts > 1).sum())
+    yield Check("no segment was new twice", f"{twice} of {len(keys):,}", twice == 0)
+    here = stored[_WHOLE]
+    lost = int((~np.isin(acknowledged[_KEYS], here[_KEYS])).sum())
+    yield Check("acknowledged segments are stored", f"{lost} lost", lost == 0)
+    doubled = len(here) - len(np.unique(here[_KEYS]))
+    yield Check("each is stored once", f"{doubled} doubled", doubled == 0)
+    other = int((~np.isin(here, sent)).sum())
+    yield Check("with the content that was sent", f"{other} differ", other == 0)
+
+
+def positions_once(positions: Rows) -> Check:
+    """Positions of a job's segments are 1, 2, 3 ... without repeats."""
+    found = np.asarray(positions)
+    repeats = len(found) - len(np.unique(found))
+    last = int(found.max(initial=0))
+    return Check(
+        "positions do not repeat, none is missing",
+        f"1 to {last:,}, {repeats} repeated, {last - len(found) + repeats} missing",
+        repeats == 0 and last == len(found) and bool((found > 0).all()),
+    )
+
+
+def records_once(steps: Rows, ranks: int, count: int) -> Check:
+    """Each rank reported each step once."""
+    seen = np.zeros((count, ranks), dtype=np.int64)
+    inside = (steps["step"] < count) & (steps["rank"] < ranks)
+    np.add.at(seen, (steps["step"][inside], steps["rank"][inside]), 1)
+    missing, more = int((seen == 0).sum()), int((seen > 1).sum()) + int((~inside).sum())
+    return Check(
+        "each rank's step is there once",
+        f"{len(steps):,} records, {missing} missing, {more} too many",
+        missing == 0 and more == 0,
+    )
+
+
+def same_slices(sli: str, stored: Rows, expected: Rows) -> Check:
+    """The slices of an SLI are those of brute force; an empty one may stand between."""
+    stored = stored[(stored["observed"] > 0) | (stored["total"] > 0)]
+    what = f"slices of {sli} equal brute force"
+    if list(stored["start_s"]) != list(expected["start_s"]):
+        found = np.setxor1d(stored["start_s"], expected["start_s"])
+        return Check(what, f"{len(found)} of {len(expected)} are only in one of them", False)
+    wrong = np.zeros(len(expected), dtype=np.bool_)
+    for name in ("observed", "expected"):
+        wrong |= stored[name] != expected[name]
+    largest = 0.0
+    for name in _TIMES:
+        apart = np.abs(stored[name] - expected[name])
+        wrong |= apart > _ABSOLUTE + _RELATIVE * np.abs(expected[name])
+        largest = max(largest, float(apart.max(initial=0.0)))
+    words = f"{len(expected)} slices, {int(wrong.sum())} differ, at most by {largest:.1e} s"
+    return Check(what, words, not wrong.any() and len(expected) > 0)
+
+
+Incidents = Sequence[Mapping[str, Any]]
+
+
+def same_incidents(found: Incidents, expected: Incidents, longest_gap: float) -> Iterator[Check]:
+    """The incidents are those of the undisturbed run, but for when they opened."""
+    ours, theirs = _shown(found), _shown(expected)
+    names = [_name(each) for each in theirs]
+    missing = [name for name in names if names.count(name) > _names(ours).count(name)]
+    more = [name for name in _names(ours) if _names(ours).count(name) > names.count(name)]
+    words = f"{len(ours)}, undisturbed {len(theirs)}: {'; '.join(names) or 'none'}"
+    words += f"; missing: {', '.join(missing)}" if missing else ""
+    words += f"; not in the undisturbed run: {', '.join(more)}" if more else ""
+    yield Check("incidents as in an undisturbed run", words, not missing and not more)
+    if missing or more:
+        return
+    apart = [
+        (a["began_at"] - b["began_at"], a["since_step"] - b["since_step"],
+         a["opened_at"] - b["opened_at"])
+        for a, b in zip(ours, theirs, strict=True)
+    ]  # fmt: skip
+    began = max((abs(each[0]) for each in apart), default=0.0)
+    since = max((abs(each[1]) for each in apart), default=0)
+    later = [each[2] for each in apart]
+    limit = longest_gap + OPENED_SECONDS
+    yield Check(
+        "their times",
+        f"began up to {began:.1f} s and {since} steps apart (limits {BEGAN_SECONDS:.0f} s, "
+        f"{SINCE_STEPS}), opened {min(later, default=0.0):+.1f} to {max(later, default=0.0):+.1f} s"
+        f" later (limit {limit:.0f} s)",
+        began <= BEGAN_SECONDS
+        and since <= SINCE_STEPS
+        and all(-OPENED_SECONDS <= each <= limit for each in later),
+    )
+
+
+def faults_found(faults: Sequence[str], incidents: Incidents) -> Check:
+    """Each injected fault has an incident of its step."""
+    steps = [int(fault.split("step=")[1].split(",")[0]) for fault in faults]
+    known = [each["since_step"] for each in _shown(incidents)]
+    missed = [
+        fault
+        for fault, step in zip(faults, steps, strict=True)
+        if not any(abs(step - other) <= SINCE_STEPS for other in known)
+    ]
+    words = f"{len(faults) - len(missed)} of {len(faults)}"
+    words += f"; not {', '.join(missed)}" if missed else ""
+    return Check("injected faults have incidents", words, not missed)
+
+
+def never_fell(falls: Falls) -> Check:
+    """No counter of `/metrics` fell."""
+    worst = [
+        f"{each.series} {each.before:g} -> {each.after:g}"
+        f"{'' if each.within_a_life else ' over a restart'}"
+        for each in falls.found[:3]
+    ]
+    words = f"{len(falls.found)} falls in {falls.readings:,} readings of {falls.series} series"
+    words += f": {'; '.join(worst)}" if worst else ""
+    return Check("counters of /metrics never fell", words, not falls.found and falls.series > 0)
+
+
+def _shown(incidents: Incidents) -> list[Mapping[str, Any]]:
+    """Those that people are shown, in an order that does not depend on when they opened."""
+    shown = [each for each in incidents if each["state"] != "merged"]
+    return sorted(shown, key=lambda each: (_name(each), each["began_at"]))
+
+
+def _names(incidents: Incidents) -> list[str]:
+    return [_name(each) for each in incidents]
+
+
+def _name(incident: Mapping[str, Any]) -> str:
+    rank = f" rank {incident['rank']}" if incident["rank"] >= 0 else ""
+    return f"{incident['kind']}{rank} {incident['cause']}"

@@ -1,0 +1,117 @@
+"""The log of the job as it is stored, read once: keys, digests, positions, and its STEP records."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.store import Store
+from stepwatch.signals import wire
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.wire import Segment
+
+from .receipts import DIGEST, KEY, noted
+
+STORED = np.dtype([("position", "<i8"), *KEY, *DIGEST])
+"""One stored segment."""
+PLACE = np.dtype([("wall_ns", "<i8"), ("offset", "<i8"), ("size", "<i8")])
+"""When a segment was packed by its node's clock, and where its bytes lie in the copy."""
+STEP = np.dtype(
+    [("rank", "<i4"), ("step", "<i8"), ("end_ns", "<i8"), ("seconds", "<f8"), ("pauses", "<f8")]
+)
+"""Of a STEP record: when it ended (wall), and how long it took, all and not working, in seconds."""
+_AT_ONCE = 256
+
+
+class StoredLog(NamedTuple):
+    """All that a job has at rest: rows of `STORED` and `PLACE`, a copy of the bytes, rows of
+    `STEP`, and when its first rank began (Unix seconds)."""
+
+    stored: Rows
+    places: Rows
+    copy: Path
+    steps: Rows
+    began_s: float
+
+    def bodies(self) -> Iterator[tuple[int, bytes]]:
+        """(wall time, bytes) of each segment in the order in which nodes packed them."""
+        with open(self.copy, "rb") as file:
+            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            for place in self.places[np.argsort(self.places["wall_ns"], kind="stable")]:
+                first = int(place["offset"])
+                yield int(place["wall_ns"]), whole[first : first + int(place["size"])]
+            whole.close()
+
+
+def read_log(store: Store, job: str, copy: Path) -> StoredLog:
+    """Read and decode every stored segment of a job; `copy` becomes a file of their bytes."""
+    stored: list[tuple[int | bytes, ...]] = []
+    places: list[tuple[int, int, int]] = []
+    steps = _Gathered()
+    began_s = np.inf
+    with open(copy, "wb") as file:
+        for payload, _, position in store.segments(job):
+            segment = wire.decode(payload)
+            stored.append((position, *noted(payload).row(0)[1:]))
+            places.append((segment.clock.wall_ns, file.tell(), len(payload)))
+            file.write(payload)
+            steps.add(segment)
+            began_s = min(began_s, _began_s(segment))
+    return StoredLog(
+        np.array(stored, dtype=STORED),
+        np.array(places, dtype=PLACE),
+        copy,
+        steps.rows(),
+        0.0 if np.isinf(began_s) else float(began_s),
+    )
+
+
+class _Gathered:
+    """STEP rows of many segments, turned into `STEP` some hundred segments at a time."""
+
+    def __init__(self) -> None:
+        self._done: list[Rows] = []
+        self._waiting: list[Rows] = []
+        self._offsets: list[int] = []
+
+    def add(self, segment: Segment) -> None:
+        rows = segment.tables.get(Kind.STEP)
+        if rows is None or not len(rows):
+            return
+        self._waiting.append(rows)
+        self._offsets.append(segment.clock.wall_ns - segment.clock.monotonic_ns)
+        if len(self._waiting) == _AT_ONCE:
+            self._turn()
+
+    def rows(self) -> Rows:
+        self._turn()
+        return np.concatenate([np.zeros(0, dtype=STEP), *self._done])
+
+    def _turn(self) -> None:
+        if not self._waiting:
+            return
+        given = np.concatenate(self._waiting)
+        offsets = np.repeat(np.array(self._offsets), [len(rows) for rows in self._waiting])
+        found = np.zeros(len(given), dtype=STEP)
+        found["rank"], found["step"] = given["rank"], given["step"]
+        found["end_ns"] = given["time_ns"].astype(np.int64) + offsets
+        found["seconds"] = given["duration_ns"] / 1e9
+        found["pauses"] = (given["checkpoint_ns"] + given["eval_ns"]) / 1e9
+        self._done.append(found)
+        self._waiting, self._offsets = [], []
+
+
+def _began_s(segment: Segment) -> float:
+    """When the first rank of a segment started; infinite where none did."""
+    rows = segment.tables.get(Kind.LIFECYCLE)
+    if rows is None:
+        return float("inf")
+    started = rows[rows["event"] == LifecycleEvent.START]
+    offset = segment.clock.wall_ns - segment.clock.monotonic_ns
+    ends = started["time_ns"].astype(np.int64) + offset
+    return float(ends.min()) / 1e9 if len(ends) else float("inf")

@@ -1,0 +1,75 @@
+"""What a soak runs: the size of the fleet, its faults, and how often collectors are disturbed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+JOB = "soak"
+REAL_TIME_RANKS = 8192
+"""Ranks of which two cores sustain a step a second, sender included."""
+_RANKS_PER_NODE = 8
+_FAULTS = ("slow-compute", "slow-data", "node-slow")
+_FAULT_SECONDS = 100.0
+_FAULTY, _LASTS = 0.8, 0.625
+"""The last part of a run, in which faults happen; how much of its turn each lasts."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One soak; all files lie in `folder`. `kill_seconds` are the least and the most between two
+    disturbances, `seed` decides on them and on the fleet's noise."""
+
+    folder: Path
+    ranks: int
+    seconds: float
+    step_seconds: float
+    kill_seconds: tuple[float, float]
+    seed: int
+    replicas: int = 1
+    stop_seconds: float = 60.0
+    store: str = ""
+
+    @property
+    def steps(self) -> int:
+        """Steps that the fleet makes."""
+        return int(self.seconds / self.step_seconds)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the fleet."""
+        return max(1, self.ranks // _RANKS_PER_NODE)
+
+    @property
+    def faults(self) -> list[str]:
+        """One fault for each `_FAULT_SECONDS`, three at most, in turns.
+
+        Each lasts longer than a restart, with as long as half of it without one behind it. One of
+        240 steps goes from 48 to 168.
+        """
+        count = int(min(max(self.seconds / _FAULT_SECONDS, 1), len(_FAULTS)))
+        turn = int(_FAULTY * self.steps / count)
+        firsts = [self.steps - turn * left for left in range(count, 0, -1)]
+        return [
+            f"{kind}:rank={at * self.ranks // 4},step={first},until={first + int(turn * _LASTS)}"
+            for at, (kind, first) in enumerate(zip(_FAULTS, firsts, strict=False), 1)
+        ]
+
+    @property
+    def simulation(self) -> list[str]:
+        """The options of `stepwatch simulate`."""
+        sizes = {
+            "--job": JOB,
+            "--ranks": self.ranks,
+            "--nodes": self.nodes,
+            "--steps": self.steps,
+            "--step-seconds": self.step_seconds,
+            "--seed": self.seed,
+        }
+        words = [str(word) for item in sizes.items() for word in item]
+        return words + [word for fault in self.faults for word in ("--fault", fault)]
+
+
+def sustained_step_seconds(ranks: int) -> float:
+    """The length of steps that two cores sustain, sender included."""
+    return 1.0 if ranks <= REAL_TIME_RANKS else ranks / REAL_TIME_RANKS

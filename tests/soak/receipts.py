@@ -1,0 +1,84 @@
+"""What the sending side notes of each segment: its key, a digest of its content, the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import numpy as np
+
+from stepwatch.signals import wire
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.wire import SegmentKey
+from stepwatch.signals.wire.compression import Codec
+from stepwatch.signals.wire.frame import open_frame
+
+SENT, ACCEPTED, DUPLICATE, OTHER = range(4)
+_WORDS = {"accepted": ACCEPTED, "duplicate": DUPLICATE}
+KEY = [("node", "S16"), ("attempt", "<i8"), ("spool", "<u8"), ("sequence", "<u8")]
+DIGEST = [("high", "<u8"), ("low", "<u8")]
+RECEIPT = np.dtype([("what", "u1"), *KEY, *DIGEST])
+"""One try to send a segment (`SENT`), or the answer to it."""
+_codec = Codec(3, dictionary=True)
+
+
+class Noted(NamedTuple):
+    """A segment's key, and the two halves of its digest."""
+
+    key: SegmentKey
+    high: int
+    low: int
+
+    def row(self, what: int) -> tuple[int | bytes, ...]:
+        """A row of `RECEIPT`."""
+        key = self.key
+        return what, key.node.encode(), key.attempt, key.spool, key.sequence, self.high, self.low
+
+
+def noted(data: bytes) -> Noted:
+    """Key and digest of a segment; the digest is that of its content, however it is compressed."""
+    _, header, payload, raw_size = open_frame(data)
+    found = hashlib.blake2b(header, digest_size=16)
+    found.update(_codec.inflate(payload, raw_size))
+    digest = found.digest()
+    halves = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
+    return Noted(wire.peek_key(data), *halves)
+
+
+class Receipts:
+    """Writes a row of `RECEIPT` for each try and each answer; a hook of an httpx client."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+
+    def request(self, request: httpx.Request) -> None:
+        """Note what a request is about to send."""
+        if request.method != "POST" or not request.content:
+            return
+        found = [noted(piece) for piece in wire.split(request.content)]
+        request.extensions["noted"] = found
+        self._write([each.row(SENT) for each in found])
+
+    def response(self, response: httpx.Response) -> None:
+        """Note what was answered to it."""
+        found: list[Noted] | None = response.request.extensions.get("noted")
+        if not found or response.status_code != 200:
+            return
+        verdicts = json.loads(response.read())["verdicts"]
+        words = [_WORDS.get(each["verdict"], OTHER) for each in verdicts]
+        self._write([each.row(what) for each, what in zip(found, words, strict=True)])
+
+    def _write(self, rows: list[tuple[int | bytes, ...]]) -> None:
+        raw = np.array(rows, dtype=RECEIPT).tobytes()
+        with self._lock, open(self._file, "ab") as file:
+            file.write(raw)
+
+
+def read(file: Path) -> Rows:
+    """All rows that were written."""
+    return np.fromfile(file, dtype=RECEIPT)

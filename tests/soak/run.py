@@ -1,0 +1,201 @@
+"""A soak with one collector: start, disturb, end, and compare."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import numpy as np
+import sqlalchemy as sa
+
+from stepwatch.collector.store import Store
+from stepwatch.signals.arrays import Rows
+
+from . import comparison, receipts, reference, slices
+from .comparison import Check
+from .counters import Scraper
+from .log import StoredLog, read_log
+from .plan import JOB, Plan
+from .processes import Collector, SoakError, end, last_line, spawn
+
+PROGRESS_SECONDS = 30.0
+_SETTLE_SECONDS = 15.0
+"""After the job is over: it is evaluated for ten seconds more."""
+_OVER_SECONDS = 300.0
+Note = Callable[[str], None]
+
+
+@dataclass
+class Disturbed:
+    """What was done to collectors, and how they came back; seconds."""
+
+    kills: int = 0
+    back_seconds: list[float] = field(default_factory=list)
+    """From a start to an answer."""
+    gaps: list[float] = field(default_factory=list)
+    """Without an answer."""
+
+
+class Soak:
+    """One run of `plan`; `note` prints a line. Whatever happens, `close` ends every process."""
+
+    def __init__(self, plan: Plan, note: Note) -> None:
+        self.plan = plan
+        self.disturbed = Disturbed()
+        self._note = note
+        self._noted = 0.0
+        self._began = time.monotonic()
+        self._random = random.Random(plan.seed)
+        self._collector = Collector(plan.folder, "collector", plan.store)
+        self._sender: subprocess.Popen[bytes] | None = None
+        self._scraper: Scraper | None = None
+
+    def run(self) -> list[Check]:
+        """Run it all; returns what was checked.
+
+        Raises:
+            SoakError: a process did not do what it is for.
+        """
+        self._collector.start()
+        self._scraper = Scraper(self._collector)
+        self._sender = spawn(
+            self.plan.folder / "sender.log", "-m", "tests.soak.sender",
+            "--collector", self._collector.url, "--receipts", str(self._receipts),
+            "--json", str(self._report), *self.plan.simulation,
+        )  # fmt: skip
+        self._disturb(self._sender)
+        self._until_over(self._sender)
+        self._scraper.close()
+        code = self._collector.end()
+        return [
+            Check("the collector stopped cleanly", f"exit code {code}", code == 0),
+            *self._checks(self._scraper),
+        ]
+
+    def close(self) -> None:
+        """End what still runs."""
+        if self._scraper is not None:
+            self._scraper.close()
+        if self._sender is not None:
+            end(self._sender, signal.SIGKILL)
+        self._collector.end(signal.SIGKILL)
+
+    @property
+    def _receipts(self) -> Path:
+        return self.plan.folder / "receipts"
+
+    @property
+    def _report(self) -> Path:
+        return self.plan.folder / "report.json"
+
+    @property
+    def _fleet(self) -> str:
+        """What the fleet printed last."""
+        return last_line(self.plan.folder / "sender.log")
+
+    def _disturb(self, sender: subprocess.Popen[bytes]) -> None:
+        """Kill and start, at random moments, while the fleet runs."""
+        least, most = self.plan.kill_seconds
+        until = self._began + self.plan.seconds
+        while True:
+            wait = self._random.uniform(least, most)
+            if time.monotonic() + wait > until:
+                return
+            if self._wait(wait, sender):
+                return
+            died = time.monotonic()
+            self._collector.end(signal.SIGKILL)
+            self.disturbed.kills += 1
+            self._wait(self._random.uniform(0.0, 3.0), sender)
+            self.disturbed.back_seconds.append(self._collector.start(self._progress))
+            self.disturbed.gaps.append(time.monotonic() - died)
+
+    def _wait(self, seconds: float, sender: subprocess.Popen[bytes]) -> bool:
+        """Wait so long, with progress; whether the fleet ended before."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if sender.poll() is not None:
+                return True
+            time.sleep(min(left, 0.2))
+            self._progress()
+        return False
+
+    def _progress(self) -> None:
+        now = time.monotonic()
+        if now - self._noted < PROGRESS_SECONDS:
+            return
+        self._noted = now
+        back = self.disturbed.back_seconds
+        last = f", last back after {back[-1]:.1f} s" if back else ""
+        kills = self.disturbed.kills
+        self._note(f"{now - self._began:5.0f} s  kills {kills}{last}; fleet {self._fleet}")
+
+    def _until_over(self, sender: subprocess.Popen[bytes]) -> None:
+        """Wait for the fleet's end, and until the collector has evaluated all of it."""
+        deadline = time.monotonic() + self.plan.seconds + _OVER_SECONDS
+        while not self._wait(1.0, sender):
+            if time.monotonic() > deadline:
+                raise SoakError(f"the fleet did not end: {self._fleet}")
+        while self._state() not in ("finished", "interrupted", "failed"):
+            if time.monotonic() > deadline:
+                raise SoakError(f"the job is {self._state()} after the fleet ended")
+            time.sleep(1.0)
+        time.sleep(_SETTLE_SECONDS)
+
+    def _state(self) -> str | None:
+        try:
+            jobs = httpx.get(f"{self._collector.url}/v1/jobs", timeout=30.0).json()["jobs"]
+        except (httpx.HTTPError, ValueError):
+            return None
+        return next((job["state"] for job in jobs if job["job"] == JOB), None)
+
+    def _checks(self, scraper: Scraper) -> Iterator[Check]:
+        self._note("the fleet ended; reading what is stored")
+        store = open_store(self.plan.store)
+        try:
+            log = read_log(store, JOB, self.plan.folder / "segments")
+            yield from self._log_checks(log)
+            for sli, expected in slices.brute_force(log, self.plan.ranks).items():
+                yield comparison.same_slices(sli, stored_slices(store.engine, sli), expected)
+            found = store.incidents(JOB)
+        finally:
+            store.close()
+        undisturbed = reference.undisturbed_incidents(log, JOB, self._note_slowly)
+        gap = max(self.disturbed.gaps, default=0.0)
+        yield from comparison.same_incidents(found, undisturbed, gap)
+        yield comparison.faults_found(self.plan.faults, undisturbed)
+        yield comparison.never_fell(scraper.falls)
+
+    def _log_checks(self, log: StoredLog) -> Iterator[Check]:
+        yield from comparison.stored_once(receipts.read(self._receipts), log.stored)
+        yield comparison.positions_once(log.stored["position"])
+        steps = json.loads(self._report.read_text())["newest_step"] + 1
+        yield comparison.records_once(log.steps, self.plan.ranks, steps)
+
+    def _note_slowly(self, words: str) -> None:
+        if time.monotonic() - self._noted >= PROGRESS_SECONDS:
+            self._noted = time.monotonic()
+            self._note(words)
+
+
+def open_store(place: str) -> Store:
+    """The store of a collector that is stopped, a file or a URL."""
+    return Store(place) if "://" in place else Store.sqlite(Path(place))
+
+
+def stored_slices(engine: sa.Engine, sli: str) -> Rows:
+    """The slices of an SLI as they are stored, read without the collector's code."""
+    columns = ", ".join(slices.SLICE.names or ())
+    query = sa.text(
+        f"SELECT {columns} FROM sli_slice WHERE job = :job AND sli = :sli ORDER BY start_s"
+    )
+    with engine.connect() as connection:
+        rows = connection.execute(query, {"job": JOB, "sli": sli}).all()
+    return np.array([tuple(row) for row in rows], dtype=slices.SLICE)

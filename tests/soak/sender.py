@@ -1,0 +1,75 @@
+"""`python -m tests.soak.sender --receipts FILE ...`: `stepwatch simulate` with receipts.
+
+It is the simulated fleet of the command itself, whose requests and answers are written down. With
+`--also` a request that one collector does not answer goes to the other, as behind a load balancer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import httpx
+
+from stepwatch.cli.interruptions import handled_by
+from stepwatch.cli.simulate.report import report_json, report_text
+from stepwatch.cli.simulate.run import Simulation
+from stepwatch.cli.verbs import simulate
+from stepwatch.signals.clock import SystemClock
+
+from .receipts import Receipts
+
+_TIMEOUT_SECONDS = 10.0
+
+
+class Balanced(httpx.BaseTransport):
+    """Sends each request to one of `urls`; after an error the next one goes to the next of them."""
+
+    def __init__(self, urls: list[str]) -> None:
+        self._urls = [httpx.URL(url) for url in urls]
+        self._transport = httpx.HTTPTransport()
+        self._turn = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send it to whoever is next in turn."""
+        self._turn += 1
+        url = self._urls[self._turn % len(self._urls)]
+        request.url = request.url.copy_with(host=url.host, port=url.port)
+        return self._transport.handle_request(request)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._transport.close()
+
+
+def main(words: list[str]) -> int:
+    """Simulate, write receipts and report; exit 1 unless everything was acknowledged."""
+    parser = argparse.ArgumentParser()
+    simulate.add_arguments(parser)
+    parser.add_argument("--receipts", type=Path, required=True)
+    parser.add_argument("--also", action="append", default=[])
+    arguments = parser.parse_args(words)
+    receipts = Receipts(arguments.receipts)
+    client = httpx.Client(
+        base_url=arguments.collector,
+        timeout=_TIMEOUT_SECONDS,
+        transport=Balanced([arguments.collector, *arguments.also]),
+        event_hooks={"request": [receipts.request], "response": [receipts.response]},
+    )
+    with client:
+        simulation = Simulation(simulate.plan_of(arguments), client, SystemClock(), _note)
+        with handled_by(lambda *_: simulation.interrupt()):
+            outcome = simulation.run()
+    arguments.json.write_text(json.dumps(report_json(outcome), indent=1), encoding="utf-8")
+    print(report_text(outcome), flush=True)
+    return int(not outcome.is_complete)
+
+
+def _note(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

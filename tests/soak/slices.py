@@ -1,0 +1,77 @@
+"""SLI slices by brute force: every STEP record of the log, summed by what the SLIs are defined as.
+
+Nothing here is the collector's: it looks at all records at once, after the run.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Rows
+
+from .log import StoredLog
+
+SECONDS = 10
+GOODPUT, STEP_TIME = "goodput", "step-time"
+_SLOW = 2.0
+"""A step that took so many times the baseline is slow."""
+_BASELINE = slice(3, 23)
+"""Steps whose median is the baseline: twenty after a warm-up of three."""
+SLICE = np.dtype(
+    [("start_s", "<i8"), ("good", "<f8"), ("total", "<f8"), ("observed", "<i8"),
+     ("expected", "<i8"), ("cumulative_good", "<f8"), ("cumulative_total", "<f8")]
+)  # fmt: skip
+
+
+class Steps(NamedTuple):
+    """Arrays (steps,) of one attempt: Unix seconds of the end on the last rank, device-seconds of
+    all ranks, the slowest rank's seconds, ranks that reported."""
+
+    end_s: np.ndarray[tuple[int], np.dtype[np.float64]]
+    busy: np.ndarray[tuple[int], np.dtype[np.float64]]
+    longest: np.ndarray[tuple[int], np.dtype[np.float64]]
+    observed: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def steps_of(records: Rows) -> Steps:
+    """The steps that records are about, from 0 on; each must have been reported by some rank."""
+    at, count = records["step"], int(records["step"].max()) + 1
+    seconds = np.maximum(records["seconds"] - records["pauses"], 0.0)
+    ends, longest = np.zeros(count, dtype=np.int64), np.zeros(count)
+    np.maximum.at(ends, at, records["end_ns"])
+    np.maximum.at(longest, at, seconds)
+    busy = np.bincount(at, weights=seconds, minlength=count)
+    return Steps(ends / 1e9, busy, longest, np.bincount(at, minlength=count))
+
+
+def brute_force(log: StoredLog, ranks: int) -> dict[str, Rows]:
+    """The slices of each SLI, rows of `SLICE` in the order of time."""
+    steps = steps_of(log.steps)
+    began = np.concatenate([[log.began_s], steps.end_s[:-1]])
+    allocated = np.maximum(steps.end_s - began, 0.0) * ranks
+    baseline = np.median(steps.longest[_BASELINE])
+    timely = np.where(steps.longest > _SLOW * baseline, 0.0, steps.busy)
+    return {
+        GOODPUT: _summed(steps, np.minimum(steps.busy, allocated), allocated, ranks),
+        STEP_TIME: _summed(steps, timely, steps.busy, ranks),
+    }
+
+
+def _summed(
+    steps: Steps,
+    good: np.ndarray[tuple[int], np.dtype[np.float64]],
+    total: np.ndarray[tuple[int], np.dtype[np.float64]],
+    ranks: int,
+) -> Rows:
+    starts, where = np.unique((steps.end_s // SECONDS).astype(np.int64), return_inverse=True)
+    found = np.zeros(len(starts), dtype=SLICE)
+    found["start_s"] = starts * SECONDS
+    found["good"] = np.bincount(where, weights=good)
+    found["total"] = np.bincount(where, weights=total)
+    found["observed"] = np.bincount(where, weights=steps.observed)
+    found["expected"] = np.bincount(where) * ranks
+    found["cumulative_good"] = np.cumsum(found["good"])
+    found["cumulative_total"] = np.cumsum(found["total"])
+    return found

@@ -1,0 +1,193 @@
+"""The comparison after a soak can say no: a real store, whole and then damaged."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from stepwatch.cli.simulate.fleet import Fleet
+from stepwatch.cli.verbs import simulate
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.signals.arrays import Rows
+from tests.soak import comparison, slices
+from tests.soak.comparison import Check
+from tests.soak.counters import Falls
+from tests.soak.log import StoredLog, read_log
+from tests.soak.plan import JOB
+from tests.soak.receipts import ACCEPTED, Receipts, read
+from tests.soak.reference import MovedClock, undisturbed_incidents
+from tests.soak.run import stored_slices
+
+RANKS, STEPS = 16, 80
+EPOCH_NS = 1_790_000_000 * 1_000_000_000
+
+
+class Soaked:
+    """What a run left: receipts, the log, slices, incidents."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Store.sqlite(folder / "store.db")
+        self.clock = MovedClock(EPOCH_NS)
+        self._receipts = Receipts(folder / "receipts")
+        service = Service(self.store, self.clock)
+        for number, body in enumerate(_bodies()):
+            self.clock.now_ns += 125_000_000
+            self._send(service, body)
+            if number % 8 == 0:
+                service.evaluate()
+        service.evaluate()
+        self.receipts = read(folder / "receipts")
+        self.log = read_log(self.store, JOB, folder / "segments")
+        self.incidents = self.store.incidents(JOB)
+
+    def _send(self, service: Service, body: bytes) -> None:
+        request = httpx.Request("POST", "http://collector/v1/segments", content=body)
+        self._receipts.request(request)
+        verdicts = [verdict._asdict() for verdict in service.receive(body)]
+        answer = httpx.Response(200, json={"verdicts": verdicts}, request=request)
+        self._receipts.response(answer)
+
+
+def _bodies() -> Iterator[bytes]:
+    """One request a flush of a node; the tenth is sent twice, as after a lost answer."""
+    words = ["--ranks", str(RANKS), "--steps", str(STEPS), "--step-seconds", "0.25", "--job", JOB]
+    words += ["--flush-seconds", "0.25", "--fault", "slow-compute:rank=5,step=40"]
+    parser = argparse.ArgumentParser()
+    simulate.add_arguments(parser)
+    plan = simulate.plan_of(parser.parse_args(words))
+    for number, flush in enumerate(Fleet(plan, EPOCH_NS, spool=7, nodes_at_once=1).flushes()):
+        yield b"".join(flush.segments)
+        if number == 10:
+            yield b"".join(flush.segments)
+
+
+@pytest.fixture(scope="module")
+def soaked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaked]:
+    found = Soaked(tmp_path_factory.mktemp("soaked"))
+    yield found
+    found.store.close()
+
+
+def failed(checks: Iterator[Check]) -> list[str]:
+    return [check.what for check in checks if not check.holds]
+
+
+def test_a_whole_store_holds(soaked: Soaked) -> None:
+    checks = [
+        *comparison.stored_once(soaked.receipts, soaked.log.stored),
+        comparison.positions_once(soaked.log.stored["position"]),
+        comparison.records_once(soaked.log.steps, RANKS, STEPS),
+        *(
+            comparison.same_slices(sli, stored_slices(soaked.store.engine, sli), expected)
+            for sli, expected in slices.brute_force(soaked.log, RANKS).items()
+        ),
+    ]
+    assert failed(iter(checks)) == []
+    assert "1 known already" in checks[0].found
+    assert len(checks) == 9
+
+
+def test_incidents_of_the_undisturbed_run_are_found_and_compared(soaked: Soaked) -> None:
+    said: list[str] = []
+    expected = undisturbed_incidents(soaked.log, JOB, said.append)
+    assert [(item["kind"], item["rank"]) for item in expected] == [("straggler", 5)]
+    assert failed(comparison.same_incidents(soaked.incidents, expected, 0.0)) == []
+    assert comparison.faults_found(["slow-compute:rank=5,step=40"], expected).holds
+    assert said
+
+
+def without(rows: Rows, at: int) -> Rows:
+    """All rows but one."""
+    return np.delete(rows, at)
+
+
+@pytest.mark.parametrize(
+    ("damage", "noticed"),
+    [
+        (lambda found: without(found, 3), "acknowledged segments are stored"),
+        (lambda found: np.append(found, found[3:4]), "each is stored once"),
+        (lambda found: changed(found, "high"), "with the content that was sent"),
+    ],
+)
+def test_a_segment_lost_doubled_or_changed_is_noticed(
+    soaked: Soaked, damage: Any, noticed: str
+) -> None:
+    assert failed(comparison.stored_once(soaked.receipts, damage(soaked.log.stored))) == [noticed]
+
+
+def changed(rows: Rows, name: str) -> Rows:
+    """Rows of which the fourth is another in one column."""
+    found = rows.copy()
+    found[name][3] += 1
+    return found
+
+
+def test_a_segment_never_acknowledged_or_new_twice_is_noticed(soaked: Soaked) -> None:
+    receipts, stored = soaked.receipts, soaked.log.stored
+    accepted = np.flatnonzero(receipts["what"] == ACCEPTED)
+    assert failed(comparison.stored_once(without(receipts, accepted[0]), stored)) == [
+        "sent segments were acknowledged"
+    ]
+    again = np.append(receipts, receipts[accepted[:1]])
+    assert failed(comparison.stored_once(again, stored)) == ["no segment was new twice"]
+
+
+def test_positions_and_records_that_repeat_or_miss_are_noticed(soaked: Soaked) -> None:
+    positions, steps = soaked.log.stored["position"], soaked.log.steps
+    for wrong in (without(positions, 0), np.append(positions, positions[:1])):
+        assert not comparison.positions_once(wrong).holds
+    for wrong in (without(steps, 9), np.append(steps, steps[9:10])):
+        assert not comparison.records_once(wrong, RANKS, STEPS).holds
+
+
+@pytest.mark.parametrize("name", ["good", "total", "observed", "cumulative_total"])
+def test_a_wrong_slice_is_noticed(soaked: Soaked, name: str) -> None:
+    expected = slices.brute_force(soaked.log, RANKS)[slices.GOODPUT]
+    wrong = expected.copy()
+    wrong[name][1] += 1
+    assert not comparison.same_slices(slices.GOODPUT, wrong, expected).holds
+    assert not comparison.same_slices(slices.GOODPUT, expected[1:], expected).holds
+
+
+def test_an_incident_missing_doubled_or_about_something_else_is_noticed(soaked: Soaked) -> None:
+    (one,) = soaked.incidents
+    first = "incidents as in an undisturbed run"
+    for found in ([], [one, one], [{**one, "rank": 6}], [{**one, "cause": "unknown"}]):
+        assert failed(comparison.same_incidents(found, [one], 0.0)) == [first]
+    for late in ({"opened_at": one["opened_at"] + 100}, {"since_step": one["since_step"] + 9}):
+        assert failed(comparison.same_incidents([{**one, **late}], [one], 0.0)) == ["their times"]
+    assert not comparison.faults_found(["slow-compute:rank=5,step=12"], [one]).holds
+
+
+def test_a_counter_that_falls_in_a_process_or_of_a_job_is_noticed() -> None:
+    text = "# TYPE {0}_total counter\n{0}_total{1} {2}\n"
+    falls = Falls()
+    for life, name, labels, value in (
+        (1, "segments", "", 5),
+        (1, "steps", '{job="a"}', 5),
+        (2, "segments", "", 1),
+        (2, "steps", '{job="a"}', 6),
+    ):
+        falls.read(text.format(name, labels, value), life)
+    assert comparison.never_fell(falls).holds
+    assert not comparison.never_fell(Falls()).holds
+    falls.read(text.format("steps", '{job="a"}', 4), 3)
+    falls.read(text.format("segments", "", 0), 2)
+    assert [(each.series, each.within_a_life) for each in falls.found] == [
+        ("steps_total{job=a}", False),
+        ("segments_total{}", True),
+    ]
+    assert not comparison.never_fell(falls).holds
+
+
+def test_a_log_is_read_back_in_the_order_in_which_nodes_packed_it(soaked: Soaked) -> None:
+    log: StoredLog = soaked.log
+    times = [wall_ns for wall_ns, _ in log.bodies()]
+    assert times == sorted(times) and len(times) == len(log.stored)
