@@ -50,13 +50,13 @@ def _bundles_behind(job: str, after: int) -> sa.Select[Any]:
     )
 
 
-def _loose(rows: Iterable[sa.Row[Any]]) -> Iterator[StoredPayload]:
+def _loose(rows: Iterable[Any]) -> Iterator[StoredPayload]:
     for row in rows:
         yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.position))
 
 
 def _bundled(
-    connection: sa.Connection, bundles: Iterable[sa.Row[Any]], after: int
+    connection: sa.Connection, bundles: Iterable[Any], after: int
 ) -> Iterator[StoredPayload]:
     table = schema.bundle
     for listed in bundles:

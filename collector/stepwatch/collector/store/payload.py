@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from stepwatch.collector.store.bundles.frame import Bundle
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
@@ -64,6 +67,10 @@ class StoredPayload:
         if self._bundle is None:
             return wire.decode(self._payload)
         return self._bundle.segment(self._index)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Its bytes, when it came, and its position."""
+        return iter((self.payload, self.received_ns, self.position))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoredPayload):

@@ -26,8 +26,8 @@ def assert_same(one: Segment, other: Segment) -> None:
     assert (one.key, one.clock) == (other.key, other.clock)
     for mine, others in ((one.tables, other.tables), (one.unknown, other.unknown)):
         assert list(mine) == list(others)
-        for kind, rows in mine.items():
-            assert rows.dtype == others[kind].dtype and rows.tobytes() == others[kind].tobytes()
+        for rows, same in zip(mine.values(), others.values(), strict=True):
+            assert rows.dtype == same.dtype and rows.tobytes() == same.tobytes()
 
 
 def placed(sent: list[bytes]) -> list[Placed]:

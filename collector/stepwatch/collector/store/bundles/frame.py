@@ -77,11 +77,10 @@ class Bundle:
     ) -> None:
         self.positions: list[int] = heads["position"].tolist()
         self.received_ns: list[int] = heads["received_ns"].tolist()
-        self._clocks: list[tuple[int, int]] = heads[["monotonic_ns", "wall_ns"]].tolist()
-        self.keys = [
-            SegmentKey(job, *senders[sender], sequence)
-            for sender, sequence in heads[["sender", "sequence"]].tolist()
-        ]
+        clocks: Any = heads[["monotonic_ns", "wall_ns"]]
+        sequences: Any = heads[["sender", "sequence"]]
+        self._clocks: list[tuple[int, int]] = clocks.tolist()
+        self.keys = [_key(job, senders[sender], number) for sender, number in sequences.tolist()]
         self._tables = tables
         self._known: list[tuple[int, Kind | None, Rows, list[int]]] | None = None
 
@@ -113,6 +112,11 @@ class Bundle:
                 tables.append((number, rows[first:end]))
         sent = SentSegment(self.keys[index], ClockPair(*self._clocks[index]), tables)
         return Placed(self.positions[index], self.received_ns[index], sent)
+
+
+def _key(job: str, sender: tuple[int, str, int], sequence: int) -> SegmentKey:
+    attempt, node, spool = sender
+    return SegmentKey(job, attempt, node, spool, sequence)
 
 
 def packed(segments: Sequence[Placed]) -> bytes:

@@ -113,9 +113,7 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
     yield first, last
 
 
-def _of_senders(
-    connection: sa.Connection, job: str, senders: Sequence[Sender]
-) -> Iterator[sa.Row[Any]]:
+def _of_senders(connection: sa.Connection, job: str, senders: Sequence[Sender]) -> Iterator[Any]:
     """Ranges of these senders."""
     table = schema.bundle_key
     for at in range(0, len(senders), _AT_ONCE):

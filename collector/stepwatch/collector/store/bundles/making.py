@@ -23,7 +23,7 @@ FEWEST_SEGMENTS = 8
 """Fewer gain nothing: a bundle takes a kilobyte to describe itself."""
 _READ_AT_ONCE = 64
 
-Listed = Sequence[sa.Row[Any]]
+Listed = Sequence[Any]
 """Segments without their payloads: position, received_ns, row_count and size."""
 
 
@@ -122,7 +122,7 @@ class Bundling:
         table, positions = schema.segment, {each.position for each in self._placed}
         first, last = min(positions), max(positions)
         left = [at for at in range(first, last + 1) if at not in positions]
-        among = table.c.position.between(first, last)
+        among: sa.ColumnElement[bool] = table.c.position.between(first, last)
         if len(left) <= len(positions):
             among = sa.and_(among, table.c.position.not_in(left))
         else:

@@ -83,7 +83,8 @@ def _segments(connection: sa.Connection) -> Iterator[str]:
 
 def _bundles(connection: sa.Connection) -> Iterator[str]:
     """Bundles, whether their rows say what they hold, and whether a segment is there twice."""
-    table, ends = schema.bundle, {}
+    table = schema.bundle
+    ends: dict[str, int] = {}
     for row in connection.execute(sa.select(table).order_by(table.c.job, table.c.last)):
         place = f"the bundle of segments {row.first} to {row.last} of job {row.job}"
         try:

@@ -109,11 +109,12 @@ def _jobs(connection: sa.Connection) -> list[JobSize]:
     loose = sa.select(segment.c.job, sa.func.count(), sa.func.sum(segment.c.row_count), size)
     sums = (sa.func.sum(bundle.c[name]) for name in ("segments", "records", "size"))
     bundled = sa.select(bundle.c.job, *sums)
-    held: dict[str, list[int]] = {}
+    held: dict[str, tuple[int, int, int]] = {}
     for query in (loose.group_by(segment.c.job), bundled.group_by(bundle.c.job)):
-        for name, *counts in connection.execute(query):
-            known = held.get(name, [0, 0, 0])
-            held[name] = [int(a) + int(b) for a, b in zip(known, counts, strict=True)]
+        for name, *more in connection.execute(query):
+            known = held.get(name, (0, 0, 0))
+            segments, records, size_now = (int(a + b) for a, b in zip(known, more, strict=True))
+            held[name] = (segments, records, size_now)
     found = connection.execute(sa.select(schema.job.c.name, schema.job.c.last_received_ns))
     last = {row.name: int(row.last_received_ns) for row in found}
     sizes = [JobSize(name, *counts, last.get(name, 0)) for name, counts in held.items()]
