@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stepwatch.collector.store import Store
     from stepwatch.collector.store.upkeep.compaction import Compaction
     from stepwatch.collector.store.upkeep.counts import Done
-    from stepwatch.collector.store.upkeep.retention import Keep
+    from stepwatch.collector.store.upkeep.removal import Keep, Removed
 
 EXAMPLE = "stepwatch store prune --dry-run --keep-segments 7 --store /var/lib/stepwatch/store.db"
 FOREVER, NEVER = "forever", "never"
@@ -57,6 +57,7 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
         ("segments", 14.0, "what agents sent"),
         ("slices", None, "good and total seconds of each SLI"),
         ("incidents", None, "incidents that are resolved"),
+        ("pinned", 90.0, "what agents sent around a kept incident"),
     ):
         shown = FOREVER if default is None else f"{default:.0f}"
         parser.add_argument(
@@ -123,9 +124,14 @@ def days(words: str) -> float | None:
 
 def keep_of(arguments: argparse.Namespace) -> Keep:
     """How long the options let each class of data be kept."""
-    from stepwatch.collector.store.upkeep.retention import Keep
+    from stepwatch.collector.store.upkeep.removal import Keep
 
-    return Keep(arguments.keep_segments, arguments.keep_slices, arguments.keep_incidents)
+    return Keep(
+        arguments.keep_segments,
+        arguments.keep_slices,
+        arguments.keep_incidents,
+        arguments.keep_pinned,
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -149,14 +155,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _size(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.upkeep.removal import Keep
+    from stepwatch.collector.store.upkeep.retention import Retention, summary
     from stepwatch.collector.store.upkeep.sizes import size_of
 
     size, done = size_of(store.engine), store.upkeep.stored()
+    pinned = Retention(store.engine).pinned(Keep(), time.time_ns())
     if arguments.json:
         kinds = {name: kind._asdict() for name, kind in size.kinds.items()}
         jobs = [job._asdict() for job in size.jobs]
         upkeep = [each._asdict() for each in done]
-        return _print_json({**size._asdict(), "kinds": kinds, "jobs": jobs, "upkeep": upkeep})
+        return _print_json(
+            {
+                **size._asdict(),
+                "kinds": kinds,
+                "jobs": jobs,
+                "upkeep": upkeep,
+                "pinned": [each._asdict() for each in pinned],
+            }
+        )
     free = "" if size.free_bytes is None else f", {bytes_text(size.free_bytes)} of it free"
     print(f"{bytes_text(size.bytes)} in all{free}")
     rows = [[name, str(kind.rows), bytes_text(kind.bytes)] for name, kind in size.kinds.items()]
@@ -170,6 +187,7 @@ def _size(store: Store, arguments: argparse.Namespace) -> int:
     ]
     print(text.table(["job", "segments", "records", "bytes", "last wrote"], lines[:SHOWN_JOBS]))
     _print_more(len(lines), "jobs")
+    _print_pinned(pinned, summary)
     if done:
         print(text.table(["done", "what", "rows", "bytes", "last"], list(map(_done_row, done))))
     return 0
@@ -186,16 +204,23 @@ def _prune(store: Store, arguments: argparse.Namespace) -> int:
     retention, now_ns = Retention(store.engine, upkeep=store.upkeep), time.time_ns()
     change = retention.plan if arguments.dry_run else retention.prune
     removed = change(keep_of(arguments), now_ns)
+    pinned = retention.pinned(keep_of(arguments), now_ns)
     if arguments.json:
-        documents = [item._asdict() for item in removed]
-        return _print_json({"dry_run": arguments.dry_run, "removed": documents})
+        document = {"dry_run": arguments.dry_run, "removed": [each._asdict() for each in removed]}
+        return _print_json({**document, "pinned": [each._asdict() for each in pinned]})
     verb = "would remove" if arguments.dry_run else "removed"
     print(f"{verb} {summary(removed)}" if removed else "nothing to remove")
     rows = [[item.job, item.kind, str(item.rows), bytes_text(item.bytes)] for item in removed]
     if rows:
         print(text.table(["job", "what", "rows", "bytes"], rows[:SHOWN_JOBS]))
         _print_more(len(rows), "rows")
+    _print_pinned(pinned, summary)
     return 0
+
+
+def _print_pinned(pinned: list[Removed], summary: Callable[[list[Removed]], str]) -> None:
+    if pinned:
+        print(f"kept for incidents: {summary(pinned)}")
 
 
 def _compact(store: Store, arguments: argparse.Namespace) -> int:

@@ -13,7 +13,8 @@ import uvicorn
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
-from stepwatch.collector.store.upkeep.retention import Keep, Retention
+from stepwatch.collector.store.upkeep.removal import Keep
+from stepwatch.collector.store.upkeep.retention import Retention
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals import places

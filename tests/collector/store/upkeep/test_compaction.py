@@ -16,7 +16,8 @@ from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.collector.store.upkeep import copies
 from stepwatch.collector.store.upkeep.checks import problems
 from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
-from stepwatch.collector.store.upkeep.retention import Keep, Retention
+from stepwatch.collector.store.upkeep.removal import Keep
+from stepwatch.collector.store.upkeep.retention import Retention
 from stepwatch.collector.store.upkeep.sizes import size_of
 from stepwatch.signals import wire
 from tests.collector.made import JOB, HandClock, body, run_segments
