@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         if name in ("backup", "restore"):
             made.add_argument("file", type=Path, help="the backup, which is an SQLite store itself")
+        if name == "migrate":
+            made.add_argument("--to", required=True, metavar="SCHEMA", help="number of the schema")
+            made.add_argument("--dry-run", action="store_true", help="do it and take it back")
         if name == "prune":
             made.add_argument("--dry-run", action="store_true", help="only say what would go")
             add_keep_arguments(made)
@@ -144,9 +147,13 @@ def run(arguments: argparse.Namespace) -> int:
     is_new = "://" not in arguments.store and not Path(arguments.store).is_file()
     if is_new and arguments.action != "restore":
         raise UsageError(f"there is no store {arguments.store}; pass --store")
+    if arguments.action == "migrate":  # opening a store brings it up to date
+        return _migrate(arguments)
     opened = open_store(arguments.store)
     try:
-        return ACTIONS[arguments.action].act(opened, arguments)
+        act = ACTIONS[arguments.action].act
+        assert act is not None, "it was done above"
+        return act(opened, arguments)
     except (sa.exc.SQLAlchemyError, OSError) as error:
         reason = reason_of(error) if isinstance(error, sa.exc.SQLAlchemyError) else str(error)
         raise StoreError(f"cannot {arguments.action} the store: {reason}") from error
@@ -260,6 +267,21 @@ def _restore(store: Store, arguments: argparse.Namespace) -> int:
     return _print_copied(restore(arguments.file, store.engine), arguments)
 
 
+def _migrate(arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.migrations.moving import move
+
+    place = arguments.store if "://" in arguments.store else f"sqlite:///{arguments.store}"
+    moved = move(place, arguments.to, dry_run=arguments.dry_run)
+    if arguments.json:
+        return _print_json({**moved._asdict(), "dry_run": arguments.dry_run})
+    verb = "would move" if arguments.dry_run else "moved"
+    if moved.found == moved.to:
+        print(f"the store has schema {moved.to} already")
+    else:
+        print(f"{verb} the store from schema {moved.found} to {moved.to}, {moved.seconds:.1f} s")
+    return 0
+
+
 def _print_copied(rows: dict[str, int], arguments: argparse.Namespace) -> int:
     if arguments.json:
         return _print_json({"rows": rows})
@@ -283,7 +305,7 @@ class Action(NamedTuple):
 
     what: str
     example: str
-    act: Callable[[Store, argparse.Namespace], int]
+    act: Callable[[Store, argparse.Namespace], int] | None
 
 
 _EXAMPLE_STORE = "--store /var/lib/stepwatch/store.db"
@@ -306,6 +328,11 @@ ACTIONS = {
         "copy the store to a file, also while a collector writes",
         f"monday.db {_EXAMPLE_STORE}",
         _backup,
+    ),
+    "migrate": Action(
+        "move a store that nobody uses to another schema, for another release",
+        f"--to 2 --dry-run {_EXAMPLE_STORE}",
+        None,
     ),
     "restore": Action(
         "copy a backup into a store that has no jobs, of either database",
