@@ -176,11 +176,16 @@ class Soak:
         time.sleep(_SETTLE_SECONDS)
 
     def _state(self) -> str | None:
-        try:
-            jobs = httpx.get(f"{self._collectors[0].url}/v1/jobs", timeout=30.0).json()["jobs"]
-        except (httpx.HTTPError, ValueError):
-            return None
-        return next((job["state"] for job in jobs if job["job"] == JOB), None)
+        """What the job's state is; None where nobody says."""
+        for collector in self._collectors:
+            try:
+                jobs = httpx.get(f"{collector.url}/v1/jobs", timeout=30.0).json()["jobs"]
+            except (httpx.HTTPError, ValueError):
+                continue
+            for job in jobs:
+                if job["job"] == JOB:
+                    return str(job["state"])
+        return None
 
     def _checks(self) -> Iterator[Check]:
         self._note("the fleet ended; reading what is stored")

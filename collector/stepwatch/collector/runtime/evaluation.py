@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.slo import registry as slis
-from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
+from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old, close_stored
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
@@ -80,6 +81,8 @@ class Evaluator:
         clock: Clock,
         detectors: Sequence[Detector] | None = None,
         limits: Limits | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
@@ -92,6 +95,7 @@ class Evaluator:
         self._clock = clock
         self._class_throughput = ClassThroughput()
         self._limits = limits or Limits()
+        self._reads_only = reads_only
 
     def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector, and evaluate from them."""
@@ -103,6 +107,8 @@ class Evaluator:
         for name, sli in self._slis.items():
             known = SliceLine(self._store.slices(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
+        lines = list(verdicts.slices.values())
+        close_stored(job, lines, attempt_steps(job), self._limits)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
     def catch_up(self, job: LiveJob, lease: Lease | None = None) -> None:
@@ -120,7 +126,8 @@ class Evaluator:
         for name, sli in self._slis.items():
             running[name] = RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
         fresh = {name: each.unstored(attempts) for name, each in running.items()}
-        self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
+        if not self._reads_only:
+            self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
         for name, each in running.items():
             each.accept(fresh[name])
         close_old(job, list(running.values()), attempts, limits)
@@ -174,10 +181,12 @@ class Evaluator:
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
-        self._store.save_evaluation(job.name, _by_sli(fresh), documents, lease, notices)
+        coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
+        rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
+        self._store.save_evaluation(job.name, rows, documents, lease, notices)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
-            verdicts.slices[name].accept(parts)
+            verdicts.slices[name].accept(parts, coarse[name])
         close_old(job, list(verdicts.slices.values()), steps, self._limits)
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
@@ -235,7 +244,8 @@ def _is_stale(context: DetectionContext) -> bool:
     """Whether a node that should report missed several flushes of its agent."""
     attempt = context.attempt
     return any(
-        seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
+        seconds > FROZEN_AFTER_SECONDS  # most nodes never are, whatever the interval of theirs
+        and seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
         for node, seconds in context.staleness.items()
     )
 

@@ -45,8 +45,8 @@ class Service:
     """Holds everything a collector knows; safe to call from several threads.
 
     With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
-    has the store for itself, as a reader has, or a test. With a `notifier` it sends what happens to
-    incidents.
+    has the store for itself. One that `reads_only` writes nothing: another collector may be at work
+    on the store. With a `notifier` it sends what happens to incidents.
 
     Raises:
         StoreError: the store cannot be read.
@@ -58,6 +58,8 @@ class Service:
         clock: Clock | None = None,
         leases: Leases | None = None,
         notifier: Notifier | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
@@ -65,7 +67,7 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._evaluator = Evaluator(store, default_slos(), self.clock)
+        self._evaluator = Evaluator(store, default_slos(), self.clock, reads_only=reads_only)
         self._evaluator.notifies = notifier is not None
         self._notifier = notifier
         self.tenancy = Tenancy(leases)
@@ -85,7 +87,8 @@ class Service:
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         try:
-            decode_kept(store)
+            if not reads_only:
+                decode_kept(store)
             self._ingest = Ingest(store, self.clock, self._hand_over)
             self.shared_views.prune(self.now())
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))

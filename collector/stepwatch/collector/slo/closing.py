@@ -76,13 +76,43 @@ def close_old(
     closed = max(each.closed_before_s for each in running)
     clipped = {number: _not_before(closed, each) for number, each in attempts.items()}
     cut = _cut(job, clipped, limits)
+    _close(job, running, attempts, cut, limits.single)
+
+
+def close_stored(
+    job: LiveJob,
+    running: Sequence[RunningSlices],
+    attempts: Mapping[int, AttemptSteps],
+    limits: Limits,
+) -> None:
+    """Let steps of a job that was read back go whose slices are coarse: they were closed before."""
+    before = max(each.line.coarse_until for each in running)
+    counts = {number: _ended_before(before, each) for number, each in attempts.items()}
+    known = {number: count for number, count in counts.items() if count}
+    _close(job, running, attempts, _Cut(known, before), limits.single)
+
+
+def _ended_before(moment_s: float, attempt: AttemptSteps) -> int:
+    """How many of the steps, from the first one on, ended before a moment."""
+    later = attempt.steps.end_s >= moment_s
+    return int(np.argmax(later)) if later.any() else len(later)
+
+
+def _close(
+    job: LiveJob,
+    running: Sequence[RunningSlices],
+    attempts: Mapping[int, AttemptSteps],
+    cut: _Cut,
+    single: int,
+) -> None:
     if not cut.counts:
         return
     for each in running:
-        _keep_redoable(each, clipped, cut.counts)
+        closed = {n: _not_before(each.closed_before_s, steps) for n, steps in attempts.items()}
+        _keep_redoable(each, closed, cut.counts)
     for number, count in cut.counts.items():
         drop_steps(job.attempts[number], attempts[number].steps, count, cut.before_s)
-    _join_oldest(job, running, limits.single)
+    _join_oldest(job, running, single)
     for each in running:
         each.close(cut.counts, cut.before_s)
 

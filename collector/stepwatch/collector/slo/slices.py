@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.slo.ladder import LADDER, Rung
 from stepwatch.collector.slo.redone import RedoneSteps
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slice_line import SliceLine
@@ -111,14 +112,21 @@ class RunningSlices:
     def close(self, dropped: Mapping[int, int], before_s: float) -> None:
         """Close the slices before `before_s`: so many of the first steps of the attempts, by their
         numbers, are in them and are held no longer. What `changed` returned last is accepted."""
-        self.closed_before_s = before_s
+        self.closed_before_s = max(self.closed_before_s, before_s)
         self._known = {
             number: each.behind(dropped.get(number, 0)) for number, each in self._known.items()
         }
 
-    def accept(self, slices: Sequence[Slice]) -> None:
-        """Take in what `changed` returned: it is stored."""
+    def coarser(self, changed: Sequence[Slice], ladder: Sequence[Rung] = LADDER) -> list[Slice]:
+        """Slices that take the place of finer, old ones; none while closed ones are `changed`."""
+        if any(part.start_s < self.closed_before_s for part in changed[:1]):
+            return []
+        return self.line.coarser(self.closed_before_s, ladder)
+
+    def accept(self, slices: Sequence[Slice], coarse: Sequence[Slice] = ()) -> None:
+        """Take in what `changed` and `coarser` returned: it is stored."""
         self.line.put(slices)
+        self.line.join(coarse)
         self._known = self._newest
         self._redone.accept()
 

@@ -54,8 +54,10 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
         return facts
     found = attempt.tracker(DeviceSteps).lengths.of(history.steps[:count])
     ends = np.where(on_device, found["end_wall_ns"] / NANOSECONDS, facts.end_s[:count])
+    ends = _between(ends, on_device, fixed_end_s)
     return facts._replace(
-        end_s=_between(ends, on_device, fixed_end_s),
+        end_s=ends,
+        allocated=history.allocated(facts.began_s, ends, began_known=attempt.began_s > 0),
         busy=np.where(on_device, found["busy"], facts.busy[:count]),
         longest=np.where(on_device, found["longest"], facts.longest[:count]).astype(np.float64),
         observed=facts.observed[:count],

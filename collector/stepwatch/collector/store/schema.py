@@ -127,6 +127,7 @@ sli_slice = sa.Table(
     sa.Column("expected", sa.BigInteger, nullable=False),
     sa.Column("cumulative_good", sa.Float, nullable=False),
     sa.Column("cumulative_total", sa.Float, nullable=False),
+    sa.Column("seconds", sa.Integer, nullable=False, server_default="10"),
 )
 
 upkeep = sa.Table(

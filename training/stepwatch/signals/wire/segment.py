@@ -44,15 +44,23 @@ class Segment(NamedTuple):
     @property
     def row_count(self) -> int:
         """Rows over all tables, those of unknown kinds as well."""
-        known, unknown = self.tables, sum(map(len, self.unknown.values()))
+        known = self.tables
         if isinstance(known, PackedTables):
-            return known.places.rows + unknown
-        return sum(map(len, known.values())) + unknown
+            return known.places.rows + _rows(self.unknown)
+        return _rows(known) + _rows(self.unknown)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows of all tables take, those of unknown kinds as well."""
-        known, unknown = self.tables, sum(rows.nbytes for rows in self.unknown.values())
+        known = self.tables
         if isinstance(known, PackedTables):
-            return known.nbytes + unknown
-        return sum(rows.nbytes for rows in known.values()) + unknown
+            return known.nbytes + _bytes(self.unknown)
+        return _bytes(known) + _bytes(self.unknown)
+
+
+def _rows(tables: Mapping[Kind, Rows] | Mapping[int, Rows]) -> int:
+    return sum(map(len, tables.values())) if tables else 0
+
+
+def _bytes(tables: Mapping[Kind, Rows] | Mapping[int, Rows]) -> int:
+    return sum(rows.nbytes for rows in tables.values()) if tables else 0

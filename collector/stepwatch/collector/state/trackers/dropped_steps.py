@@ -20,16 +20,18 @@ class DroppedSteps:
 
     `closed_before_s` is where those slices end, Unix seconds. `end_s` is when the last of the steps
     ended, `fixed_end_s` when the last of those on the devices' clock did, and `seen_step` with
-    `seen_end_s` the last that a rank reported. `tokens`, `longest` (seconds), `newest_end_ns`,
-    `loss_first` and `loss_last` are over all of them; `timed` holds the seconds of the first ones
-    on the devices' clock. `redoable` holds rows of `REDOABLE` by SLI, in step order. `late_rows`
-    counts rows of ranks that came after their step was dropped.
+    `seen_end_s` the last that a rank reported; `clock_set_s` is by how much clocks were set then.
+    `tokens`, `longest` (seconds), `newest_end_ns`, `loss_first` and `loss_last` are over all of
+    them; `timed` holds the seconds of the first ones on the devices' clock. `redoable` holds rows
+    of `REDOABLE` by SLI, in step order. `late_rows` counts rows of ranks that came after their step
+    was dropped.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.closed_before_s = -math.inf
         self.end_s = self.fixed_end_s = self.seen_end_s = -math.inf
+        self.clock_set_s = 0.0
         self.seen_step = -1
         self.tokens = 0
         self.longest = 0.0
@@ -53,6 +55,8 @@ class DroppedSteps:
             self.seen_step = first_step + int(seen[-1])
             # Divided as the whole column is, so that it is the same number to the last bit.
             self.seen_end_s = float((rows["end_wall_ns"] / NANOSECONDS)[seen[-1]])
+            last = rows[seen[-1]]
+            self.clock_set_s = (int(last["end_wall_ns"]) - int(last["end_unset_ns"])) / NANOSECONDS
         self.count += len(rows)
 
     def end(self, ends_s: Vector, on_device: Mask, closed_before_s: float) -> None:

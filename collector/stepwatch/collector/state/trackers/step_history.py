@@ -34,6 +34,7 @@ ROW = np.dtype(
     [
         ("reported", "<u4"),
         ("end_wall_ns", "<u8"),
+        ("end_unset_ns", "<u8"),
         ("longest", "<f8"),
         ("busy", "<f8"),
         ("tokens", "<u8"),
@@ -44,7 +45,9 @@ ROW = np.dtype(
         ("clock", "u1"),
     ]
 )
-"""Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation.
+"""Seconds but for the ends; `longest` and `busy` exclude checkpoint and evaluation.
+
+`end_unset_ns` is what `end_wall_ns` would be if nobody had set a clock since the attempt began.
 
 `loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did; `loss_sum`
 is their sum, so that the mean is the same however the rows came. `clock` is written by
@@ -58,8 +61,9 @@ class StepFacts(NamedTuple):
     `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
     in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
     `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
-    steps that a later attempt redoes. `on_device` marks those of which `end_s`, `busy` and
-    `longest` are the devices'; of the others they are the hosts'.
+    steps that a later attempt redoes. `allocated` are the seconds since the step before ended, or
+    since the attempt began: also where somebody set the clock in between. `on_device` marks those
+    of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
     """
 
     world: int
@@ -69,6 +73,7 @@ class StepFacts(NamedTuple):
     longest: _Floats
     observed: _Integers
     lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    allocated: _Floats
     on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
@@ -128,11 +133,12 @@ class StepHistory:
         self.dropped.add(self.held_from, self.rows[:count])
         self._rows, self._used = self.rows[count:].copy(), self._used - count
 
-    def add(self, steps: Rows, to_wall_ns: int | Integers) -> None:
+    def add(self, steps: Rows, to_wall_ns: int | Integers, set_ns: int | Integers = 0) -> None:
         """Add STEP rows that `make_room` let through, each (rank, step) once.
 
-        `to_wall_ns` turns monotonic into wall time, the same for all rows or one each. Sums are
-        taken row after row (`np.add.at`), so they do not depend on which rows come in one call.
+        `to_wall_ns` turns monotonic into wall time, and `set_ns` is by how much the wall clock was
+        set by then: the same for all rows or one each. Sums are taken row after row (`np.add.at`),
+        so they do not depend on which rows come in one call.
         """
         index = steps["step"].astype(np.int64) - self.held_from
         rows = self._rows
@@ -146,6 +152,7 @@ class StepHistory:
         accumulate(np.add, part, "tokens", at, steps["tokens"])
         accumulate(np.maximum, part, "longest", at, seconds)
         accumulate(np.maximum, part, "end_wall_ns", at, ends)
+        accumulate(np.maximum, part, "end_unset_ns", at, ends - set_ns)
         accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
         known = np.isfinite(steps["loss"])
         accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
@@ -188,7 +195,7 @@ class StepHistory:
         A step that no rank reported is expected all the same; its end is put between those of its
         neighbours. `began_s` is 0 where the start was not received: then the first step began it.
         """
-        rows, ends = self.rows, self._ends_s()
+        rows, ends, began_known = self.rows, self._ends_s(), bool(began_s)
         lost = np.zeros(self._used, dtype=np.bool_)
         if resumed_at is not None:
             lost = self.steps >= resumed_at
@@ -204,8 +211,30 @@ class StepHistory:
             rows["longest"].astype(np.float64),
             rows["reported"].astype(np.int64),
             lost,
+            self.allocated(began_s, ends, began_known=began_known),
             np.zeros(self._used, dtype=np.bool_),
         )
+
+    def allocated(self, began_s: float, ends_s: _Floats, *, began_known: bool) -> _Floats:
+        """Seconds between steps that end at `ends_s` (held,), the first since `began_s`; whatever
+        somebody set a clock by does not count. A beginning that is not known comes from the first
+        of these ends."""
+        set_s = self._clock_set_s()[: len(ends_s)]
+        from_first = not began_known and not self.dropped.count and len(set_s) > 0
+        before = set_s[0] if from_first else self.dropped.clock_set_s
+        ends = np.concatenate([[began_s - before], ends_s - set_s])
+        return np.asarray(np.maximum(np.diff(ends), 0.0))
+
+    def _clock_set_s(self) -> _Floats:
+        """By how much clocks were set when each row's step ended; of one that nobody reported, when
+        the one before did."""
+        rows = self.rows
+        found = (rows["end_wall_ns"] - rows["end_unset_ns"]).astype(np.int64) / NANOSECONDS
+        if found.any():
+            seen = np.where(rows["reported"] > 0, np.arange(len(rows)), -1)
+            last = np.maximum.accumulate(seen)
+            found = np.where(last < 0, self.dropped.clock_set_s, found[last])
+        return np.asarray(found)
 
     def _ends_s(self) -> _Floats:
         """When each row's step ended, Unix seconds: known, or between its neighbours."""

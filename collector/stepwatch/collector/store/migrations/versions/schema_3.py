@@ -15,6 +15,8 @@ def upgrade() -> None:
     _make_upkeep()
     _make_leases()
     _make_views_and_outbox()
+    seconds = sa.Column("seconds", sa.Integer, nullable=False, server_default="10")
+    op.add_column("sli_slice", seconds)
     op.execute("UPDATE meta SET value = '3' WHERE key = 'schema'")
 
 
@@ -22,6 +24,8 @@ def downgrade() -> None:
     """Drop them; what they counted is lost."""
     for table in ("upkeep", "lease", "replica", "view", "outbox"):
         op.drop_table(table)
+    # What is left of a coarse slice is one of 10 s with its sums; cumulative sums stay exact.
+    op.drop_column("sli_slice", "seconds")
     _index_keys("job", "attempt", "node", "spool", "sequence")
     op.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
