@@ -24,7 +24,7 @@ from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import Row, SegmentInserts
-from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+from stepwatch.collector.store.slices import Slice, put_slices
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.collector.store.upkeep.counts import Upkeep
@@ -204,10 +204,7 @@ class Store:
         if not rows and not incidents:
             return
         with fenced(self._engine, lease) as connection:
-            for row in rows:
-                if row["seconds"] > SLICE_SECONDS:
-                    connection.execute(_inside(row))
-                upsert(connection, schema.sli_slice, row)
+            put_slices(connection, rows)
             for document in incidents:
                 columns = {key: document[key] for key in ("id", "job", "kind", "state")}
                 columns |= {"opened_at": document["opened_at"], "document": document}
@@ -290,15 +287,6 @@ class Store:
 
 def _added(position: int) -> Added:
     return Added(position > 0, position=position)
-
-
-def _inside(coarse: Row) -> sa.Delete:
-    """Remove the slices of which a coarse one takes the place."""
-    table, start = schema.sli_slice, coarse["start_s"]
-    within = table.c.start_s.between(start, start + coarse["seconds"] - 1)
-    return sa.delete(table).where(
-        table.c.job == coarse["job"], table.c.sli == coarse["sli"], within
-    )
 
 
 def _segment_columns(stored: StoredSegment, received_ns: int) -> Row:
