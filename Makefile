@@ -93,7 +93,8 @@ lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check
 gen: $(READY)  ## write dashboards, rules and their tests anew
 	$(BIN)/stepwatch build
 
-bench: $(READY)  ## measure the budgets, side by side with a baseline
+bench: $(READY)  ## measure the budgets, side by side with a baseline and with other stores (ARGS="ingest peers")
+	@tests/install-tools peers || echo "measuring without those that are missing"
 	$(BIN)/python -m tests.bench $(ARGS)
 
 soak: $(READY) tools  ## kill -9 under 16,384 simulated ranks for ten minutes; what is stored is compared (ARGS="--small")

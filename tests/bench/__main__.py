@@ -1,17 +1,35 @@
-"""`python -m tests.bench [name ...]` measures and prints one table; without names, everything."""
+"""`python -m tests.bench [name ...]` measures and prints one table; without names, everything.
+
+`python -m tests.bench peers --peer-ranks 256 --peer-steps 40` is a smaller run beside the peers.
+"""
 
 from __future__ import annotations
 
+import argparse
 import platform
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from stepwatch.cli import text
 
-from . import at_rest, breakdown, codec, demo, detection, device, hooks, ingest, trainer
+from . import (
+    at_rest,
+    breakdown,
+    codec,
+    demo,
+    detection,
+    device,
+    fleet,
+    hooks,
+    ingest,
+    peers,
+    restart,
+    trainer,
+)
 from .result import Result
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
@@ -20,10 +38,13 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "codec": codec.measure,
     "at-rest": at_rest.measure,
     "ingest": ingest.measure,
+    "restart": restart.measure,
+    "fleet": fleet.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,
     "demo": demo.measure,
     "trainer": trainer.measure,
+    "peers": peers.measure,
 }
 
 
@@ -39,8 +60,24 @@ def machine() -> str:
     )
 
 
-def main(names: list[str]) -> int:
+def _arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description="Measure the budgets and print one table."
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help=f"{', '.join(BENCHMARKS)} [all]")
+    parser.add_argument("--peer-ranks", type=int, default=peers.RANKS, help=f"[{peers.RANKS}]")
+    parser.add_argument("--peer-steps", type=int, default=peers.STEPS, help=f"[{peers.STEPS}]")
+    return parser.parse_args(words)
+
+
+def main(words: list[str]) -> int:
     """Measure and print; returns 2 for an unknown name, else 0: a table is no verdict."""
+    arguments = _arguments(words)
+    names = arguments.names
+    chosen: dict[str, Callable[[], Iterator[Result]]] = {
+        **BENCHMARKS,
+        "peers": partial(peers.measure, arguments.peer_ranks, arguments.peer_steps),
+    }
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         print(f"no benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}", file=sys.stderr)
@@ -48,7 +85,7 @@ def main(names: list[str]) -> int:
     rows: list[list[str]] = []
     for name in names or BENCHMARKS:
         print(f"measuring {name}", file=sys.stderr)
-        rows.extend([*result] for result in BENCHMARKS[name]())
+        rows.extend([*result] for result in chosen[name]())
     print(machine())
     print("shared and noisy: read the ratios\n")
     print(

@@ -18,7 +18,15 @@ from tests.waiting import until
 class Process:
     """Starts, stops and kills; the port stays the same across restarts."""
 
-    def __init__(self, folder: Path, interval: float = 0.2, url: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        interval: float = 0.2,
+        url: str | None = None,
+        program: tuple[str, ...] = ("-m", "stepwatch.cli"),
+        options: tuple[str, ...] = (),
+    ) -> None:
+        self.program, self.options = program, options
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.interval = interval
@@ -30,9 +38,10 @@ class Process:
     def start(self) -> None:
         """Start it, without waiting."""
         words = ["collector", "--store", self.place, "--port", str(self.port)]
+        words += ["--interval", str(self.interval)]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "stepwatch.cli", *words, "--interval", str(self.interval)],
+                [sys.executable, *self.program, *words, *self.options],
                 stdout=log,
                 stderr=log,
             )
@@ -50,6 +59,11 @@ class Process:
     def send(self, data: bytes) -> httpx.Response:
         """Post segments."""
         return httpx.post(f"{self.url}/v1/segments", content=data, timeout=60.0)
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to what runs."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def end(self, number: int = signal.SIGKILL) -> int:
         """Send a signal and return the exit code; does nothing where none runs."""

@@ -17,6 +17,7 @@ from stepwatch.signals.errors import StepwatchError
 
 from .comparison import Check
 from .plan import Plan, sustained_step_seconds
+from .replicas import ReplicaSoak
 from .run import Soak
 
 _HELD, _BROKEN, _INTERRUPTED = 0, 1, 130
@@ -24,6 +25,7 @@ _SMALL = {"ranks": 64, "seconds": 60.0, "step_seconds": 0.25, "kill_every": (12.
 _EXAMPLES = """examples:
   make soak                                        16,384 ranks for ten minutes
   make soak ARGS="--small"                         64 ranks for a minute, three kills
+  make soak ARGS="--replicas 2"                    two collectors on one PostgreSQL
   make soak ARGS="--ranks 1024 --seconds 120 --kill-every 10 20 --seed 7"
 
 A step is as long as two cores sustain at that size, sender included: 1 s up to 8,192 ranks, 2 s at
@@ -48,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
         "--kill-every", type=float, nargs=2, default=(30.0, 60.0), metavar=("LEAST", "MOST"),
         help="seconds between two kills, at random [30 60]",
     )  # fmt: skip
+    parser.add_argument(
+        "--replicas", type=int, default=1,
+        help="collectors on one PostgreSQL; by turns one is killed, stopped by SIGSTOP, or cut off "
+        "from the database by a TCP relay that goes silent [1]",
+    )  # fmt: skip
+    parser.add_argument(
+        "--stop-seconds", type=float, default=60.0, help="how long one is stopped or cut off [60]"
+    )
     parser.add_argument("--seed", type=int, help="of the moments and of the fleet's noise [random]")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep store, logs and receipts")
     return parser
@@ -62,6 +72,8 @@ def main(words: list[str]) -> int:
     seed = random.SystemRandom().randrange(1 << 16) if arguments.seed is None else arguments.seed
     folder = arguments.keep or Path(tempfile.mkdtemp(prefix="stepwatch-soak-"))
     folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        _parser().error(f"--keep {folder} must be an empty folder")
     plan = Plan(
         folder=folder.absolute(),
         ranks=arguments.ranks,
@@ -70,6 +82,8 @@ def main(words: list[str]) -> int:
         kill_seconds=tuple(arguments.kill_every),
         seed=seed,
         store=str(folder.absolute() / "store.db"),
+        replicas=arguments.replicas,
+        stop_seconds=arguments.stop_seconds,
     )
     try:
         return _soak(plan)
@@ -81,11 +95,11 @@ def main(words: list[str]) -> int:
 def _soak(plan: Plan) -> int:
     _note(
         f"seed {plan.seed}: {plan.ranks:,} ranks on {plan.nodes:,} nodes, {plan.steps} steps of "
-        f"{plan.step_seconds:g} s, a kill every {plan.kill_seconds[0]:g} to "
+        f"{plan.step_seconds:g} s, something every {plan.kill_seconds[0]:g} to "
         f"{plan.kill_seconds[1]:g} s; faults {' '.join(plan.faults)}"
     )
     began = time.monotonic()
-    soak = Soak(plan, _note)
+    soak = Soak(plan, _note) if plan.replicas == 1 else ReplicaSoak(plan, _note)
     try:
         with terminable():
             checks = soak.run()
@@ -109,7 +123,7 @@ def _report(soak: Soak, checks: list[Check], seconds: float) -> None:
     print(text.table(["what", "holds", "found"], rows, "", left=3))
     held = "everything held" if all(check.holds for check in checks) else "it did NOT hold"
     print(
-        f"\nseed {soak.plan.seed}: {held}; {soak.disturbed.kills} kills{slowest}; "
+        f"\nseed {soak.plan.seed}: {held}; {soak.disturbed.words()}{slowest}; "
         f"{seconds:.0f} s in all, {os.cpu_count()} cores"
     )
 

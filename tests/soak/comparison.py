@@ -63,7 +63,7 @@ def stored_once(receipts: Rows, stored: Rows) -> Iterator[Check]:
 
 def positions_once(positions: Rows) -> Check:
     """Positions of a job's segments are 1, 2, 3 ... without repeats."""
-    found = np.asarray(positions)
+    found = positions.astype(np.int64)
     repeats = len(found) - len(np.unique(found))
     last = int(found.max(initial=0))
     return Check(

@@ -11,6 +11,8 @@ REAL_TIME_RANKS = 8192
 _RANKS_PER_NODE = 8
 _FAULTS = ("slow-compute", "slow-data", "node-slow")
 _FAULT_SECONDS = 100.0
+_LONGER = 1.35
+"""What the faults below make of the average step."""
 _FAULTY, _LASTS = 0.8, 0.625
 """The last part of a run, in which faults happen; how much of its turn each lasts."""
 
@@ -18,7 +20,8 @@ _FAULTY, _LASTS = 0.8, 0.625
 @dataclass(frozen=True)
 class Plan:
     """One soak; all files lie in `folder`. `kill_seconds` are the least and the most between two
-    disturbances, `seed` decides on them and on the fleet's noise."""
+    disturbances, `seed` decides on them and on the fleet's noise. Of more than one replica, one is
+    stopped or cut off for `stop_seconds`."""
 
     folder: Path
     ranks: int
@@ -26,14 +29,14 @@ class Plan:
     step_seconds: float
     kill_seconds: tuple[float, float]
     seed: int
+    store: str
     replicas: int = 1
     stop_seconds: float = 60.0
-    store: str = ""
 
     @property
     def steps(self) -> int:
-        """Steps that the fleet makes."""
-        return int(self.seconds / self.step_seconds)
+        """Steps that the fleet makes in `seconds`, of which those with faults are longer."""
+        return int(self.seconds / self.step_seconds / _LONGER)
 
     @property
     def nodes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from stepwatch.signals.errors import StepwatchError
 from tests.ports import free_port
 
 _PR_SET_PDEATHSIG = 1
+PYTHON = sys.executable
+CLI = (PYTHON, "-m", "stepwatch.cli")
+"""Words before those of a command."""
 _READY_SECONDS = 300.0
 
 
@@ -24,10 +28,10 @@ class SoakError(StepwatchError):
 
 
 def spawn(log: Path, *words: str) -> subprocess.Popen[bytes]:
-    """Start `python WORDS`, its output behind what is in `log`; it is killed with this process."""
+    """Start a program, its output behind what is in `log`; it is killed with this process."""
     with open(log, "ab") as output:
         return subprocess.Popen(
-            [sys.executable, *words],
+            words,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -45,6 +49,13 @@ def end(process: subprocess.Popen[bytes], number: int, patience_seconds: float =
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+
+
+def processor_seconds(pid: int) -> float:
+    """What all threads of a process have used of the processors, in user and system mode."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    user, system = stat.rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def last_line(log: Path) -> str:
@@ -75,7 +86,7 @@ class Collector:
         """
         began = time.monotonic()
         self.lives += 1
-        self._process = spawn(self.log, "-m", "stepwatch.cli", "collector", *self._words)
+        self._process = spawn(self.log, *CLI, "collector", *self._words)
         while not self._answers():
             if self._process.poll() is not None:
                 raise SoakError(f"{self.name} ended: {last_line(self.log)}")
@@ -97,7 +108,7 @@ class Collector:
             raise SoakError(f"{self.name} does not run")
         return self._process.pid
 
-    def send(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send it a signal."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)

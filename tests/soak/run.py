@@ -1,4 +1,4 @@
-"""A soak with one collector: start, disturb, end, and compare."""
+"""A soak: start collectors and a fleet, disturb them, end them, and compare. Here one is killed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +24,14 @@ from .comparison import Check
 from .counters import Scraper
 from .log import StoredLog, read_log
 from .plan import JOB, Plan
-from .processes import Collector, SoakError, end, last_line, spawn
+from .processes import PYTHON, Collector, SoakError, end, last_line, spawn
 
 PROGRESS_SECONDS = 30.0
 _SETTLE_SECONDS = 15.0
 """After the job is over: it is evaluated for ten seconds more."""
-_OVER_SECONDS = 300.0
+_OVER_SECONDS = 600.0
+_DEAD_SECONDS = 3.0
+"""A killed collector is started again within so long."""
 Note = Callable[[str], None]
 
 
@@ -36,11 +39,15 @@ Note = Callable[[str], None]
 class Disturbed:
     """What was done to collectors, and how they came back; seconds."""
 
-    kills: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     back_seconds: list[float] = field(default_factory=list)
     """From a start to an answer."""
     gaps: list[float] = field(default_factory=list)
-    """Without an answer."""
+    """Until all was as before."""
+
+    def words(self) -> str:
+        """What was done how often."""
+        return ", ".join(f"{what} {count} times" for what, count in self.counts.items())
 
 
 class Soak:
@@ -53,9 +60,10 @@ class Soak:
         self._noted = 0.0
         self._began = time.monotonic()
         self._random = random.Random(plan.seed)
-        self._collector = Collector(plan.folder, "collector", plan.store)
+        self._store = plan.store
+        self._collectors: list[Collector] = []
+        self._scrapers: list[Scraper] = []
         self._sender: subprocess.Popen[bytes] | None = None
-        self._scraper: Scraper | None = None
 
     def run(self) -> list[Check]:
         """Run it all; returns what was checked.
@@ -63,29 +71,39 @@ class Soak:
         Raises:
             SoakError: a process did not do what it is for.
         """
-        self._collector.start()
-        self._scraper = Scraper(self._collector)
+        self._start()
+        self._scrapers = [Scraper(each) for each in self._collectors]
+        first, *others = (each.url for each in self._collectors)
         self._sender = spawn(
-            self.plan.folder / "sender.log", "-m", "tests.soak.sender",
-            "--collector", self._collector.url, "--receipts", str(self._receipts),
-            "--json", str(self._report), *self.plan.simulation,
+            self.plan.folder / "sender.log", PYTHON, "-m", "tests.soak.sender",
+            "--collector", first, *(word for url in others for word in ("--also", url)),
+            "--receipts", str(self._receipts), "--json", str(self._report),
+            *self.plan.simulation,
         )  # fmt: skip
         self._disturb(self._sender)
         self._until_over(self._sender)
-        self._scraper.close()
-        code = self._collector.end()
+        for scraper in self._scrapers:
+            scraper.close()
+        codes = [each.end() for each in self._collectors]
+        said = ", ".join(map(str, codes))
         return [
-            Check("the collector stopped cleanly", f"exit code {code}", code == 0),
-            *self._checks(self._scraper),
+            Check("collectors stopped cleanly", f"exit code {said}", not any(codes)),
+            *self._checks(),
         ]
 
     def close(self) -> None:
         """End what still runs."""
-        if self._scraper is not None:
-            self._scraper.close()
         if self._sender is not None:
             end(self._sender, signal.SIGKILL)
-        self._collector.end(signal.SIGKILL)
+        for collector in self._collectors:
+            collector.end(signal.SIGKILL)
+        for scraper in self._scrapers:
+            scraper.close()
+
+    def _start(self) -> None:
+        """Start what is to be disturbed."""
+        self._collectors = [Collector(self.plan.folder, "collector", self._store)]
+        self._collectors[0].start()
 
     @property
     def _receipts(self) -> Path:
@@ -101,7 +119,7 @@ class Soak:
         return last_line(self.plan.folder / "sender.log")
 
     def _disturb(self, sender: subprocess.Popen[bytes]) -> None:
-        """Kill and start, at random moments, while the fleet runs."""
+        """Disturb collectors at random moments, while the fleet runs."""
         least, most = self.plan.kill_seconds
         until = self._began + self.plan.seconds
         while True:
@@ -110,12 +128,20 @@ class Soak:
                 return
             if self._wait(wait, sender):
                 return
-            died = time.monotonic()
-            self._collector.end(signal.SIGKILL)
-            self.disturbed.kills += 1
-            self._wait(self._random.uniform(0.0, 3.0), sender)
-            self.disturbed.back_seconds.append(self._collector.start(self._progress))
-            self.disturbed.gaps.append(time.monotonic() - died)
+            began = time.monotonic()
+            self._disturb_once(sender)
+            self.disturbed.gaps.append(time.monotonic() - began)
+
+    def _disturb_once(self, sender: subprocess.Popen[bytes]) -> None:
+        """Do one thing to a collector, and undo it."""
+        self._kill(self._collectors[0], sender)
+
+    def _kill(self, collector: Collector, sender: subprocess.Popen[bytes]) -> None:
+        """Kill a collector with -9 and start it again."""
+        collector.end(signal.SIGKILL)
+        self.disturbed.counts["killed"] += 1
+        self._wait(self._random.uniform(0.0, _DEAD_SECONDS), sender)
+        self.disturbed.back_seconds.append(collector.start(self._progress))
 
     def _wait(self, seconds: float, sender: subprocess.Popen[bytes]) -> bool:
         """Wait so long, with progress; whether the fleet ended before."""
@@ -134,8 +160,8 @@ class Soak:
         self._noted = now
         back = self.disturbed.back_seconds
         last = f", last back after {back[-1]:.1f} s" if back else ""
-        kills = self.disturbed.kills
-        self._note(f"{now - self._began:5.0f} s  kills {kills}{last}; fleet {self._fleet}")
+        done = self.disturbed.words() or "not disturbed yet"
+        self._note(f"{now - self._began:5.0f} s  {done}{last}; fleet {self._fleet}")
 
     def _until_over(self, sender: subprocess.Popen[bytes]) -> None:
         """Wait for the fleet's end, and until the collector has evaluated all of it."""
@@ -150,15 +176,20 @@ class Soak:
         time.sleep(_SETTLE_SECONDS)
 
     def _state(self) -> str | None:
-        try:
-            jobs = httpx.get(f"{self._collector.url}/v1/jobs", timeout=30.0).json()["jobs"]
-        except (httpx.HTTPError, ValueError):
-            return None
-        return next((job["state"] for job in jobs if job["job"] == JOB), None)
+        """What the job's state is; None where nobody says."""
+        for collector in self._collectors:
+            try:
+                jobs = httpx.get(f"{collector.url}/v1/jobs", timeout=30.0).json()["jobs"]
+            except (httpx.HTTPError, ValueError):
+                continue
+            for job in jobs:
+                if job["job"] == JOB:
+                    return str(job["state"])
+        return None
 
-    def _checks(self, scraper: Scraper) -> Iterator[Check]:
+    def _checks(self) -> Iterator[Check]:
         self._note("the fleet ended; reading what is stored")
-        store = open_store(self.plan.store)
+        store = open_store(self._store)
         try:
             log = read_log(store, JOB, self.plan.folder / "segments")
             yield from self._log_checks(log)
@@ -171,7 +202,8 @@ class Soak:
         gap = max(self.disturbed.gaps, default=0.0)
         yield from comparison.same_incidents(found, undisturbed, gap)
         yield comparison.faults_found(self.plan.faults, undisturbed)
-        yield comparison.never_fell(scraper.falls)
+        for scraper in self._scrapers:
+            yield comparison.never_fell(scraper.falls)
 
     def _log_checks(self, log: StoredLog) -> Iterator[Check]:
         yield from comparison.stored_once(receipts.read(self._receipts), log.stored)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from pathlib import Path
 
 import httpx
@@ -21,23 +22,35 @@ from stepwatch.signals.clock import SystemClock
 
 from .receipts import Receipts
 
-_TIMEOUT_SECONDS = 10.0
+_TIMEOUT_SECONDS, _OUT_SECONDS = 10.0, 5.0
 
 
 class Balanced(httpx.BaseTransport):
-    """Sends each request to one of `urls`; after an error the next one goes to the next of them."""
+    """Sends each request to the next of `urls`; one that failed is left out for some seconds."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = [httpx.URL(url) for url in urls]
         self._transport = httpx.HTTPTransport()
         self._turn = 0
+        self._out_until = [0.0] * len(urls)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send it to whoever is next in turn."""
-        self._turn += 1
-        url = self._urls[self._turn % len(self._urls)]
+        chosen = self._next()
+        url = self._urls[chosen]
         request.url = request.url.copy_with(host=url.host, port=url.port)
-        return self._transport.handle_request(request)
+        try:
+            return self._transport.handle_request(request)
+        except httpx.HTTPError:
+            self._out_until[chosen] = time.monotonic() + _OUT_SECONDS
+            raise
+
+    def _next(self) -> int:
+        """Whose turn it is; where all have failed, whoever comes next."""
+        self._turn += 1
+        turns = [(self._turn + more) % len(self._urls) for more in range(len(self._urls))]
+        now = time.monotonic()
+        return next((each for each in turns if self._out_until[each] <= now), turns[0])
 
     def close(self) -> None:
         """Close all connections."""

@@ -42,7 +42,7 @@ def steps_of(records: Rows) -> Steps:
     ends, longest = np.zeros(count, dtype=np.int64), np.zeros(count)
     np.maximum.at(ends, at, records["end_ns"])
     np.maximum.at(longest, at, seconds)
-    busy = np.bincount(at, weights=seconds, minlength=count)
+    busy = np.asarray(np.bincount(at, weights=seconds, minlength=count), dtype=np.float64)
     return Steps(ends / 1e9, busy, longest, np.bincount(at, minlength=count))
 
 

@@ -121,7 +121,7 @@ async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Res
 
     if "://" not in store and not Path(store).is_file():
         raise UsageError(f"there is no store {store}")
-    service = Service(open_store(store))
+    service = Service(open_store(store), reads_only=True)
     try:
         transport = httpx.ASGITransport(app=make_api(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://store") as client:

@@ -26,8 +26,8 @@ def job(steps: int, ranks: int, noise: float = 0.0, stages: int = 1, seed: int =
     """A job of 4,096 tokens a step and rank; `noise` is the sigma of random lengths."""
     made = window(steps, ranks, stages)
     lengths = np.random.default_rng(seed).lognormal(0.0, noise, (steps, ranks))
-    made.planes["tokens"] = np.round(4096 * lengths).astype(np.float32)
-    return made
+    tokens = np.round(4096 * lengths).astype(np.float32)
+    return made._replace(planes={**made.planes, "tokens": tokens})
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.7, 1.4, 2.0])

@@ -9,6 +9,7 @@ import pytest
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
+from stepwatch.collector.detect.slow_collective.detector import is_slow_now
 from stepwatch.collector.state.collective_timing import waits
 from stepwatch.collector.state.trackers.baseline import BaselineCollective
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
@@ -60,7 +61,13 @@ def found(
         for head in heads
     }
     timed = waits(calls.of_steps(0, STEPS), calls.groups)
-    return detect(timed, calls.groups, baseline, steps, LIMITS)
+    result = detect(timed, calls.groups, baseline, steps, LIMITS)
+    is_slow = is_slow_now(timed, baseline, steps, LIMITS)
+    assert is_slow or not result
+    last = steps._replace(**{name: each[-1:] for name, each in steps._asdict().items()})
+    newest = waits(calls.of_steps(STEPS - 1, STEPS), calls.groups)
+    assert is_slow_now(newest, baseline, last, LIMITS) == is_slow, "the newest step is enough"
+    return result
 
 
 @pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE])

@@ -108,8 +108,8 @@ def test_what_unfolds_to_too_much_is_taken_in_parts(
 ) -> None:
     taken: list[int] = []
 
-    def apply(segments: list[Segment], _: int) -> None:
-        taken.append(sum(item.row_count for item in segments))
+    def apply(stored: list[tuple[int, Segment]], _: int) -> None:
+        taken.append(sum(item.row_count for _, item in stored))
 
     monkeypatch.setattr(receive, "DECODED_BYTES", 20_000)
     sent = [segment(i, {Kind.STEP: step_rows(range(50), range(1))}) for i in range(10)]

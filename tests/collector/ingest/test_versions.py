@@ -72,6 +72,16 @@ def test_a_later_version_applies_what_was_kept(
     assert store.payload_bytes(JOB)[0] == len(RUN), "one came again in a format that could be read"
 
 
+def test_a_reader_leaves_what_was_kept_to_the_collector(
+    service: Service, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.receive(body(RUN[:2]) + of_later_format(RUN[2]))
+    read_later_format(monkeypatch)
+    reader = Service(store, clock, reads_only=True)
+    assert metric(reader, names.COLLECTOR_UNDECODED) == 1.0
+    assert store.payload_bytes(JOB)[0] == 2
+
+
 def test_a_kept_segment_whose_type_is_damaged_keeps_no_collector_from_starting(
     service: Service, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

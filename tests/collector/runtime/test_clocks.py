@@ -67,6 +67,34 @@ def test_an_hour_that_never_passed_is_not_charged(
     assert incident.device_seconds_lost == pytest.approx(21.3, abs=5)
 
 
+def goodput_of(store: Store, set_in_segment: int, by: float) -> tuple[float, float]:
+    """Good and total device-seconds of a healthy run of 40 s on a machine whose clock is set."""
+    clock = HandClock(0.0)
+    service = Service(store, clock)
+    for number, item in enumerate(run_segments(200)):
+        if number == set_in_segment:
+            clock.wall += by
+        wall = round((clock.wall - clock.monotonic) * NANOSECONDS)
+        service.receive(body([item._replace(clock=ClockPair(0, wall))]))
+        clock.advance(1.0)
+        service.evaluate()
+    found = service.job(JOB)
+    assert found is not None
+    last = found[1].slices["goodput"].line.last
+    assert last is not None
+    return last.cumulative_good, last.cumulative_total
+
+
+@pytest.mark.parametrize("by", [0.0, HOUR, -HOUR])
+@pytest.mark.parametrize("set_in_segment", [1, 20])
+def test_goodput_is_that_of_the_time_that_passed(
+    store: Store, set_in_segment: int, by: float
+) -> None:
+    good, total = goodput_of(store, set_in_segment, by)
+    assert total == pytest.approx(4 * 40.0)
+    assert good == pytest.approx(total, rel=1e-3)
+
+
 def test_the_newest_steps_say_what_time_it_is() -> None:
     attempt = Attempt(0)
     reported = {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)}

@@ -10,6 +10,7 @@ from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
@@ -86,10 +87,10 @@ def test_a_job_that_cannot_be_evaluated_stops_no_other(
 ) -> None:
     evaluate = Evaluator.evaluate
 
-    def broken(self: Evaluator, job: LiveJob) -> None:
+    def broken(self: Evaluator, job: LiveJob, lease: Lease | None) -> bool:
         if job.name == BAD:
             raise TypeError("unsupported operand")
-        evaluate(self, job)
+        return evaluate(self, job, lease)
 
     monkeypatch.setattr(Evaluator, "evaluate", broken)
     service.receive(body([*run_segments(20, job=BAD), *run_segments(20)]))

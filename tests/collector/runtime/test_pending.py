@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from prometheus_client.exposition import generate_latest
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import live
+from stepwatch.collector.state.holding.log_cursor import waiting_bytes
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState
 from stepwatch.collector.state.tracker import Received
@@ -43,7 +45,6 @@ READERS: dict[str, Callable[[Service], Any]] = {
     "the evaluation": lambda service: service.evaluate(),
     "the list of jobs": lambda service: service.jobs_now(),
     "one job": lambda service: service.job(JOB),
-    "withheld jobs": lambda service: service.withheld(),
     "a scrape": scrape,
 }
 
@@ -65,14 +66,38 @@ def test_whoever_reads_folds_in_what_waits_once(
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, folded: list[str]) -> None:
     monkeypatch.setattr(live, "MAX_PENDING_BYTES", 60_000)
     state, most = LiveState(), 0
-    for at, item in enumerate(run_segments(100, job="one")):
-        state.append([item], Received(float(at), float(at)))
-        state.append([item._replace(key=item.key._replace(job="two"))], Received(0.0, 0.0))
-        most = max(most, sum(job.pending_bytes for job in state.jobs.values()))
+    for at, item in enumerate(run_segments(100, job="one"), start=1):
+        state.hand_over([(at, item)], Received(float(at), float(at)))
+        other = item._replace(key=item.key._replace(job="two"))
+        state.hand_over([(at, other)], Received(0.0, 0.0))
+        most = max(most, waiting_bytes(job.cursor for job in state.jobs()))
     assert 30_000 < most <= 60_000
     assert {"one", "two"} == set(folded), "over all jobs together"
-    state.fold(0.0)
-    assert [len(job.current.step_history) for job in state.jobs.values()] == [100, 100]
+    for job in state.jobs():
+        state.fold(job, 0.0)
+    assert [len(job.live.current.step_history) for job in state.jobs()] == [100, 100]
+
+
+def test_what_waits_for_a_job_in_use_is_given_back_and_read_from_the_log(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MAX_PENDING_BYTES", 60_000)
+    run = run_segments(100)
+    service.receive(body(run[:1]))
+    held = service._state.get(JOB)
+    assert held is not None
+    with held.lock:
+        # As an evaluation holds it: requests neither wait for it nor pile up.
+        sending = [threading.Thread(target=service.receive, args=(body([one]),)) for one in run]
+        for each in sending:
+            each.start()
+        for each in sending:
+            each.join()
+        assert held.cursor.waiting_bytes <= 60_000 and held.cursor.drops > 0
+    service.evaluate()
+    found = service.job(JOB)
+    assert found is not None
+    assert found[0].current.step_history.rows["reported"].tolist() == [4] * 100
 
 
 def test_an_evaluation_sees_what_other_jobs_received(service: Service, folded: list[str]) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
-from stepwatch.collector.runtime import service
+from stepwatch.collector.runtime import evaluation, service
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.closing import Limits
 from stepwatch.collector.state import live
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
@@ -130,6 +132,28 @@ def test_jobs_beyond_the_limit_leave_aloud_and_come_back(
     known.evaluate()
     assert view(known, "job-0")["step"] == 7
     assert known.job("job-2") is None
+
+
+def test_a_reader_of_a_long_log_writes_nothing(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Service(store, clock)
+    known.receive(b"".join(map(wire.encode, eventful_run())))
+    monkeypatch.setattr(evaluation, "CATCH_UP_STEPS", 0)
+    monkeypatch.setattr(evaluation, "Limits", lambda: Limits(held=8, more=2, incomplete=9))
+    written: list[str] = []
+
+    def note(*words: Any) -> None:
+        if words[2].lstrip()[:6].upper() in ("INSERT", "UPDATE", "DELETE"):
+            written.append(words[2])
+
+    sa.event.listen(store.engine, "before_cursor_execute", note)
+    reader = Service(store, clock, reads_only=True)
+    found = reader.job(JOB)
+    assert found is not None and len(found[0].attempts[0].step_history.rows) < 60, "some went"
+    assert written == []
+    Service(store, clock)
+    assert any("sli_slice" in statement for statement in written)
 
 
 def test_a_damaged_store_is_one_line(tmp_path: Path) -> None:

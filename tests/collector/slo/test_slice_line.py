@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwatch.collector.slo.ladder import AT_ONCE, Rung
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
@@ -72,3 +75,68 @@ def test_a_line_grows(count: int) -> None:
     for part in known:
         line.put([part])
     assert list(line) == known
+
+
+STEEP = (Rung(50, 600), Rung(200, 3000))
+END = 10_000
+
+
+@pytest.fixture(scope="module")
+def coarse() -> tuple[SliceLine, SliceLine]:
+    """Slices as they are, and with the old ones joined."""
+    parts = slices({place: (1, place % 3) for place in range(END // SLICE_SECONDS)})
+    fine, line = SliceLine(parts), SliceLine(parts)
+    while found := line.coarser(END, STEEP):
+        assert len(found) <= AT_ONCE
+        line.join(found)
+    return fine, line
+
+
+def test_old_slices_become_coarser_with_age(coarse: tuple[SliceLine, SliceLine]) -> None:
+    fine, line = coarse
+    assert [part.seconds for part in line] == [200] * 34 + [50] * 51 + [10] * 65
+    ends = {part.start_s + part.seconds: part for part in fine}
+    for part in line:
+        sums = ends[part.start_s + part.seconds]
+        assert part.cumulative_good == sums.cumulative_good
+        assert part.cumulative_total == sums.cumulative_total
+
+
+def test_an_open_slice_stays_as_it_is() -> None:
+    line = SliceLine(slices({place: (1, 1) for place in range(END // SLICE_SECONDS)}))
+    line.join(line.coarser(1030.0, STEEP))
+    assert [part.start_s + part.seconds for part in line if part.seconds > 10][-1] == 1000
+
+
+def test_a_joined_slice_has_the_highest_version() -> None:
+    parts = slices({place: (1, 1) for place in range(END // SLICE_SECONDS)})
+    line = SliceLine([*parts[:3], parts[3]._replace(version=2), *parts[4:]])
+    line.join(line.coarser(END, STEEP))
+    assert [part.version for part in line][:2] == [2, 1]
+
+
+@given(st.integers(END - 100, END), st.integers(60, END))
+def test_a_window_of_coarse_slices_is_that_of_whole_ones(
+    coarse: tuple[SliceLine, SliceLine], now: int, seconds: int
+) -> None:
+    fine, line = coarse
+    begins = now - seconds
+    covering = line.covering(np.array([begins]))
+    start = int(line.starts(covering)[0]) if covering[0] >= 0 else begins
+    assert line.window(now, seconds) == fine.window(now, now - start)
+    assert line.window(now, seconds).total >= fine.window(now, seconds).total
+
+
+@given(PARTS, st.integers(0, 700), st.integers(0, 3))
+def test_slices_with_gaps_are_joined_as_they_are(
+    parts: dict[int, tuple[int, int]], before: int, rounds: int
+) -> None:
+    fine = SliceLine(slices(parts))
+    line = SliceLine(slices(parts))
+    for _ in range(rounds):
+        line.join(line.coarser(before, (Rung(20, 100), Rung(40, 200))))
+    assert line.window(1e9, 2e9) == fine.window(1e9, 2e9)
+    starts = [part.start_s for part in line]
+    assert starts == sorted(set(starts))
+    for one, other in itertools.pairwise(line):
+        assert one.start_s + one.seconds <= other.start_s

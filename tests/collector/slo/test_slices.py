@@ -50,7 +50,9 @@ def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFa
     observed = np.array([seen for _, _, seen, _ in steps])
     lost = np.array([gone for *_, gone in steps])
     on_device = np.zeros(len(steps), dtype=np.bool_)
-    return StepFacts(world, began, ends, longest * observed, longest, observed, lost, on_device)
+    gaps = np.diff(np.concatenate([[began], ends]))
+    busy = longest * observed
+    return StepFacts(world, began, ends, busy, longest, observed, lost, gaps, on_device)
 
 
 def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> list[Slice]:

@@ -35,6 +35,16 @@ def test_slices_come_back_in_time_order_and_amended(opened: Store) -> None:
     assert opened.slices(JOB, "step_time") == opened.slices("nobody", "goodput") == []
 
 
+def test_a_coarse_slice_takes_the_place_of_those_in_it(opened: Store) -> None:
+    last = Slice(300, 1, 7.5, 10.0, 40, 41, 15.0, 20.0)
+    opened.save_evaluation(JOB, [("goodput", part) for part in (*SLICES, last)], [])
+    opened.save_evaluation(JOB, [("step-time", part) for part in SLICES], [])
+    coarse = Slice(0, 2, 15.0, 20.0, 80, 82, 7.5, 10.0, seconds=300)
+    opened.save_evaluation(JOB, [("goodput", coarse)], [])
+    assert opened.slices(JOB, "goodput") == [coarse, last]
+    assert opened.slices(JOB, "step-time") == SLICES, "another SLI's stay"
+
+
 def test_incidents_are_found_by_id_job_and_state(opened: Store) -> None:
     made = [
         incident("a", opened_at=3.0),

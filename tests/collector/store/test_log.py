@@ -120,11 +120,13 @@ def test_the_jobs_that_wrote_last_are_the_newest(opened: Store) -> None:
     assert opened.jobs(limit=1) == ["a"]
 
 
-def test_whether_a_job_has_a_past_is_asked_without_reading_it(opened: Store) -> None:
+def test_how_long_logs_are_is_asked_without_reading_them(opened: Store) -> None:
     sent = fill(opened)
-    assert opened.has_more_than(JOB, len(sent) - 1)
-    assert not opened.has_more_than(JOB, len(sent))
-    assert not opened.has_more_than("nobody", 0)
+    many = [f"job-{number}" for number in range(1200)]
+    assert opened.positions([*many, JOB, "nobody"]) == {JOB: len(sent)} != {}
+    assert opened.positions([]) == {}
+    again = opened.add_segments(stored(run_segments(5 * (len(sent) + 2))), RECEIVED)
+    assert [one.position for one in again] == [0] * len(sent) + [len(sent) + 1, len(sent) + 2]
 
 
 @pytest.mark.parametrize("after", [0, 3])

@@ -33,8 +33,8 @@ def test_joined_tables_are_those_of_each_segment_in_turn(seed: int) -> None:
     random = np.random.default_rng(seed)
     segments = []
     for _ in range(int(random.integers(1, 9))):
-        counts = {kind: int(random.integers(0, 4)) for kind in KINDS}
-        tables = {kind: rows_of(kind, count, random) for kind, count in counts.items() if count}
+        tables = {kind: rows_of(kind, int(random.integers(0, 4)), random) for kind in KINDS}
+        tables = {kind: rows for kind, rows in tables.items() if len(rows)}
         plain = Segment(SegmentKey("job", 0, "node", 1, 1), ClockPair(1, 2), tables)
         segments.append(plain if random.random() < 0.3 else made(tables))
     joined = JoinedTables([segment.tables for segment in segments])

@@ -60,3 +60,7 @@ class SnapshotError(StepwatchError):
 
 class StoreError(StepwatchError):
     """A collector store that cannot be opened or written."""
+
+
+class LeaseLostError(StepwatchError):
+    """A write about a job that another collector evaluates by now; nothing was written."""

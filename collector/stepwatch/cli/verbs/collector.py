@@ -8,6 +8,7 @@ import math
 import signal
 import sys
 from types import FrameType
+from urllib.parse import urlsplit
 
 from stepwatch import runbooks
 from stepwatch.cli.verbs import store
@@ -31,8 +32,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=interval_seconds, default=1.0, help="seconds between evaluations"
     )
+    parser.add_argument(
+        "--notify-url",
+        type=http_url,
+        metavar="URL",
+        help="POST each incident that opens, changes its cause or is over to this URL, as JSON",
+    )
     store.add_keep_arguments(parser)
     store.add_compaction_argument(parser)
+
+
+def http_url(text: str) -> str:
+    """A URL that something can be sent to.
+
+    Raises:
+        ArgumentTypeError: it is none of http or https.
+    """
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError(f"{text!r} must be http://HOST/... or https://HOST/...")
+    return text
 
 
 def interval_seconds(text: str) -> float:
@@ -52,6 +71,7 @@ def interval_seconds(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C."""
+    from stepwatch.collector.runtime.notifier import Notifier
     from stepwatch.collector.runtime.service import Service
     from stepwatch.collector.store import shown
     from stepwatch.collector.web import server
@@ -59,11 +79,19 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s collector %(levelname)s %(message)s"
     )
+    # It would log each request with its URL, which may hold a secret.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, _leave)
     token = places.read_token(arguments.token_file)
     opened = server.listen(arguments.host, arguments.port, token)
     with opened:
-        service = Service(server.open_store(arguments.store))
+        opened_store = server.open_store(arguments.store)
+        url = arguments.notify_url
+        service = Service(
+            opened_store,
+            leases=server.leases_of(opened_store),
+            notifier=Notifier(opened_store.outbox, url) if url else None,
+        )
         host, port = opened.getsockname()[:2]
         place = shown(arguments.store)
         logging.info("listening on http://%s:%s, store %s", host, port, place)

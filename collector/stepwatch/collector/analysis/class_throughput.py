@@ -106,7 +106,7 @@ def course_of(attempt: Attempt, steps: slice, clock: StepClock = HOST) -> Course
     On the devices' clock only those that every device timed.
     """
     step_history = attempt.step_history
-    rows, numbers = step_history.rows[steps], step_history.steps[steps]
+    numbers, rows = step_history.part(steps)
     good = (rows["reported"] >= attempt.world) & (rows["flags"] & _PAUSED == 0)
     good &= (rows["longest"] > 0) & (numbers >= step_history.first + WARMUP_STEPS)
     seconds = rows["longest"]

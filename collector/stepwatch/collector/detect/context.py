@@ -90,8 +90,8 @@ class DetectionContext:
     def dated(self, finding: Finding) -> Finding:
         """`finding` with its age: it began when the step before its first one ended."""
         step_history = self.attempt.step_history
-        index = finding.began_step - step_history.first - 1
-        if not 0 <= index < len(step_history):
+        index = finding.began_step - step_history.held_from - 1
+        if not 0 <= index < len(step_history.rows):
             return finding
         end = int(step_history.rows["end_wall_ns"][index]) / NANOSECONDS
         return finding._replace(began_ago_seconds=self.attempt.newest_s - end)

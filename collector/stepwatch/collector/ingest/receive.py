@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from stepwatch.collector.store import Added, Store, StoredSegment
@@ -26,7 +27,7 @@ MAX_KINDS, OTHER_KINDS = 64, -1
 MAX_QUARANTINED = 16
 """Segments of one request that are kept for whoever looks into it."""
 
-Apply = Callable[[list[Segment], int], None]
+Apply = Callable[[list[tuple[int, Segment]], int], None]
 
 
 class Verdict(NamedTuple):
@@ -52,14 +53,12 @@ class Piece(NamedTuple):
 class Ingest:
     """Stores segments, each exactly once, and hands the new ones to `apply` after the commit.
 
-    `lock` is held from the commit to the end of `apply`, so that live state takes segments in the
-    order in which a restart reads them back. `apply` is given the wall time, in nanoseconds, that
-    was stored with them.
+    Requests may run at the same time: no lock is held while segments are decoded or applied, and
+    the database puts what they store in order. `apply` is given each new segment with its position
+    in its job's log, and the wall time, in nanoseconds, that was stored with them.
     """
 
-    def __init__(
-        self, store: Store, clock: Clock, apply: Apply, lock: threading.RLock | None = None
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, apply: Apply) -> None:
         self.counts = {ACCEPTED: 0, DUPLICATE: 0, REJECTED: 0, UNSUPPORTED: 0}
         self.unknown_records: Counter[int] = Counter()
         """Records of kinds that this version does not know, by the kind's number."""
@@ -68,7 +67,12 @@ class Ingest:
         self._store = store
         self._clock = clock
         self._apply = apply
-        self._lock = lock or threading.RLock()
+        self._counting = threading.Lock()
+        # SQLite lets one write at a time, and whoever waits there sleeps and tries again.
+        sqlite = store.engine.dialect.name == "sqlite"
+        self._writing: AbstractContextManager[object] = (
+            threading.Lock() if sqlite else nullcontext()
+        )
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Decode and store every segment of `body`, in order, with a verdict on each.
@@ -81,28 +85,39 @@ class Ingest:
         """
         verdicts: list[Verdict] = []
         for group in _grouped(_pieces(body)):
-            with self._lock:
-                verdicts.extend(self._ingest(group))
+            verdicts.extend(self._ingest(group))
         return verdicts
 
     def _ingest(self, pieces: list[Piece]) -> list[Verdict]:
-        now = self._clock.wall_ns()
         good = [StoredSegment(p.segment, p.data) for p in pieces if p.segment is not None]
-        added = self._store.add_segments(good, now) if good else []
-        fresh = [s.segment for s, one in zip(good, added, strict=True) if one.new]
-        # Before anything else can fail: what is stored and not applied would never be applied.
-        self._apply(fresh, now)
-        self._count_unknown(fresh)
+        added, now = self._add(good)
+        placed = zip(good, added, strict=True)
+        fresh = [(one.position, stored.segment) for stored, one in placed if one.new]
+        # Before anything else can fail: what is not handed over is read from the log, but later.
+        if fresh:
+            self._apply(fresh, now)
         verdicts = list(_verdicts(pieces, added))
-        for verdict in verdicts:
-            self.counts[verdict.verdict] += 1
+        self._count(verdicts, (segment for _, segment in fresh))
         decided = zip(pieces, verdicts, strict=True)
         bad = ((piece.data, each.reason) for piece, each in decided if each.verdict == REJECTED)
         self._store.quarantine(itertools.islice(bad, MAX_QUARANTINED), now)
         later = [(piece.data, piece.format) for piece in pieces if piece.format]
         if later:
-            self.undecoded += self._store.undecoded.keep(later, now)
+            kept = self._store.undecoded.keep(later, now)
+            with self._counting:
+                self.undecoded += kept
         return verdicts
+
+    def _add(self, good: list[StoredSegment]) -> tuple[list[Added], int]:
+        with self._writing:
+            now = self._clock.wall_ns()
+            return (self._store.add_segments(good, now) if good else []), now
+
+    def _count(self, verdicts: Iterable[Verdict], fresh: Iterable[Segment]) -> None:
+        with self._counting:
+            for verdict in verdicts:
+                self.counts[verdict.verdict] += 1
+            self._count_unknown(fresh)
 
     def _count_unknown(self, segments: Iterable[Segment]) -> None:
         for segment in segments:

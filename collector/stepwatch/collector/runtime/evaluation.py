@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
@@ -20,14 +21,16 @@ from stepwatch.collector.detect.registry import (
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
+from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.slo import registry as slis
+from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old, close_stored
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_facts import step_facts, usual_seconds
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.names import FindingKind
@@ -39,6 +42,8 @@ FROZEN_AFTER_SECONDS = 3.0
 an agent that flushes rarely has longer."""
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is evaluated a little longer: the last segments may still be on their way."""
+CATCH_UP_STEPS = 1 << 17
+"""Steps of a job that is read back that may be held beyond what it holds when it is evaluated."""
 CLOCK_SET_SECONDS = 1.0
 """A wall clock that runs so far from the monotonic one between two evaluations was set."""
 
@@ -75,15 +80,22 @@ class Evaluator:
         slos: list[Slo],
         clock: Clock,
         detectors: Sequence[Detector] | None = None,
+        limits: Limits | None = None,
+        *,
+        reads_only: bool = False,
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
+        self.notifies = False
+        """Whether transitions of incidents are written to the outbox."""
         self._detectors = discover() if detectors is None else detectors
         self._failure_kinds = failure_kinds(self._detectors)
         self._store = store
         self._slos = slos
         self._clock = clock
         self._class_throughput = ClassThroughput()
+        self._limits = limits or Limits()
+        self._reads_only = reads_only
 
     def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector, and evaluate from them."""
@@ -95,22 +107,56 @@ class Evaluator:
         for name, sli in self._slis.items():
             known = SliceLine(self._store.slices(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
+        lines = list(verdicts.slices.values())
+        close_stored(job, lines, attempt_steps(job), self._limits)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
+
+    def catch_up(self, job: LiveJob, lease: Lease | None = None) -> None:
+        """Let old steps of a job go while it is read back: its log may be longer than its history.
+
+        Raises:
+            LeaseLostError: another collector evaluates it by now; nothing was written.
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        limits = self._limits
+        held = sum(len(each.step_history.rows) for each in job.attempts.values())
+        if held < limits.incomplete + CATCH_UP_STEPS:
+            return
+        attempts, running = attempt_steps(job), {}
+        for name, sli in self._slis.items():
+            running[name] = RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
+        fresh = {name: each.unstored(attempts) for name, each in running.items()}
+        if not self._reads_only:
+            self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
+        for name, each in running.items():
+            each.accept(fresh[name])
+        close_old(job, list(running.values()), attempts, limits)
 
     def forget(self, job: str) -> None:
         """Drop the results of a job; the store keeps it."""
         self.verdicts.pop(job, None)
         self._class_throughput.forget(job)
 
-    def evaluate(self, job: LiveJob) -> None:
-        """Evaluate one job now and write what changed, in one transaction."""
+    def of(self, job: str) -> Verdicts:
+        """What was found in a job so far."""
+        return self.verdicts.setdefault(job, Verdicts())
+
+    def evaluate(self, job: LiveJob, lease: Lease | None = None) -> bool:
+        """Evaluate one job now and write what changed, in one transaction.
+
+        Returns whether it was: a job that ended is not, as long as nothing is received of it.
+
+        Raises:
+            LeaseLostError: another collector evaluates it by now; nothing was written.
+        """
         now = self._clock.wall_ns() / NANOSECONDS
-        verdicts = self.verdicts.setdefault(job.name, Verdicts())
+        verdicts = self.of(job.name)
         attempt = job.current
         abandoned = is_abandoned(attempt, now)
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
-            return
-        fresh = self._slices(job, verdicts)
+            return False
+        steps = attempt_steps(job)
+        fresh = self._slices(steps, verdicts)
         ended = has_ended(attempt, now)
         self._class_throughput.keep(job)
         context = DetectionContext(
@@ -134,15 +180,19 @@ class Evaluator:
             moment = _moment(earlier, frozen=False, ended=False)
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
-        rows = ((name, part) for name, parts in fresh.items() for part in parts)
-        self._store.save_evaluation(job.name, rows, documents)
+        notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
+        coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
+        rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
+        self._store.save_evaluation(job.name, rows, documents, lease, notices)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
-            verdicts.slices[name].accept(parts)
+            verdicts.slices[name].accept(parts, coarse[name])
+        close_old(job, list(verdicts.slices.values()), steps, self._limits)
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
+        return True
 
     def _findings(self, context: DetectionContext) -> list[Finding]:
         return attributed(context.attempt, find(context, self._detectors))
@@ -176,24 +226,26 @@ class Evaluator:
             for slo in self._slos
         ]
 
-    def _slices(self, job: LiveJob, verdicts: Verdicts) -> dict[str, list[Slice]]:
+    def _slices(
+        self, attempts: Mapping[int, slis.AttemptSteps], verdicts: Verdicts
+    ) -> dict[str, list[Slice]]:
         """Slices that changed since they were stored, by SLI."""
-        attempts = {
-            attempt.number: slis.AttemptSteps(step_facts(attempt, lost), usual_seconds(attempt))
-            for attempt, lost in job.ordered()
-            if len(attempt.step_history)
-        }
         return {
             name: verdicts.slices.setdefault(name, RunningSlices(sli)).changed(attempts)
             for name, sli in self._slis.items()
         }
 
 
+def _by_sli(slices: Mapping[str, Sequence[Slice]]) -> Iterator[tuple[str, Slice]]:
+    return ((name, part) for name, parts in slices.items() for part in parts)
+
+
 def _is_stale(context: DetectionContext) -> bool:
     """Whether a node that should report missed several flushes of its agent."""
     attempt = context.attempt
     return any(
-        seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
+        seconds > FROZEN_AFTER_SECONDS  # most nodes never are, whatever the interval of theirs
+        and seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
         for node, seconds in context.staleness.items()
     )
 

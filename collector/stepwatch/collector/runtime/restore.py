@@ -1,18 +1,17 @@
-"""Jobs come back from the store: at start-up, and one at a time while the service runs."""
+"""Jobs come back from the store, and catch up with what others stored, beside requests."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.snapshots import Snapshotter
-from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.runtime.tenancy import Tenancy
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.live import (
-    CONTAINED,
     RESTORING,
     LiveState,
     Withheld,
@@ -22,7 +21,7 @@ from stepwatch.collector.store import Store, StoredPayload, StoredSegment
 from stepwatch.collector.store.undecoded import UndecodedSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.errors import LeaseLostError, SegmentError
 
 logger = logging.getLogger(__name__)
 
@@ -30,92 +29,41 @@ PAGE_SEGMENTS = 1024
 """Segments read at once; between two pages others may use the store."""
 PAGE_BYTES = 16 << 20
 """About the bytes of their payloads."""
-FOLD_BYTES = 16 << 20
-"""Decoded segments that wait to be folded in together: a small payload may hold many rows."""
 BUDGET_SECONDS = 0.5
 """Time a restore may take of one round of evaluations: the other jobs wait so long for theirs."""
 
 
-@dataclass
-class _Progress:
-    """How far a job was read back: what it knows, and the last segment applied."""
+class LogReader:
+    """Reads what a job's cursor misses from the log; no lock is held meanwhile."""
 
-    job: LiveJob
-    after: int
-
-
-class Restorer:
-    """Reads back jobs that are withheld as `RESTORING`, in the order they were: their newest
-    snapshot, and what their logs hold behind it.
-
-    What arrives meanwhile is only stored: the last page is read under `lock`, so every segment is
-    applied once, in the order of the store.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        state: LiveState,
-        evaluator: Evaluator,
-        snapshotter: Snapshotter,
-        *,
-        clock: Clock,
-        lock: threading.RLock,
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self.unreadable = 0
         """Stored segments that could not be decoded and were left out; they stay in the store."""
         self._store = store
-        self._state = state
-        self._evaluator = evaluator
-        self._snapshotter = snapshotter
         self._clock = clock
-        self._lock = lock
-        self._progress: _Progress | None = None
 
-    def request(self, name: str) -> None:
-        """Withhold a job until its history is applied; `lock` is held."""
-        now = self._clock.wall_ns() / NANOSECONDS
-        reason = "its history is being read from the store"
-        self._state.withhold(name, Withheld(RESTORING, reason, now))
-
-    def advance(self, seconds: float) -> None:
-        """Read on for so long, at least one page.
+    def read_page(self, job: HeldJob, end: int) -> bool:
+        """Let a page of what is missing up to the position `end` wait; whether more is missing.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the store does not answer; nothing was applied twice.
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
-        deadline = time.monotonic() + seconds
-        while (progress := self._current()) is not None:
-            try:
-                self._read_page(progress)
-            except CONTAINED as error:
-                with self._lock:
-                    self._state.quarantine(progress.job.name, error, self._now())
-            if time.monotonic() >= deadline:
-                return
+        cursor = job.cursor
+        drops, missing = cursor.drops, cursor.missing(end)
+        if not missing:
+            return False
+        page = self._page(job.name, missing)
+        now = self._clock.monotonic_ns() / NANOSECONDS
+        for stored in page:
+            if not cursor.waits(stored.position):
+                self._offer(job, stored, now)
+        last = page[-1].position if _is_full(page) else missing[-1]
+        cursor.covered(last, drops)
+        return last < missing[-1]
 
-    def _current(self) -> _Progress | None:
-        with self._lock:
-            waiting = (n for n, why in self._state.withheld.items() if why.state == RESTORING)
-            name = next(waiting, None)
-        if name is None:
-            self._progress = None
-        elif self._progress is None or self._progress.job.name != name:
-            self._progress = _Progress(*self._snapshotter.load(name))
-        return self._progress
-
-    def _read_page(self, progress: _Progress) -> None:
-        page = self._page(progress)
-        self._apply(progress, page)
-        if _is_full(page):
-            return
-        with self._lock:
-            while page := self._page(progress):
-                self._apply(progress, page)
-            self._publish(progress.job)
-
-    def _page(self, progress: _Progress) -> list[StoredPayload]:
-        found = self._store.segments(progress.job.name, after=progress.after, limit=PAGE_SEGMENTS)
+    def _page(self, name: str, missing: range) -> list[StoredPayload]:
+        limit = min(PAGE_SEGMENTS, len(missing))
+        found = self._store.segments(name, after=missing.start - 1, limit=limit)
         page: list[StoredPayload] = []
         with closing(found):
             for stored in found:
@@ -124,31 +72,123 @@ class Restorer:
                     break
         return page
 
-    def _apply(self, progress: _Progress, page: list[StoredPayload]) -> None:
-        now = self._clock.monotonic_ns() / NANOSECONDS
-        for stored in page:
-            progress.after = stored.position
-            try:
-                segment = stored.segment()
-            except SegmentError as error:
-                self.unreadable += stored.count
-                logger.warning(
-                    "stored segment %d of %s is unreadable: %s",
-                    *(stored.position, progress.job.name, error),
-                )
-                continue
-            progress.job.append(segment, Received(stored.received_ns / NANOSECONDS, now))
-            if progress.job.pending_bytes > FOLD_BYTES:
-                progress.job.fold()
-        progress.job.fold()
+    def _offer(self, job: HeldJob, stored: StoredPayload, now: float) -> None:
+        try:
+            segment = stored.segment()
+        except SegmentError as error:
+            self.unreadable += stored.count
+            place = stored.position, job.name
+            logger.warning("stored segment %d of %s is unreadable: %s", *place, error)
+            return
+        received = Received(stored.received_ns / NANOSECONDS, now)
+        job.cursor.offer(stored.position, segment, received)
 
-    def _publish(self, job: LiveJob) -> None:
+
+class Restorer:
+    """Reads back jobs that are withheld as `RESTORING`, in the order they were: their newest
+    snapshot, and what their logs hold behind it. Live jobs get what was not handed over to them.
+
+    What arrives for a withheld job is only stored, and read from its log once it is live.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        state: LiveState,
+        evaluator: Evaluator,
+        snapshotter: Snapshotter,
+        tenancy: Tenancy,
+        *,
+        clock: Clock,
+    ) -> None:
+        self._tenancy = tenancy
+        self._reader = LogReader(store, clock)
+        self._store = store
+        self._state = state
+        self._evaluator = evaluator
+        self._snapshotter = snapshotter
+        self._clock = clock
+        self._progress: HeldJob | None = None
+
+    @property
+    def unreadable(self) -> int:
+        """Stored segments that could not be decoded and were left out; they stay in the store."""
+        return self._reader.unreadable
+
+    def request(self, name: str) -> None:
+        """Withhold a job until its history is applied."""
+        reason = "its history is being read from the store"
+        self._state.withhold(name, Withheld(RESTORING, reason, self._now()))
+
+    def advance(self, seconds: float) -> bool:
+        """Read on for so long, at least one page; whether anything is left.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer; nothing was applied twice.
+        """
+        deadline = time.monotonic() + seconds
+        while (progress := self._current()) is not None:
+            try:
+                with self._state.contained(progress.name, self._now()):
+                    self._read_page(progress)
+            except LeaseLostError:
+                self._progress = None
+                self._tenancy.lost(progress.name)
+                self._state.release(progress.name)
+            if time.monotonic() >= deadline:
+                withheld = self._state.withheld_now().values()
+                return any(why.state == RESTORING for why in withheld)
+        return False
+
+    def follow(self, jobs: Sequence[HeldJob], seconds: float) -> None:
+        """Let live jobs catch up with their logs: one query for all, and what is missing is read.
+
+        Nothing is, unless another collector stored it, too much waited, or a request that stored
+        it did not come to hand it over. A log that is shorter than before is read anew.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer; nothing was applied twice.
+        """
+        deadline = time.monotonic() + seconds
+        applied = {job.name: job.cursor.applied for job in jobs}
+        ends = self._store.positions(applied) if applied else {}
+        for job in jobs:
+            end = ends.get(job.name, 0)
+            if end < applied[job.name]:
+                self.request(job.name)
+                continue
+            more = True
+            while more:
+                more = self._reader.read_page(job, end) and time.monotonic() < deadline
+                with job.lock:
+                    self._state.fold(job, self._now())
+
+    def _current(self) -> HeldJob | None:
+        withheld = self._state.withheld_now().items()
+        name = next((name for name, why in withheld if why.state == RESTORING), None)
+        if name is None:
+            self._progress = None
+        elif self._progress is None or self._progress.name != name:
+            epoch = self._tenancy.epoch(name)  # before anything is read
+            self._progress = HeldJob(*self._snapshotter.load(name), epoch)
+        return self._progress
+
+    def _read_page(self, job: HeldJob) -> None:
+        more = self._reader.read_page(job, self._store.position(job.name))
+        if job.fold():
+            self._evaluator.catch_up(job.live, self._tenancy.lease(job))
+        if not more:
+            self._publish(job)
+
+    def _publish(self, job: HeldJob) -> None:
         self._progress = None
-        if not job.attempts:
+        if not job.live.attempts:
             self._state.release(job.name)
             return
-        self._evaluator.restore(job)
+        self._evaluator.restore(job.live)
         self._state.admit(job)
+        # What was stored since its log was read found it withheld.
+        self.follow([job], 0.0)
 
     def _now(self) -> float:
         return self._clock.wall_ns() / NANOSECONDS

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import sqlalchemy as sa
 
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.runtime import restore, snapshots
+from stepwatch.collector.runtime.answers import Answers, Made
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
+from stepwatch.collector.runtime.notifier import Notifier
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
+from stepwatch.collector.runtime.shared_views import SharedViews
 from stepwatch.collector.runtime.snapshots import Snapshotter
+from stepwatch.collector.runtime.succession import Succession
+from stepwatch.collector.runtime.tenancy import RENEW_SECONDS, Tenancy
+from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.openslo import default_slos
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Leases
 from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
-from stepwatch.signals.errors import StoreError
+from stepwatch.signals.errors import LeaseLostError, StoreError
 from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
@@ -38,37 +44,57 @@ MAX_RESTORED_JOBS = 200
 class Service:
     """Holds everything a collector knows; safe to call from several threads.
 
+    With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
+    has the store for itself. One that `reads_only` writes nothing: another collector may be at work
+    on the store. With a `notifier` it sends what happens to incidents.
+
     Raises:
         StoreError: the store cannot be read.
     """
 
-    def __init__(self, store: Store, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock | None = None,
+        leases: Leases | None = None,
+        notifier: Notifier | None = None,
+        *,
+        reads_only: bool = False,
+    ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
         self.evaluation_failures = 0
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._lock = threading.RLock()
-        self._evaluator = Evaluator(store, default_slos(), self.clock)
-        self._snapshotter = Snapshotter(store, self._state, clock=self.clock, lock=self._lock)
+        self._evaluator = Evaluator(store, default_slos(), self.clock, reads_only=reads_only)
+        self._evaluator.notifies = notifier is not None
+        self._notifier = notifier
+        self.tenancy = Tenancy(leases)
+        self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
         self._restorer = Restorer(
             store,
             self._state,
             self._evaluator,
             self._snapshotter,
+            self.tenancy,
             clock=self.clock,
-            lock=self._lock,
         )
+        self._succession = Succession(self._state, self.tenancy, self._restorer)
+        self._answers = Answers(self._state, self._evaluator, self.clock)
+        self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store what agents send")
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         try:
-            decode_kept(store)
-            self._ingest = Ingest(store, self.clock, self._append, self._lock)
-            for name in store.jobs(MAX_RESTORED_JOBS):
-                self._restorer.request(name)
-            self._restore(math.inf)
+            if not reads_only:
+                decode_kept(store)
+            self._ingest = Ingest(store, self.clock, self._hand_over)
+            self.shared_views.prune(self.now())
+            self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
+            while self._restore(RENEW_SECONDS):
+                self.tenancy.tick()
+                self._succession.follow()
         except sa.exc.SQLAlchemyError as error:
             reason = getattr(error, "orig", None) or type(error).__name__
             raise StoreError(
@@ -88,12 +114,6 @@ class Service:
             raise
         self._receiving.over()
         return verdicts
-
-    @contextmanager
-    def still(self) -> Iterator[None]:
-        """While this is held nothing moves, so that an answer is of one moment."""
-        with self._lock:
-            yield
 
     def segment_counts(self) -> Mapping[str, int]:
         """Segments received, by verdict."""
@@ -115,6 +135,10 @@ class Service:
         """Snapshots of jobs' states, by what became of them."""
         return dict(self._snapshotter.counts)
 
+    def notice_counts(self) -> Mapping[str, int]:
+        """Notices in the outbox, by state; empty where nothing is sent."""
+        return {} if self._notifier is None else dict(self._notifier.counts)
+
     def upkeep(self) -> Upkeep:
         """What looking after the store has done."""
         return self.store.upkeep
@@ -133,24 +157,51 @@ class Service:
         return self._state.forgotten
 
     def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
-        """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
-        with self._lock:
-            self._fold()
-            jobs = list(self._state.jobs.values())[::-1]
-            return [(job, self._verdicts(job.name)) for job in jobs], self.now()
+        """Jobs with their verdicts, newest written first, and the time (Unix seconds).
+
+        They go on changing: for tests, and whoever has the service for himself.
+        """
+        found = [self.job(job.name) for job in self._state.jobs()[::-1]]
+        return [each for each in found if each is not None], self.now()
 
     def job(self, name: str) -> tuple[LiveJob, Verdicts] | None:
-        """One job with its verdicts; None where it is not in live state."""
-        with self._lock:
-            self._fold()
-            job = self._state.jobs.get(name)
-            return None if job is None else (job, self._verdicts(name))
+        """One job with its verdicts, as `jobs_now`; None where it is not in live state."""
+        held = self._state.get(name)
+        if held is None:
+            return None
+        with held.lock:
+            known = self._state.fold(held, self.now())
+            return (held.live, self._evaluator.of(name)) if known else None
+
+    def answer(self, name: str, view: View) -> Published | None:
+        """The newest answer about a job; None where nobody has it in live state.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is gone.
+        """
+        held = self._state.get(name)
+        if held is not None and self.tenancy.may_show(held):
+            return self._answers.of(held, view)
+        return None if name in self.withheld() else self.shared_views.read(name, view)
+
+    def answers(self, view: View) -> list[Published]:
+        """The newest answers about all jobs that are evaluated here, newest written first."""
+        here = [job for job in self._state.jobs()[::-1] if self.tenancy.may_show(job)]
+        found = [self._answers.of(job, view) for job in here]
+        return [each for each in found if each is not None]
+
+    def answers_of_others(self, view: View) -> list[Published]:
+        """The newest answers about jobs that other collectors evaluate.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        here = {job.name for job in self._state.jobs() if self.tenancy.may_show(job)}
+        return self.shared_views.read_all(view, here | self.withheld().keys())
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Jobs that are known and stored but not evaluated, by name."""
-        with self._lock:
-            self._fold()
-            return dict(self._state.withheld)
+        return self._state.withheld_now()
 
     def evaluate(self) -> None:
         """Evaluate every job once; one that cannot be evaluated is counted and quarantined.
@@ -158,90 +209,95 @@ class Service:
         While the store does not answer a job is counted and tried again the next time.
         """
         began, failures = time.monotonic(), self.evaluation_failures
-        try:
+        with self._failing():
+            self._succession.follow()
+        with self._failing():
             self._restore(restore.BUDGET_SECONDS)
-        except sa.exc.SQLAlchemyError as error:
-            self.evaluation_failures += 1
-            self._evaluating.noted(error)
-        with self._lock:
-            self._fold()
-            names = [*self._state.jobs]
-        for name in names:
-            try:
-                with self._lock:
-                    self._evaluate(name)
-            except sa.exc.SQLAlchemyError as error:
-                self.evaluation_failures += 1
-                self._evaluating.noted(error)
+        with self._failing():
+            self._restorer.follow(self._state.jobs(), restore.BUDGET_SECONDS)
+        for held in self._state.jobs():
+            with self._failing():
+                self._evaluate(held)
+        self._forget()
+        self.shared_views.write(self._state.jobs())
         if self.evaluation_failures == failures:
             self._evaluating.over()
         self._snapshotter.advance(snapshots.BUDGET_SECONDS)
         self.evaluation_seconds = time.monotonic() - began
         self.asked_pace.evaluated(self.evaluation_seconds)
 
-    def _evaluate(self, name: str) -> None:
-        job = self._state.jobs.get(name)
-        if job is None:
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Count it if the store does not answer."""
+        try:
+            yield
+        except sa.exc.SQLAlchemyError as error:
+            self.evaluation_failures += 1
+            self._evaluating.noted(error)
+
+    def _evaluate(self, held: HeldJob) -> None:
+        if not self.tenancy.holds(held):
             return
-        with self._state.contained(name, self.now()):
-            job.fold()
-            self._evaluator.evaluate(job)
+        name, made = held.name, list[Made]()
+        with held.lock:
+            if self._state.fold(held, self.now()):
+                try:
+                    made = self._evaluated(held)
+                except LeaseLostError:
+                    self.tenancy.lost(name)
+                    self._state.release(name)
+        self._answers.publish(held, made)
         if name in self._state.withheld:
             self.evaluation_failures += 1
-            self._evaluator.forget(name)
+
+    def _evaluated(self, held: HeldJob) -> list[Made]:
+        with self._state.contained(held.name, self.now()):
+            if self._evaluator.evaluate(held.live, self.tenancy.lease(held)):
+                held.changed()
+                return self._answers.made(held)
+        return []
 
     def run(self, interval_seconds: float = 1.0) -> None:
-        """Evaluate at the interval until `stop`; then save the state of all jobs."""
+        """Evaluate at the interval until `stop`; then save the state of all jobs, and give the
+        leases back."""
+        beside: list[Callable[[threading.Event], None]] = [self.tenancy.run]
+        if self._notifier is not None:
+            beside.append(self._notifier.run)
+        threads = [threading.Thread(target=run, args=(self._stopping,)) for run in beside]
+        for thread in threads:
+            thread.daemon = True  # an error here ends the process, and must not wait for them
+            thread.start()
         while not self._stopping.wait(interval_seconds):
             self.evaluate()
         self._snapshotter.save_all()
+        for thread in threads:
+            thread.join()
+        self.tenancy.leave()
 
     def stop(self) -> None:
         """End `run` after the evaluation in progress."""
         self._stopping.set()
 
-    def _append(self, segments: list[Segment], received_ns: int) -> None:
+    def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int) -> None:
         """Take what was just stored; a job that is not in live state is read back later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
-        known = self._state.jobs.keys() | self._state.withheld.keys()
-        counts = Counter(segment.key.job for segment in segments)
-        for name in counts.keys() - known:
-            if self._has_history(name, counts[name]):
-                self._restorer.request(name)
-        self._state.append(segments, received)
+        self._succession.want(self._state.hand_over(stored, received))
+
+    def _restore(self, seconds: float) -> bool:
+        """Let withheld jobs come back from the store, for so long; whether any has not yet."""
+        more = self._restorer.advance(seconds)
         self._forget()
-
-    def _has_history(self, name: str, stored_now: int) -> bool:
-        """Whether the store knew the job before; if it does not say, the job is read back."""
-        try:
-            return self.store.has_more_than(name, stored_now)
-        except sa.exc.SQLAlchemyError as error:
-            self._receiving.noted(error)
-            return True
-
-    def _restore(self, seconds: float) -> None:
-        """Let withheld jobs come back from the store, for so long."""
-        self._restorer.advance(seconds)
-        with self._lock:
-            self._forget()
-
-    def _fold(self) -> None:
-        """Fold in what was received since, before anybody reads; `_lock` is held."""
-        self._state.fold(self.now())
-        self._forget()
+        return more
 
     def _forget(self) -> None:
-        for name in self._state.withheld.keys() & self._evaluator.verdicts.keys():
-            self._forget_job(name)
+        """Drop what is too much, and what was found in jobs that are no longer live."""
         dropped = self._state.forget()
-        for name in dropped:
-            self._forget_job(name)
         if dropped:
             logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
-
-    def _forget_job(self, name: str) -> None:
-        self._evaluator.forget(name)
-        self._snapshotter.forget(name)
-
-    def _verdicts(self, job: str) -> Verdicts:
-        return self._evaluator.verdicts.setdefault(job, Verdicts())
+            self.tenancy.give_up(dropped)
+        live = {job.name for job in self._state.jobs()}
+        for name in [*self._evaluator.verdicts]:
+            if name not in live:
+                self._evaluator.forget(name)
+                self._snapshotter.forget(name)
+                self._answers.forget(name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from stepwatch.collector.runtime.tenancy import Tenancy
+from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import CONTAINED, LiveState
 from stepwatch.collector.state.snapshot import (
@@ -23,7 +24,7 @@ from stepwatch.collector.state.snapshot import (
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.errors import SnapshotError
+from stepwatch.signals.errors import LeaseLostError, SnapshotError
 
 logger = logging.getLogger(__name__)
 
@@ -48,17 +49,15 @@ class _Kept:
 class Snapshotter:
     """Saves each job at most every `EVERY_SECONDS`, the one that waited longest first.
 
-    `lock` is held while a job's state is taken apart, not while it is compressed and stored.
+    A job's lock is held while its state is taken apart, not while that is compressed and stored.
     """
 
-    def __init__(
-        self, store: Store, state: LiveState, *, clock: Clock, lock: threading.RLock
-    ) -> None:
+    def __init__(self, store: Store, state: LiveState, tenancy: Tenancy, *, clock: Clock) -> None:
         self.counts = dict.fromkeys((SAVED, FAILED, UNREADABLE), 0)
         self._store = store
         self._state = state
+        self._tenancy = tenancy
         self._clock = clock
-        self._lock = lock
         self._kept: dict[str, _Kept] = {}
 
     def advance(self, seconds: float) -> None:
@@ -108,8 +107,7 @@ class Snapshotter:
         return job
 
     def _due(self, saved_before: float) -> list[str]:
-        with self._lock:
-            names = list(self._state.jobs)
+        names = [job.name for job in self._state.jobs()]
         kept = {name: self._kept.setdefault(name, _Kept(at_s=self._now())) for name in names}
         due = [name for name in names if kept[name].at_s <= saved_before]
         return sorted(due, key=lambda name: kept[name].at_s)
@@ -119,10 +117,11 @@ class Snapshotter:
         if kept is None:  # it was forgotten since it became due
             return
         kept.at_s = now
+        job = self._state.get(name)
+        if job is None or not self._tenancy.holds(job):
+            return
         try:
-            with self._lock:
-                position = self._store.position(name)
-                document = self._taken_apart(name) if position > kept.position else None
+            position, document = self._taken_apart(job, kept.position)
             if document is not None:
                 data = packed(document, About(name, position, now))
                 self._store.snapshots.save(
@@ -130,20 +129,23 @@ class Snapshotter:
                     StoredSnapshot(position, data),
                     format=FORMAT,
                     saved_ns=self._clock.wall_ns(),
+                    lease=self._tenancy.lease(job),
                 )
                 kept.position = position
                 self.counts[SAVED] += 1
+        except LeaseLostError:
+            self._tenancy.lost(name)
         except (*CONTAINED, sa.exc.SQLAlchemyError) as error:
             self.counts[FAILED] += 1
             logger.error("cannot save the state of %s: %s", name, error)
 
-    def _taken_apart(self, name: str) -> Document | None:
-        job = self._state.jobs.get(name)
-        if job is None:
-            return None
-        with self._state.contained(name, self._clock.wall_ns() / NANOSECONDS):
-            job.fold()
-        return taken_apart(job) if name in self._state.jobs else None
+    def _taken_apart(self, job: HeldJob, after: int) -> tuple[int, Document | None]:
+        """The state of a job with its position, None where that is not behind `after`."""
+        with job.lock:
+            known = self._state.fold(job, self._clock.wall_ns() / NANOSECONDS)
+            position = job.cursor.applied
+            document = taken_apart(job.live) if known and position > after else None
+            return position, document
 
     def _now(self) -> float:
         return self._clock.monotonic_ns() / NANOSECONDS

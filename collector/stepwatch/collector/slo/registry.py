@@ -8,18 +8,24 @@ from importlib import import_module
 from typing import NamedTuple
 
 from stepwatch.collector.slo import slis
+from stepwatch.collector.state.trackers.dropped_steps import DroppedSteps
 from stepwatch.collector.state.trackers.step_history import StepFacts
 from stepwatch.signals.arrays import Vector
 
 
 class AttemptSteps(NamedTuple):
-    """What an SLI is computed from: the steps of one attempt, and its baseline step time.
+    """What an SLI is computed from: the steps held of one attempt, and its baseline step time.
 
     `baseline_seconds` (steps,) is that on the clock of each step, NaN while too few are known.
+    `dropped` is what is left of earlier steps, None where there are none; the first of the steps is
+    `first_step`. A later attempt redoes those from `redone_from` on, if any.
     """
 
     steps: StepFacts
     baseline_seconds: Vector
+    dropped: DroppedSteps | None = None
+    first_step: int = 0
+    redone_from: int | None = None
 
 
 class Sli(NamedTuple):

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.slo.ladder import AT_ONCE, LADDER, Rung, joined
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+from stepwatch.signals.arrays import Integers, Rows, Vector
 
 _ROW = np.dtype(
     [
@@ -21,12 +23,15 @@ _ROW = np.dtype(
         ("expected", "<i8"),
         ("cumulative_good", "<f8"),
         ("cumulative_total", "<f8"),
+        ("seconds", "<i8"),
         ("cumulative_observed", "<i8"),
         ("cumulative_expected", "<i8"),
     ]
 )
 """The columns of `Slice`, and the sums of its two counts."""
 _MICROSECOND = Decimal("0.000001")
+_NOISE = 1e-6
+"""Device-seconds by which a sum may differ when it is taken in another order."""
 
 
 class Window(NamedTuple):
@@ -41,7 +46,7 @@ class Window(NamedTuple):
 
 
 class SliceLine:
-    """Slices by rising start, in one array: 80 bytes each. Iterating gives each as a `Slice`."""
+    """Slices by rising start, in one array: 88 bytes each. Iterating gives each as a `Slice`."""
 
     def __init__(self, slices: Iterable[Slice] = ()) -> None:
         self._rows = np.zeros(0, dtype=_ROW)
@@ -59,6 +64,13 @@ class SliceLine:
         """The newest slice; None where there is none."""
         return self._slices(self._used - 1, self._used)[0] if self._used else None
 
+    @property
+    def coarse_until(self) -> float:
+        """Where the last coarse slice ends, Unix seconds; -inf where there is none."""
+        fine = self._rows["seconds"][: self._used] <= SLICE_SECONDS
+        count = int(np.argmax(fine)) if fine.any() else self._used
+        return self._ends(count - 1) if count else -math.inf
+
     def since(self, start_s: float) -> list[Slice]:
         """Slices that start at `start_s` or later."""
         return self._slices(self._index(start_s), self._used)
@@ -67,6 +79,33 @@ class SliceLine:
         """The last slice that starts before `start_s`; None where there is none."""
         at = self._index(start_s)
         return self._slices(at - 1, at)[0] if at else None
+
+    def covering(self, moments: Integers) -> Integers:
+        """Place of the slice that each of `moments` (Unix seconds) lies in, -1 before the first."""
+        starts = self._rows["start_s"][: self._used]
+        return np.asarray(np.searchsorted(starts, moments, side="right")) - 1
+
+    def starts(self, places: Integers) -> Integers:
+        """Where the slices at `places` start, Unix seconds."""
+        return np.asarray(self._rows["start_s"][places])
+
+    def with_good(self, places: Integers, good: Vector, before_s: float) -> list[Slice]:
+        """The slices before `before_s` that differ once those at `places` have as much `good`.
+
+        Those behind them differ, too: in their cumulative sums. All are one version on.
+        """
+        last = self._index(before_s)
+        differ = np.abs(self._rows["good"][places] - good) > _NOISE
+        differ &= places < last
+        if not differ.any():
+            return []
+        first = int(places[differ].min())
+        rows = self._rows[first:last].copy()
+        rows["good"][places[differ] - first] = good[differ]
+        base = float(self._rows["cumulative_good"][first - 1]) if first else 0.0
+        rows["cumulative_good"] = np.cumsum(np.concatenate([[base], rows["good"]]))[1:]
+        rows["version"] += 1
+        return _slices(rows)
 
     def put(self, slices: Sequence[Slice]) -> None:
         """Take slices in, in the place of those that start when they do."""
@@ -86,9 +125,15 @@ class SliceLine:
         self._used = at + len(ordered)
 
     def window(self, now_s: float, seconds: float) -> Window:
-        """What lies in the slices that began within the last `seconds` before `now_s`."""
+        """What lies in the slices that began by `now_s` and ended within the last `seconds` before.
+
+        The slice in which the window begins counts whole, however coarse it is.
+        """
         last = self._index(math.nextafter(now_s, math.inf)) - 1
-        first = self._index(math.nextafter(now_s - seconds - SLICE_SECONDS, math.inf)) - 1
+        begins = now_s - seconds
+        first = self._index(math.nextafter(begins, math.inf)) - 1
+        if first >= 0 and self._ends(first) > begins:
+            first -= 1
         if last < 0 or last <= first:
             return Window(Decimal(0), Decimal(0), None)
         end, start = self._rows[last], self._rows[first] if first >= 0 else _NOTHING
@@ -103,14 +148,49 @@ class SliceLine:
         coverage = Decimal(observed) / Decimal(expected) if expected else None
         return Window(good, total, coverage)
 
+    def coarser(self, before_s: float, ladder: Sequence[Rung] = LADDER) -> list[Slice]:
+        """Slices that may take the place of finer, old ones that end by `before_s`.
+
+        A few at a time: call `join` once they are stored.
+        """
+        if not self._used or math.isinf(before_s):
+            return []
+        newest = int(self._rows["start_s"][self._used - 1])
+        for rung in reversed(ladder):
+            last = self._index(min(before_s, newest - rung.after_s) // rung.seconds * rung.seconds)
+            # Slices are never coarser than those before: of 3600, 300, 300, 10 s the last is finer
+            # than 300.
+            first = int(np.searchsorted(-self._rows["seconds"][: self._used], 1 - rung.seconds))
+            if first < last:
+                part = self._rows[first:last][: AT_ONCE * rung.seconds // SLICE_SECONDS]
+                rows = joined(part, rung.seconds)
+                if len(part) < last - first:
+                    rows = rows[:-1]  # there is more of it
+                return _slices(rows[:AT_ONCE])
+        return []
+
+    def join(self, coarse: Sequence[Slice]) -> None:
+        """Put slices that `coarser` returned in the place of those that they hold."""
+        if not coarse:
+            return
+        first = self._index(coarse[0].start_s)
+        last = self._index(coarse[-1].start_s + coarse[-1].seconds)
+        behind = self._rows[last : self._used].copy()
+        self._used = first
+        self.put(coarse)
+        self._make_room(self._used + len(behind))
+        self._rows[self._used : self._used + len(behind)] = behind
+        self._used += len(behind)
+
+    def _ends(self, place: int) -> int:
+        return int(self._rows["start_s"][place] + self._rows["seconds"][place])
+
     def _index(self, start_s: float) -> int:
         """How many slices start before `start_s`."""
         return int(np.searchsorted(self._rows["start_s"][: self._used], start_s))
 
     def _slices(self, first: int, last: int) -> list[Slice]:
-        rows = self._rows[first:last]
-        columns = (rows[name].tolist() for name in Slice._fields)
-        return [Slice(*values) for values in zip(*columns, strict=True)]
+        return _slices(self._rows[first:last])
 
     def _make_room(self, count: int) -> None:
         if count <= len(self._rows):
@@ -118,6 +198,11 @@ class SliceLine:
         grown = np.zeros(max(64, 1 << (count - 1).bit_length()), dtype=_ROW)
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
+
+
+def _slices(rows: Rows) -> list[Slice]:
+    columns = (rows[name].tolist() for name in Slice._fields)
+    return [Slice(*values) for values in zip(*columns, strict=True)]
 
 
 _NOTHING = np.zeros(1, dtype=_ROW)[0]

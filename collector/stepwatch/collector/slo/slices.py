@@ -2,6 +2,9 @@
 
 Any window of an SLI is the difference of two cumulative sums. A slice has a version: work since the
 last checkpoint turns bad when an attempt resumes before it, so slices change after the fact.
+
+Slices are open while the steps in them are held, and then closed (`closing`): from then on only a
+resume changes them (`redone`).
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.slo.ladder import LADDER, Rung
+from stepwatch.collector.slo.redone import RedoneSteps
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
-from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.arrays import Integers, Mask, Vector
 
 
 class Shares(NamedTuple):
@@ -40,14 +45,25 @@ class Shares(NamedTuple):
     def since(self, start_s: float) -> Shares:
         """Those of steps that end at `start_s` or later."""
         late = self.end_s >= start_s
-        if late.all():
+        return self if late.all() else self._only(late)
+
+    def behind(self, count: int) -> Shares:
+        """Those of all but the first `count` steps."""
+        return self._only(slice(count, None))
+
+    def not_before(self, start_s: float) -> Shares:
+        """The same; steps that end earlier count as if they ended at `start_s`."""
+        if not (self.end_s < start_s).any():
             return self
+        return self._replace(end_s=np.maximum(self.end_s, start_s))
+
+    def _only(self, which: slice | Mask) -> Shares:
         return Shares(
-            self.end_s[late],
-            self.good[late],
-            self.total[late],
-            self.observed[late],
-            self.expected[late],
+            self.end_s[which],
+            self.good[which],
+            self.total[which],
+            self.observed[which],
+            self.expected[which],
         )
 
 
@@ -55,12 +71,15 @@ class RunningSlices:
     """The slices of one SLI of a job, of which only those are summed again that changed.
 
     Every figure is what `summed` makes of all steps: which steps changed is found by comparing all
-    that they add with what they added before.
+    that those held add with what they added before.
     """
 
     def __init__(self, sli: Sli, line: SliceLine | None = None) -> None:
         self.line = line or SliceLine()
-        self._sli = sli
+        self.sli = sli
+        self.closed_before_s = -math.inf
+        """Slices that start before it are closed, Unix seconds."""
+        self._redone = RedoneSteps(sli.name)
         self._known: Mapping[int, Shares] = {}
         self._newest: Mapping[int, Shares] = {}
 
@@ -70,18 +89,54 @@ class RunningSlices:
         `attempts` are all of the job by number, in their order. Call `accept` once they are stored:
         until then the same differ again.
         """
-        self._newest = {number: Shares.of(self._sli, each) for number, each in attempts.items()}
+        self._look(attempts)
+        redone = self._redone.changed(self.line, attempts, self.closed_before_s)
         since = self._first_change() // SLICE_SECONDS * SLICE_SECONDS
+        since = self.closed_before_s if redone else max(since, self.closed_before_s)
         if math.isinf(since):
-            return []
+            return redone
+        before = redone[-1] if redone else self.line.before(since)
+        fresh = summed([each.since(since) for each in self._newest.values()], before)
+        return [*redone, *_amended(self.line.since(since), fresh, before)]
+
+    def unstored(self, attempts: Mapping[int, AttemptSteps]) -> list[Slice]:
+        """The slices from the newest one in `line` on: where `line` was stored, and `attempts` are
+        being read back, those before it are known. Call `accept` once they are stored."""
+        self._look(attempts)
+        last = self.line.last
+        since = max(self.closed_before_s, -math.inf if last is None else last.start_s)
         before = self.line.before(since)
         fresh = summed([each.since(since) for each in self._newest.values()], before)
-        return _amended(self.line.since(since), fresh, before)
+        return _amended(self.line.since(since), fresh, before) if fresh else []
 
-    def accept(self, slices: Sequence[Slice]) -> None:
-        """Take in what `changed` returned: it is stored."""
+    def close(self, dropped: Mapping[int, int], before_s: float) -> None:
+        """Close the slices before `before_s`: so many of the first steps of the attempts, by their
+        numbers, are in them and are held no longer. What `changed` returned last is accepted."""
+        self.closed_before_s = max(self.closed_before_s, before_s)
+        self._known = {
+            number: each.behind(dropped.get(number, 0)) for number, each in self._known.items()
+        }
+
+    def coarser(self, changed: Sequence[Slice], ladder: Sequence[Rung] = LADDER) -> list[Slice]:
+        """Slices that take the place of finer, old ones; none while closed ones are `changed`."""
+        if any(part.start_s < self.closed_before_s for part in changed[:1]):
+            return []
+        return self.line.coarser(self.closed_before_s, ladder)
+
+    def accept(self, slices: Sequence[Slice], coarse: Sequence[Slice] = ()) -> None:
+        """Take in what `changed` and `coarser` returned: it is stored."""
         self.line.put(slices)
+        self.line.join(coarse)
         self._known = self._newest
+        self._redone.accept()
+
+    def _look(self, attempts: Mapping[int, AttemptSteps]) -> None:
+        closed = (each.dropped.closed_before_s for each in attempts.values() if each.dropped)
+        self.closed_before_s = max(self.closed_before_s, *closed, -math.inf)
+        self._newest = {
+            number: Shares.of(self.sli, each).not_before(self.closed_before_s)
+            for number, each in attempts.items()
+        }
 
     def _first_change(self) -> float:
         """When the first of the steps that changed ended, before or now; infinite if none did."""

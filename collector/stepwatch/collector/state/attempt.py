@@ -67,6 +67,7 @@ class Attempt(TrackedAttempt):
         for batch in batches:
             if batch.node in self.offsets or len(self.offsets) < MAX_NODES:
                 self.offsets[batch.node] = batch.to_wall_ns
+                self.first_offsets.setdefault(batch.node, batch.to_wall_ns)
         for tracker in self._trackers.values():
             closed = self.is_released and tracker.given_back
             if not closed and not tracker.kinds.isdisjoint(batches.kinds):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.signals.arrays import Floats, Integers, Mask, Rows, Vector
 from stepwatch.signals.records import Op
@@ -144,9 +145,9 @@ def grouped_medians(keys: Integers, values: Floats) -> tuple[Integers, Vector, I
 def _ordered(rows: Rows) -> Rows:
     """By group, op, step and rank; each once."""
     keys = ("group", "op", "step", "rank")
-    rows = rows[np.lexsort([rows[name] for name in reversed(keys)])]
+    rows = chosen(rows, np.lexsort([rows[name] for name in reversed(keys)]))
     changed = _changes(rows, keys)
-    return rows[np.append(changed[1:], True)] if len(rows) else rows
+    return chosen(rows, np.append(changed[1:], True)) if len(rows) else rows
 
 
 def _cells(rows: Rows) -> tuple[Integers, Integers]:

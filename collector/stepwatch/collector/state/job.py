@@ -23,6 +23,11 @@ SEGMENT_BYTES = 4096
 """What a decoded segment takes beside its rows."""
 
 
+def segment_bytes(segment: Segment) -> int:
+    """About the memory that a decoded segment takes while it waits."""
+    return SEGMENT_BYTES + segment.nbytes
+
+
 class LiveJob:
     """All attempts of one job.
 
@@ -40,7 +45,7 @@ class LiveJob:
     def append(self, segment: Segment, received: Received) -> None:
         """Take one segment that was not seen before, to be folded in later."""
         self._pending.append((segment.key.attempt, batch_of(segment, received)))
-        self.pending_bytes += SEGMENT_BYTES + segment.nbytes
+        self.pending_bytes += segment_bytes(segment)
 
     def apply(self, segment: Segment, received: Received) -> None:
         """Take one segment that was not seen before and fold it in."""
@@ -64,8 +69,7 @@ class LiveJob:
         grouping, at = Grouping(run), 0
         while at < len(run):
             attempt = self._attempt(number, run[at])
-            alone = number < max(self.attempts) or attempt.is_over
-            size = 1 if alone else grouping.size(at, attempt)
+            size = 1 if number < max(self.attempts) else grouping.size(at, attempt)
             attempt.fold(run.part(at, at + size))
             at += size
             if self.cells > MAX_JOB_CELLS:

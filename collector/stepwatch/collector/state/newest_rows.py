@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.signals.arrays import Column
 from stepwatch.signals.wire import Rows
 
@@ -30,19 +31,20 @@ class NewestRows:
         self._make_room(count)
         left = min(count, len(self._rows))
         self._arrived += count - left
-        at = (self._arrived + np.arange(left)) % max(1, len(self._rows))
+        begin = self._arrived % max(1, len(self._rows))
+        fits = min(left, len(self._rows) - begin)  # the others begin at the front again
         for name, values in columns.items():
-            self._rows[name][at] = values[count - left :]
+            self._rows[name][begin : begin + fits] = values[count - left : count - left + fits]
+            self._rows[name][: left - fits] = values[count - left + fits :]
         self._arrived += left
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of steps `first` to `last`, in the order they arrived."""
         start = self._arrived % max(1, len(self._rows)) if self._arrived > len(self._rows) else 0
         rows = self._rows[: self._arrived]
-        wanted = (rows["step"] >= max(first, 0)) & (rows["step"] <= max(last, 0))
-        order = np.flatnonzero(wanted)
-        found: Rows = rows[np.concatenate([order[order >= start], order[order < start]])]
-        return found
+        step = np.ascontiguousarray(rows["step"])
+        order = np.flatnonzero((step >= max(first, 0)) & (step <= max(last, 0)))
+        return chosen(rows, np.concatenate([order[order >= start], order[order < start]]))
 
     def _make_room(self, count: int) -> None:
         needed = min(self._most, self._arrived + count)

@@ -1,5 +1,7 @@
 """The steps of an attempt that count, each on the clock on which it counts: for SLIs and figures.
 
+Of a long attempt these are the newest; `drop_steps` lets the others go.
+
 Clocks are never compared: what is usual is known for each apart. Where devices time the steps of a
 rank, nothing says what is usual on the hosts, which return when they have enqueued a step.
 """
@@ -39,7 +41,7 @@ class StepLengths(NamedTuple):
 
 
 def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
-    """The steps that count; those from `resumed_at` on are lost to a later attempt.
+    """The steps held that count; those from `resumed_at` on are lost to a later attempt.
 
     A step on the hosts' clock between two on the devices' ends between them: a host is ahead.
     """
@@ -47,12 +49,15 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
     facts = history.facts(attempt.world, attempt.began_s, resumed_at)
     on_device = _on_device(attempt)
     count = len(on_device)
-    if not on_device.any() and count == len(history):
+    fixed_end_s = history.dropped.fixed_end_s
+    if not on_device.any() and count == len(facts.end_s) and math.isinf(fixed_end_s):
         return facts
     found = attempt.tracker(DeviceSteps).lengths.of(history.steps[:count])
     ends = np.where(on_device, found["end_wall_ns"] / NANOSECONDS, facts.end_s[:count])
+    ends = _between(ends, on_device, fixed_end_s)
     return facts._replace(
-        end_s=_between(ends, on_device),
+        end_s=ends,
+        allocated=history.allocated(facts.began_s, ends, began_known=attempt.began_s > 0),
         busy=np.where(on_device, found["busy"], facts.busy[:count]),
         longest=np.where(on_device, found["longest"], facts.longest[:count]).astype(np.float64),
         observed=facts.observed[:count],
@@ -72,19 +77,30 @@ def usual_seconds(attempt: Attempt) -> Vector:
 
 
 def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
-    """Steps after the first one that ranks reported, or the `newest` of them, on the clock on which
-    most of them count: the other one's would be figures of something else."""
+    """Steps held after the attempt's first one that ranks reported, or the `newest` of them, on the
+    clock on which most of them count: the other one's would be figures of something else."""
     history, on_device = attempt.step_history, _on_device(attempt)
     rows = history.rows[: len(on_device)]
     known = np.flatnonzero(rows["longest"] > 0)
-    known = known[known > 0][-newest if newest else None :]
+    known = known[history.held_from + known > history.first][-newest if newest else None :]
     timed, count = known[on_device[known]], int(on_device[known].sum())
     steps_on: dict[StepClock, int] = {DEVICE: count, HOST: len(known) - count}
     if not count or count < len(known) - count:
         seconds = rows["longest"][known[~on_device[known]]].astype(np.float64)
         return StepLengths(seconds, HOST, steps_on)
-    found = attempt.tracker(DeviceSteps).lengths.of(history.first + timed)
+    found = attempt.tracker(DeviceSteps).lengths.of(history.held_from + timed)
     return StepLengths(found["longest"].astype(np.float64), DEVICE, steps_on)
+
+
+def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: float) -> None:
+    """Let the first `count` of the steps held go, whose `facts` are in slices before
+    `closed_before_s` (Unix seconds) that are stored."""
+    history = attempt.step_history
+    timed = _first_timed(attempt, _on_device(attempt)[:count])
+    history.drop(count)
+    history.dropped.timed = timed
+    history.dropped.end(facts.end_s[:count], facts.on_device[:count], closed_before_s)
+    attempt.tracker(DeviceSteps).lengths.drop(count)
 
 
 def clock_of(steps_on: dict[StepClock, int]) -> str | None:
@@ -100,28 +116,33 @@ def _on_device(attempt: Attempt) -> Mask:
 
 
 def _usual_on_devices(attempt: Attempt, on_device: Mask) -> float:
-    timed = np.flatnonzero(on_device)
-    timed = timed[timed >= WARMUP_STEPS][:BASELINE_STEPS]
-    if len(timed) < LEAST_BASELINE_STEPS:
-        return math.nan
-    lengths = attempt.tracker(DeviceSteps).lengths
-    return float(np.median(lengths.of(attempt.step_history.first + timed)["longest"]))
+    first = _first_timed(attempt, on_device)
+    return float(np.median(first)) if len(first) >= LEAST_BASELINE_STEPS else math.nan
+
+
+def _first_timed(attempt: Attempt, on_device: Mask) -> Vector:
+    """Seconds of the first steps after the warm-up that count on the devices' clock."""
+    history = attempt.step_history
+    wanted = BASELINE_STEPS - len(history.dropped.timed)
+    timed = history.held_from + np.flatnonzero(on_device)
+    timed = timed[timed >= history.first + WARMUP_STEPS][: max(wanted, 0)]
+    found = attempt.tracker(DeviceSteps).lengths.of(timed)["longest"].astype(np.float64)
+    return np.concatenate([history.dropped.timed, found])
 
 
 def _usual_on_hosts(attempt: Attempt) -> float:
     return math.nan if hosts_run_ahead(attempt) else attempt.step_history.baseline()
 
 
-def _between(ends: Vector, fixed: Mask) -> Vector:
+def _between(ends: Vector, fixed: Mask, earlier: float = -math.inf) -> Vector:
     """`ends`, those that are not `fixed` moved between the fixed ones before and after.
 
-    Fixed at 1.0 and 2.0, between them 0.8 and 1.5 -> 1.0, 1.0, 1.5, 2.0.
+    `earlier` is that before all of them. Fixed at 1.0 and 2.0, between them 0.8 and 1.5 -> 1.0,
+    1.0, 1.5, 2.0.
     """
     at = np.flatnonzero(fixed)
-    if not len(at):
-        return ends
     place = np.searchsorted(at, np.arange(len(ends)))  # of the next fixed one, or itself
     after = np.append(ends[at], np.inf)[place]
-    before = np.append(-np.inf, ends[at])[place]
+    before = np.append(earlier, ends[at])[place]
     moved: Vector = np.where(fixed, ends, np.minimum(np.maximum(ends, before), after))
     return moved

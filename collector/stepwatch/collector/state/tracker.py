@@ -92,6 +92,8 @@ class TrackedAttempt:
         self.refused_records = 0
         self.offsets: dict[str, int] = {}
         """Wall minus monotonic nanoseconds of each node, of at most `MAX_NODES`."""
+        self.first_offsets: dict[str, int] = {}
+        """The first that was received of each; a later one differs where somebody set the clock."""
         self.is_released = False
         self._trackers: dict[type[Tracker], Tracker] = {each: each() for each in trackers}
 

@@ -31,8 +31,10 @@ _POSTGRESQL_PATIENCE = {
     "keepalives_interval": "2",
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
+    "options": "-c idle_in_transaction_session_timeout=10000",
 }
-"""libpq's parameters where the URL has none: a server that is cut off is noticed in about 10 s."""
+"""libpq's parameters where the URL has none: a server that is cut off is noticed in about 10 s, and
+the server ends the transaction, with its locks, of a client that is cut off."""
 
 
 def open_database(url: str | sa.URL) -> sa.Engine:

@@ -67,7 +67,9 @@ def _unique(name: str, *columns: str) -> None:
     divided.ddl_if(dialect="postgresql")
 
 
-_unique("segment_key", "job", "attempt", "node", "spool", "sequence")
+# Nodes flush together, so numbers side by side in `sequence` are written together: by node, each
+# row of a flush would change a page of its own.
+_unique("segment_key", "job", "attempt", "sequence", "node", "spool")
 _unique("segment_position", "job", "position")
 
 for _statement in (
@@ -164,6 +166,7 @@ sli_slice = sa.Table(
     sa.Column("expected", sa.BigInteger, nullable=False),
     sa.Column("cumulative_good", sa.Float, nullable=False),
     sa.Column("cumulative_total", sa.Float, nullable=False),
+    sa.Column("seconds", sa.Integer, nullable=False, server_default="10"),
 )
 
 upkeep = sa.Table(
@@ -187,3 +190,47 @@ incident = sa.Table(
     sa.Column("opened_at", sa.Float, nullable=False),
     sa.Column("document", sa.JSON, nullable=False),
 )
+
+lease = sa.Table(
+    "lease",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    # Empty where nobody should take it up before its job writes again.
+    sa.Column("holder", sa.String(160), nullable=False),
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("expires_ns", sa.BigInteger, nullable=False),
+    sa.Index("lease_holder", "holder"),
+)
+"""Which collector evaluates a job, until when by the database's clock."""
+
+replica = sa.Table(
+    "replica",
+    metadata,
+    sa.Column("holder", sa.String(160), primary_key=True),
+    sa.Column("expires_ns", sa.BigInteger, nullable=False),
+)
+
+view = sa.Table(
+    "view",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("wanted_ns", sa.BigInteger, nullable=False),
+    sa.Column("as_of", sa.Float, nullable=False),
+    sa.Column("payload", sa.LargeBinary),
+)
+"""Answers about jobs for collectors that do not hold them; no payload: somebody waits for it."""
+
+outbox = sa.Table(
+    "outbox",
+    metadata,
+    sa.Column("key", sa.String(96), primary_key=True),
+    sa.Column("job", sa.String(63), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("tries", sa.Integer, nullable=False),
+    # When it may be tried again; of a delivered one when it was.
+    sa.Column("due_ns", sa.BigInteger, nullable=False),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Index("outbox_state_due", "state", "due_ns"),
+)
+"""Transitions of incidents that are sent to somebody, each once by its key."""

@@ -8,9 +8,10 @@ SLICE_SECONDS = 10
 
 
 class Slice(NamedTuple):
-    """One SLI over `SLICE_SECONDS` from `start_s` (Unix seconds).
+    """One SLI over `seconds` from `start_s` (Unix seconds).
 
-    `good` and `total` are device-seconds; `observed` and `expected` count step records.
+    `good` and `total` are device-seconds; `observed` and `expected` count step records. A slice of
+    more than `SLICE_SECONDS` takes the place of all that start in it.
     """
 
     start_s: int
@@ -21,3 +22,4 @@ class Slice(NamedTuple):
     expected: int
     cumulative_good: float
     cumulative_total: float
+    seconds: int = SLICE_SECONDS

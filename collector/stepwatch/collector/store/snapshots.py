@@ -9,6 +9,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.leases import Lease, fenced
 
 KEPT = 2
 """Snapshots kept of a job: the newest, and the one before where that cannot be read."""
@@ -27,11 +28,20 @@ class Snapshots:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def save(self, job: str, stored: StoredSnapshot, *, format: int, saved_ns: int) -> None:
+    def save(
+        self,
+        job: str,
+        stored: StoredSnapshot,
+        *,
+        format: int,
+        saved_ns: int,
+        lease: Lease | None = None,
+    ) -> None:
         """Store a snapshot, and drop all of the job but the newest `KEPT`, all or nothing.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone or full; the others stay.
+            LeaseLostError: `lease` is somebody else's by now; nothing was written.
         """
         table, payload = schema.snapshot, stored.payload
         row = {
@@ -43,7 +53,7 @@ class Snapshots:
             "crc32": zlib.crc32(payload),
             "payload": payload,
         }
-        with self._engine.begin() as connection:
+        with fenced(self._engine, lease) as connection:
             connection.execute(sa.insert(table).values(**row))
             ids = sa.select(table.c.id).where(table.c.job == job).order_by(table.c.id.desc())
             kept = connection.execute(ids.limit(KEPT)).scalars().all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,14 +18,17 @@ from stepwatch.collector.store.database import (
     refusal,
     upsert,
 )
+from stepwatch.collector.store.leases import Lease, fenced
 from stepwatch.collector.store.log import read_segments
+from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import Row, SegmentInserts
-from stepwatch.collector.store.slices import Slice
+from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.collector.store.upkeep.counts import Upkeep
+from stepwatch.collector.store.views import StoredViews
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
 
@@ -34,6 +37,7 @@ logger = logging.getLogger(__name__)
 _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
+_NAMES_AT_ONCE = 500
 
 
 class StoredSegment(NamedTuple):
@@ -44,17 +48,20 @@ class StoredSegment(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What became of a segment: new, there already, or refused for good with the reason."""
+    """What became of a segment: new at a position of its job's log, there already (position 0), or
+    refused for good with the reason."""
 
     new: bool
     refusal: str = ""
+    position: int = 0
 
 
 class Store:
     """The database behind a collector.
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
-    this version cannot read, `snapshots` the state of jobs, `upkeep` what was done to the store,
+    this version cannot read, `snapshots` the state of jobs, `views` what collectors answer for each
+    other, `outbox` what is to be sent, `upkeep` what was done to the store,
     `unreadable_incidents` the ids of those whose document was damaged when it was read.
 
     Raises:
@@ -66,6 +73,8 @@ class Store:
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
         self.snapshots = Snapshots(self._engine)
+        self.views = StoredViews(self._engine)
+        self.outbox = Outbox(self._engine)
         self.upkeep = Upkeep(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)
@@ -102,7 +111,7 @@ class Store:
         self._partitions.make({row["wall_day"] for row in rows}, received_ns // schema.DAY_NS)
         try:
             with self._engine.begin() as connection:
-                return [Added(new) for new in self._inserts.add(connection, rows)]
+                return [_added(position) for position in self._inserts.add(connection, rows)]
         except REFUSALS as error:
             if refusal(error) is None:
                 raise
@@ -113,8 +122,8 @@ class Store:
     def _add_or_refuse(self, connection: sa.Connection, row: Row) -> Added:
         try:
             with connection.begin_nested():
-                (new,) = self._inserts.add(connection, [row])
-                return Added(new)
+                (position,) = self._inserts.add(connection, [row])
+                return _added(position)
         except REFUSALS as error:
             reason = refusal(error)
             if reason is None:
@@ -157,9 +166,17 @@ class Store:
         with self._engine.connect() as connection:
             return int(connection.execute(query).scalar_one_or_none() or 0)
 
-    def has_more_than(self, job: str, count: int) -> bool:
-        """Whether the store was given more than `count` segments of a job."""
-        return self.position(job) > count
+    def positions(self, jobs: Collection[str]) -> dict[str, int]:
+        """The position of the newest segment of each of the jobs that the store knows."""
+        table, names = schema.job, sorted(jobs)
+        query = sa.select(table.c.name, table.c.position)
+        found: dict[str, int] = {}
+        with self._engine.connect() as connection:
+            for at in range(0, len(names), _NAMES_AT_ONCE):
+                few = table.c.name.in_(names[at : at + _NAMES_AT_ONCE])
+                rows = connection.execute(query.where(few))
+                found.update((row.name, int(row.position)) for row in rows)
+        return found
 
     def jobs(self, limit: int = 1000) -> list[str]:
         """Names of the jobs that wrote last, oldest of them first."""
@@ -174,16 +191,28 @@ class Store:
         job: str,
         slices: Iterable[tuple[str, Slice]],
         incidents: Iterable[dict[str, Any]],
+        lease: Lease | None = None,
+        notices: Iterable[Notice] = (),
     ) -> None:
-        """Write changed slices (sli, slice) and incidents of one evaluation, all or nothing."""
+        """Write changed slices (sli, slice), incidents and notices of one evaluation, all or none.
+
+        Raises:
+            LeaseLostError: `lease` is somebody else's by now; nothing was written.
+        """
         rows = [{"job": job, "sli": sli, **part._asdict()} for sli, part in slices]
-        with self._engine.begin() as connection:
+        incidents = list(incidents)
+        if not rows and not incidents:
+            return
+        with fenced(self._engine, lease) as connection:
             for row in rows:
+                if row["seconds"] > SLICE_SECONDS:
+                    connection.execute(_inside(row))
                 upsert(connection, schema.sli_slice, row)
             for document in incidents:
                 columns = {key: document[key] for key in ("id", "job", "kind", "state")}
                 columns |= {"opened_at": document["opened_at"], "document": document}
                 upsert(connection, schema.incident, columns)
+            add_notices(connection, notices)
 
     def incidents(
         self, job: str | None = None, state: str | None = None, limit: int = 1000
@@ -257,6 +286,19 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+
+def _added(position: int) -> Added:
+    return Added(position > 0, position=position)
+
+
+def _inside(coarse: Row) -> sa.Delete:
+    """Remove the slices of which a coarse one takes the place."""
+    table, start = schema.sli_slice, coarse["start_s"]
+    within = table.c.start_s.between(start, start + coarse["seconds"] - 1)
+    return sa.delete(table).where(
+        table.c.job == coarse["job"], table.c.sli == coarse["sli"], within
+    )
 
 
 def _segment_columns(stored: StoredSegment, received_ns: int) -> Row:

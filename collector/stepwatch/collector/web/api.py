@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
-from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -21,11 +19,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
-from stepwatch.collector.quantities import json_value
-from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.web import breakdown_view, job_view, withheld_view
+from stepwatch.collector.runtime.views import View
+from stepwatch.collector.web import job_view, withheld_view
+from stepwatch.collector.web.documents import COLLECTIVES, HEATMAPS, LINE, SUMMARY, encoded
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals import wire
@@ -35,7 +32,6 @@ from stepwatch.signals.pacing import FLUSH_HEADER
 MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
 """Time a client has to send its body, so that a stalled one does not keep others out."""
-View = Callable[[LiveJob, Verdicts], dict[str, Any]]
 _OPEN_PATHS = ("/healthz", "/", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
@@ -49,6 +45,7 @@ def make_api(
     `runbook` reads a runbook; without it there are none to show.
     """
     api = Api(service, runbook)
+    service.shared_views.offer([LINE, SUMMARY, COLLECTIVES, *HEATMAPS.values()], ["line", "job"])
     routes = [
         Route("/v1/segments", api.segments, methods=["POST"]),
         Route("/v1/jobs", api.jobs),
@@ -130,37 +127,33 @@ class Api:
     async def jobs(self, request: Request) -> Response:
         """All jobs, newest written first, then those that are known but not evaluated."""
 
-        def lines() -> list[dict[str, Any]]:
-            with self._service.still():
-                jobs, now = self._service.jobs_now()
-                lines = [job_view.job_line(job, seen, now) for job, seen in jobs]
-                withheld = self._service.withheld()
-                return [*lines, *(withheld_view.line(*each) for each in withheld.items())]
+        def lines() -> list[bytes]:
+            found = [published.value for published in self._service.answers(LINE)]
+            found += [published.value for published in self._service.answers_of_others(LINE)]
+            withheld = self._service.withheld().items()
+            return [*found, *(encoded(withheld_view.line(*each)) for each in withheld)]
 
-        return _json({"jobs": await run_in_threadpool(lines)})
+        found = await run_in_threadpool(lines)
+        return _json_text(b'{"jobs": [' + b", ".join(found) + b"]}")
 
     async def job(self, request: Request) -> Response:
         """One job; of one that is not evaluated its state and the reason."""
         name = request.path_params["job"]
-        withheld = await run_in_threadpool(self._service.withheld)
-        if name in withheld:
-            return _json(await run_in_threadpool(withheld_view.summary, name, withheld[name]))
-        return await self._job_answer(
-            request, lambda job, seen: job_view.job_summary(job, seen, self._service.now())
-        )
+        withheld = self._service.withheld().get(name)
+        if withheld is not None:
+            return _json(await run_in_threadpool(withheld_view.summary, name, withheld))
+        return await self._job_answer(request, SUMMARY)
 
     async def heatmap(self, request: Request) -> Response:
         """Seconds over ranks and steps; `?metric=` is one of `job_view.HEATMAP_METRICS`."""
         metric = request.query_params.get("metric", "self_time")
         if metric not in job_view.HEATMAP_METRICS:
             return _problem(400, f"metric must be one of {', '.join(job_view.HEATMAP_METRICS)}")
-        return await self._job_answer(request, lambda job, _: job_view.heatmap(job.current, metric))
+        return await self._job_answer(request, HEATMAPS[metric])
 
     async def collectives(self, request: Request) -> Response:
         """Transfer and arrival skew of each operation and group over the newest steps."""
-        return await self._job_answer(
-            request, lambda job, _: breakdown_view.collectives(job.current)
-        )
+        return await self._job_answer(request, COLLECTIVES)
 
     async def incidents(self, request: Request) -> Response:
         """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""
@@ -189,29 +182,19 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus text."""
-
-        def text() -> bytes:
-            with self._service.still():
-                return generate_latest(self._registry)
-
-        return Response(await run_in_threadpool(text), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        text = await run_in_threadpool(generate_latest, self._registry)
+        return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def _job_answer(self, request: Request, view: View) -> Response:
-        """Answer with `view` of a job at one moment; 404 for an unknown job."""
+        """Answer with the newest `view` of a job; 404 for an unknown job."""
         name = request.path_params["job"]
-
-        def answer() -> dict[str, Any] | None:
-            with self._service.still():
-                found = self._service.job(name)
-                return None if found is None else view(*found)
-
-        document = await run_in_threadpool(answer)
-        if document is None:
-            why = (await run_in_threadpool(self._service.withheld)).get(name)
-            if why is not None:
-                return _problem(404, f"the job is {why.state}: {why.reason}")
-            return _problem(404, "no such job; /v1/jobs lists them")
-        return _json(document)
+        published = await run_in_threadpool(self._service.answer, name, view)
+        if published is not None:
+            return _json_text(published.value)
+        why = self._service.withheld().get(name)
+        if why is not None:
+            return _problem(404, f"the job is {why.state}: {why.reason}")
+        return _problem(404, "no such job; /v1/jobs lists them")
 
     async def health(self, request: Request) -> Response:
         """200 while the process answers."""
@@ -264,7 +247,10 @@ async def _bounded_body(request: Request) -> bytes | None:
 
 
 def _json(document: Any, headers: dict[str, str] | None = None) -> Response:
-    text = json.dumps(json_value(document), allow_nan=False)
+    return _json_text(encoded(document), headers)
+
+
+def _json_text(text: bytes, headers: dict[str, str] | None = None) -> Response:
     return Response(text, media_type="application/json", headers=headers)
 
 

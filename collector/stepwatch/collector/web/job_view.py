@@ -18,8 +18,10 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
 from stepwatch.collector.state.step_facts import clock_of, step_lengths
+from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.links import Links
 from stepwatch.collector.state.trackers.shared_name import SharedName
+from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
@@ -117,7 +119,13 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "shared_name": _shared_name(attempt, now),
         "lost_records": attempt.lost_records,
         "refused_records": attempt.refused_records,
+        "late_records": _late_records(attempt),
     }
+
+
+def _late_records(attempt: Attempt) -> int:
+    """Records of steps that had left the history: they change nothing any more."""
+    return attempt.step_history.dropped.late_rows + attempt.tracker(DeviceSteps).lengths.late_rows
 
 
 def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
@@ -132,11 +140,11 @@ def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
 def pace(job: LiveJob) -> dict[str, Any]:
     """Loss over all attempts, speed and step time of the newest; null where there is no number.
 
-    Step times are those of the steps on the clock that timed most; `steps_on` counts them by clock.
+    Step times are those of the newest steps, which the history holds, on the clock that timed most
+    of them; `steps_on` counts them by clock.
     """
     attempt = job.current
-    losses = np.concatenate([each.step_history.rows["loss"] for each, _ in job.ordered()])
-    known = losses[~np.isnan(losses)]
+    known = _losses([each.step_history for each, _ in job.ordered()])
     found, recent = step_lengths(attempt), step_lengths(attempt, RECENT_STEPS)
     longest = found.seconds
     return {
@@ -152,6 +160,17 @@ def pace(job: LiveJob) -> dict[str, Any]:
         "recent_step_seconds": float(np.median(recent.seconds)) if len(recent.seconds) else None,
         "recent_step_seconds_clock": recent.clock,
     }
+
+
+def _losses(histories: list[StepHistory]) -> Vector:
+    """Losses of steps in their order; of those that were dropped the first and the last."""
+    parts = [
+        part
+        for each in histories
+        for part in ([each.dropped.loss_first, each.dropped.loss_last], each.rows["loss"])
+    ]
+    losses = np.concatenate(parts)
+    return np.asarray(losses[~np.isnan(losses)])
 
 
 def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
@@ -199,11 +218,15 @@ def _phase_name(number: int) -> str | None:
 
 def _tokens_per_second(attempt: Attempt) -> float | None:
     """Tokens after the first step over the time after it; None where no rank reports tokens."""
-    rows = attempt.step_history.rows
-    if len(rows) < 2:
+    history = attempt.step_history
+    if len(history) < 2:
         return None
-    first, last = int(rows["end_wall_ns"][0]), int(rows["end_wall_ns"].max())
-    seconds, tokens = (last - first) / NANOSECONDS, float(rows["tokens"][1:].sum())
+    _, (row,) = history.part(slice(1))
+    rows, dropped = history.rows, history.dropped
+    first = int(row["end_wall_ns"])
+    last = max(dropped.newest_end_ns, int(rows["end_wall_ns"].max(initial=0)))
+    tokens = float(dropped.tokens + int(rows["tokens"].sum()) - int(row["tokens"]))
+    seconds = (last - first) / NANOSECONDS
     return tokens / seconds if first and seconds > 0 and tokens else None
 
 

@@ -18,6 +18,8 @@ from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
 from stepwatch.collector.runtime.pace import AskedPace
+from stepwatch.collector.runtime.tenancy import Tenancy
+from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
@@ -46,14 +48,15 @@ class CollectorView(Protocol):
     evaluation_seconds: float
     evaluation_failures: int
     asked_pace: AskedPace
+    tenancy: Tenancy
 
     @property
     def jobs_forgotten(self) -> int:
         """Jobs dropped from live state because there were too many."""
         ...
 
-    def jobs_now(self) -> tuple[list[tuple[LiveJob, Verdicts]], float]:
-        """Jobs with their verdicts, newest written first, and the time (Unix seconds)."""
+    def answers(self, view: View) -> list[Published]:
+        """The newest answers about all jobs, newest written first."""
         ...
 
     def withheld(self) -> Mapping[str, Withheld]:
@@ -80,6 +83,10 @@ class CollectorView(Protocol):
         """What looking after the store has done."""
         ...
 
+    def notice_counts(self) -> Mapping[str, int]:
+        """Notices in the outbox, by state; empty where nothing is sent."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -97,9 +104,11 @@ class JobExporter:
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric. What is unknown is absent; it is never exported as zero."""
-        jobs, now = self._view.jobs_now()
+        jobs = [published.value for published in self._view.answers(JOB_METRICS)]
         shown = jobs[:MAX_JOBS]
         yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
+        yield _gauge(names.COLLECTOR_REPLICAS, [((), self._view.tenancy.replicas)])
+        yield _counter(names.COLLECTOR_WRITES_REFUSED, [((), self._view.tenancy.refused)])
         capped = len(jobs) - len(shown) + self._view.jobs_forgotten
         yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
         withheld = [each.state for each in self._view.withheld().values()]
@@ -119,16 +128,35 @@ class JobExporter:
         saves = self._view.snapshot_counts().items()
         yield _counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
+        notices = self._view.notice_counts().items()
+        yield _gauge(names.COLLECTOR_NOTICES, [((state,), count) for state, count in notices])
         yield from _upkeep(self._view.upkeep())
-        yield from _progress(shown, now)
-        yield from _time(shown)
-        yield from _devices(shown)
-        yield from _slo_statuses(shown)
-        yield from _trouble(shown)
-        yield from _checkpoints(shown)
+        for families in zip(_families([], 0.0), *shown, strict=True):
+            families[0].samples = [sample for each in families for sample in each.samples]
+            yield families[0]
 
 
 Jobs = list[tuple[LiveJob, Verdicts]]
+
+
+def _families(jobs: Jobs, now: float) -> list[Metric]:
+    """All metrics about jobs, the same ones in the same order whatever the jobs."""
+    return [
+        *_progress(jobs, now),
+        *_time(jobs),
+        *_devices(jobs),
+        *_slo_statuses(jobs),
+        *_trouble(jobs),
+        *_checkpoints(jobs),
+    ]
+
+
+def _metrics_of(job: LiveJob, verdicts: Verdicts, now: float) -> list[Metric]:
+    return _families([(job, verdicts)], now)
+
+
+JOB_METRICS = View("metrics", _metrics_of, kept_seconds=600.0)
+"""The metrics of one job; Prometheus comes back within ten minutes."""
 
 
 def _upkeep(done: Upkeep) -> Iterator[Metric]:
@@ -307,7 +335,7 @@ def _newest_step(attempt: Attempt) -> Value:
 def _newest_loss(attempt: Attempt) -> Value:
     losses = attempt.step_history.rows["loss"]
     known = losses[~np.isnan(losses)]
-    return float(known[-1]) if len(known) else None
+    return float(known[-1]) if len(known) else attempt.step_history.dropped.loss_last
 
 
 def _gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:

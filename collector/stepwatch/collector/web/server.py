@@ -12,6 +12,9 @@ import uvicorn
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.database import open_database
+from stepwatch.collector.store.holders import new_holder
+from stepwatch.collector.store.leases import Leases
 from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.collector.store.upkeep.payloads import Payloads
 from stepwatch.collector.store.upkeep.removal import Keep
@@ -54,6 +57,11 @@ def open_store(place: str) -> Store:
         StoreError: it cannot be opened.
     """
     return Store(place) if "://" in place else Store.sqlite(Path(place))
+
+
+def leases_of(store: Store) -> Leases:
+    """Leases of this process, on connections of their own: nothing that is slow holds them up."""
+    return Leases(open_database(store.engine.url), new_holder())
 
 
 class _Server(uvicorn.Server):

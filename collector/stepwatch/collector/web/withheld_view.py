@@ -31,4 +31,5 @@ def _unknown(name: str) -> LiveJob:
 
 def _about(why: Withheld) -> dict[str, Any]:
     unknown = dict.fromkeys(("attempt", "newest_record_at", "open_incidents"))
-    return {**unknown, "state": why.state, "reason": why.reason, "since": why.since_s}
+    about = {"state": why.state, "reason": why.reason, "since": why.since_s}
+    return {**unknown, **about, "as_of": None}

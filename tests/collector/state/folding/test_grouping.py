@@ -111,23 +111,59 @@ def test_steps_of_all_nodes_go_together() -> None:
     [
         ({"RANK_STATE": state_rows([0], WORLD + 1, 1.0)}, 2),
         ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.START, [0], WORLD + 1)}, 2),
-        ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.FAILURE, [0])}, 3),
+        ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.FAILURE, [0])}, 4),
+        ({"LIFECYCLE": lifecycle_rows(LifecycleEvent.FAILURE, range(WORLD))}, 3),
         ({"STEP": step_rows([1 << 20], [0])}, 2),
         ({"STEP": step_rows([513], [0])}, 2),
         ({"STEP": step_rows([100], [0])}, 3),
     ],
-    ids=["larger world", "more ranks start", "failure", "no place", "same slot", "baseline closes"],
+    ids=[
+        "larger world",
+        "more ranks start",
+        "failure",
+        "all fail",
+        "no place",
+        "same slot",
+        "baseline closes",
+    ],
 )
 def test_what_changes_what_others_see_ends_a_group(odd: dict[str, Rows], size: int) -> None:
     segments = [of_node([1], 0), of_node([1], 1), of_node([], 0, **odd), of_node([2], 1)]
     assert together(segments, began()) == size
 
 
-def test_a_rank_that_is_gone_ends_a_group() -> None:
-    gone = state_rows([0], WORLD, 1.0)
-    gone["process_state"] = ProcessState.GONE
-    segments = [of_node([1], 1), of_node([1], 0, RANK_STATE=gone), of_node([2], 1)]
+def gone(ranks: Sequence[int]) -> Rows:
+    rows = state_rows(ranks, WORLD, 1.0)
+    rows["process_state"] = ProcessState.GONE
+    return rows
+
+
+def test_the_last_rank_that_ends_or_vanishes_ends_a_group() -> None:
+    ended = lifecycle_rows(LifecycleEvent.FINISH, [1, 2])
+    segments = [
+        of_node([1], 0, RANK_STATE=gone([0, 1])),
+        of_node([1], 1, LIFECYCLE=ended),
+        of_node([2], 0),
+        of_node([2], 1, RANK_STATE=gone([3])),
+        of_node([3], 1),
+    ]
+    assert together(segments, began()) == 4
+
+
+def test_a_start_does_not_go_with_an_end_before_it() -> None:
+    ended = lifecycle_rows(LifecycleEvent.FINISH, [1])
+    start = lifecycle_rows(LifecycleEvent.START, [1], WORLD, at=2.0)
+    segments = [of_node([1], 0, LIFECYCLE=ended), of_node([], 0), of_node([0], 0, LIFECYCLE=start)]
     assert together(segments, began()) == 2
+
+
+def test_steps_of_a_run_that_is_over_go_alone() -> None:
+    job = began()
+    job.apply(of_node([], 0, LIFECYCLE=lifecycle_rows(LifecycleEvent.FINISH, range(WORLD))), NOW)
+    assert job.current.is_over
+    quiet = of_node([], 0, RANK_STATE=gone([0]))
+    assert together([quiet, quiet, of_node([2], 1), quiet], job) == 2
+    assert together([of_node([2], 1), quiet], job) == 1
 
 
 def test_a_start_does_not_go_with_the_checkpoint_before_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.registry import discover, find
-from stepwatch.collector.state.live import LiveState
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.baseline import GRACE_STEPS, Baseline
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
@@ -17,7 +17,7 @@ from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
 from tests.collector.gathered import call_rows, group_rows, kept
-from tests.collector.made import SHARES, lifecycle_rows, run_segments, step_rows
+from tests.collector.made import JOB, SHARES, lifecycle_rows, run_segments, step_rows
 
 LAST = WARMUP_STEPS + BASELINE_STEPS
 
@@ -54,16 +54,12 @@ def test_transfers_of_the_first_steps() -> None:
 
 @pytest.mark.parametrize(("millionths", "ideal"), [(200_000, 0.2), (-1, None), (2**62, None)])
 def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | None) -> None:
-    state = LiveState()
+    job = LiveJob(JOB)
     [first, *_] = run_segments(5)
     reported = lifecycle_rows(LifecycleEvent.SCHEDULE, range(4), millionths)
     reported["text"] = b"ScheduleGPipe"
     lines = np.concatenate([first.tables[Kind.LIFECYCLE], reported])
-    state.append(
-        [first._replace(tables={**first.tables, Kind.LIFECYCLE: lines})], Received(0.0, 0.0)
-    )
-    state.fold(0.0)
-    (job,) = state.jobs.values()
+    job.apply(first._replace(tables={**first.tables, Kind.LIFECYCLE: lines}), Received(0.0, 0.0))
     assert job.current.schedule == Schedule("ScheduleGPipe", ideal)
     found = breakdown(job.current)["pipeline"]
     assert (found["schedule"], found["ideal_bubble_ratio"]) == ("ScheduleGPipe", ideal)
@@ -75,11 +71,9 @@ def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:
     segments = run_segments(300, excess={(2, "forward"): 0.3}, slow_from=60)
     for item in segments:
         item.tables[Kind.RANK_STATE]["stage"] = item.tables[Kind.RANK_STATE]["rank"]
-    state = LiveState()
+    job = LiveJob(JOB)
     for at, item in enumerate(segments):
-        state.append([item], Received(0.0, float(at)))
-        state.fold(0.0)
-        (job,) = state.jobs.values()
+        job.apply(item, Received(0.0, float(at)))
         newest = 5 * at + 4
         named = [finding.rank for finding in find(DetectionContext(job, float(at)), discover())]
         assert named == ([2] if newest >= 64 else []), newest

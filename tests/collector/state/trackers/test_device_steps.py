@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.device_steps import STEPS_AHEAD, DeviceSteps
+from stepwatch.collector.state.trackers.step_window import RingPlanes
 from stepwatch.signals.records import DeviceFlag, Kind
 from stepwatch.signals.wire import Rows
 from tests.collector.made import device_step_rows, random_rows, segment, state_rows, step_rows
@@ -88,8 +89,9 @@ def test_of_a_step_that_was_not_timed_whole_the_length_stays(field: str, value: 
     found = send(attempt, rows)
     assert attempt.refused_records == 0
     steps = np.array([5, 6])
-    planes = found.ring.planes(
-        steps, found.ring.known(steps), ("duration", "forward", "other_idle")
+    names = ("duration", "forward", "other_idle")
+    planes = RingPlanes(
+        found.ring.cells_of(steps, found.ring.known(steps), names), 2, found.ring.world
     )
     assert planes["duration"][:, 0].tolist() == pytest.approx([0.2, 0.2])
     for name in ("forward", "other_idle"):

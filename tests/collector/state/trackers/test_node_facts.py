@@ -150,7 +150,7 @@ def test_what_nodes_send_is_the_same_in_whatever_parts_it_is_taken() -> None:
 
 
 def some_batch(random: np.random.Generator) -> Batch:
-    """A node's host and interfaces, some twice in it, some unknown."""
+    """A node's host, interfaces and devices, some twice in it, some unknown."""
     at = float(random.integers(1000))
     tables = {Kind.HOST: row(Kind.HOST, at, cpu_steal_ratio=random.random() * 1.2)}
     nics = [
@@ -162,6 +162,17 @@ def some_batch(random: np.random.Generator) -> Batch:
     ]
     if nics:
         tables[Kind.NIC] = np.concatenate(nics)
+    devices = [
+        row(
+            Kind.DEVICE, at, rank=random.integers(-1, 6), device=random.integers(2),
+            throttle=random.integers(-1, 99), lost=random.integers(-1, 2),
+            busy_ratio=random.random(), clock_hertz=random.random(), clock_limit_hertz=1.0,
+            ecc_uncorrected=random.integers(5), xid_count=random.integers(5),
+        )
+        for _ in range(int(random.integers(4)))
+    ]  # fmt: skip
+    if devices:
+        tables[Kind.DEVICE] = np.concatenate(devices)
     return Batch(f"n{random.integers(5)}", 0, Received(at, at), tables)
 
 

@@ -59,7 +59,7 @@ def test_segments_of_a_finished_job_go_after_two_weeks(months: Store) -> None:
         assert months.payload_bytes(job) == sizes[job]
     assert len(months.slices("old", "goodput")) == 2, "slices are kept"
     assert len(months.incidents("old")) == 1, "and incidents"
-    assert months.has_more_than("old", 5), "the job has a past"
+    assert months.position("old") > 5, "the job has a past"
 
 
 def saved(store: Store, job: str) -> list[int]:

@@ -10,7 +10,17 @@ _G, _C = MetricKind.GAUGE, MetricKind.COUNTER
 COLLECTOR_SEGMENTS = Metric(
     "stepwatch_collector_segments_total", _C, "Segments received, by verdict.", (VERDICT,)
 )
-COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs held in live state.")
+COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs that this collector evaluates.")
+COLLECTOR_REPLICAS = Metric(
+    "stepwatch_collector_replicas",
+    _G,
+    "Collectors that share the store, this one included; each exports the jobs it evaluates.",
+)
+COLLECTOR_WRITES_REFUSED = Metric(
+    "stepwatch_collector_writes_refused_total",
+    _C,
+    "Writes that were refused, as another collector had taken the job over; nothing was written.",
+)
 COLLECTOR_JOBS_CAPPED = Metric(
     "stepwatch_collector_jobs_capped", _G, "Jobs left out of the metrics by the series cap."
 )
@@ -62,6 +72,13 @@ COLLECTOR_RETENTION_TIME = Metric(
     "stepwatch_collector_retention_timestamp_seconds",
     _G,
     "When retention last went through the store to its end, in Unix seconds.",
+)
+COLLECTOR_NOTICES = Metric(
+    "stepwatch_collector_notices",
+    _G,
+    "Transitions of incidents in the outbox, the same in every collector: pending, delivered "
+    "within a day, or failed, as their receiver refused them or did not answer for a day.",
+    (VERDICT,),
 )
 COLLECTOR_COMPACTED_SEGMENTS = Metric(
     "stepwatch_collector_compacted_segments_total", _C, "Segments that were put into bundles."

@@ -65,11 +65,13 @@ class Places(NamedTuple):
 class PackedTables(Mapping[Kind, Rows]):
     """Tables by kind, which lie in `raw` at `places`; one that was read once is kept."""
 
-    __slots__ = ("_read", "places", "raw")
+    __slots__ = ("_read", "nbytes", "places", "raw")
 
     def __init__(self, raw: bytes, places: Places) -> None:
         self.raw = raw
         self.places = places
+        self.nbytes = max(len(raw), places.nbytes)
+        """Bytes of the tables, packed or unpacked: fields may be left out, or be unknown."""
         self._read: dict[Kind, Rows] | None = None
 
     def __getitem__(self, kind: Kind) -> Rows:
@@ -93,11 +95,6 @@ class PackedTables(Mapping[Kind, Rows]):
 
     def __repr__(self) -> str:
         return repr(dict(self))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tables, packed or unpacked: fields may be left out, or be unknown."""
-        return max(len(self.raw), self.places.nbytes)
 
 
 class _Alike(NamedTuple):

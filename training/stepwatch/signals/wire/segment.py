@@ -55,14 +55,22 @@ class Segment(NamedTuple):
     def row_count(self) -> int:
         """Rows over all tables, those of unknown kinds as well."""
         known = self.tables
-        packed = isinstance(known, PackedTables)
-        rows = known.places.rows if packed else sum(map(len, known.values()))
-        return rows + sum(map(len, self.unknown.values()))
+        if isinstance(known, PackedTables):
+            return known.places.rows + _rows(self.unknown)
+        return _rows(known) + _rows(self.unknown)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows of all tables take, those of unknown kinds as well."""
         known = self.tables
-        packed = isinstance(known, PackedTables)
-        size = known.nbytes if packed else sum(rows.nbytes for rows in known.values())
-        return size + sum(rows.nbytes for rows in self.unknown.values())
+        if isinstance(known, PackedTables):
+            return known.nbytes + _bytes(self.unknown)
+        return _bytes(known) + _bytes(self.unknown)
+
+
+def _rows(tables: Mapping[Kind, Rows] | Mapping[int, Rows]) -> int:
+    return sum(map(len, tables.values())) if tables else 0
+
+
+def _bytes(tables: Mapping[Kind, Rows] | Mapping[int, Rows]) -> int:
+    return sum(rows.nbytes for rows in tables.values()) if tables else 0

@@ -61,6 +61,8 @@ def detect(window: Window, limits: Thresholds) -> list[Finding]:
     stages = np.unique(window.stage)
     for stage in stages.tolist() if len(stages) <= MAX_STAGES else ():
         members = _members(tokens, np.flatnonzero(window.stage == stage), limits)
+        if not _drifts(_newest_logs(tokens, members, limits), limits):
+            continue
         steps = np.flatnonzero((tokens[:, members] > 0).all(axis=1))
         logs = np.log(tokens[np.ix_(steps, members)])
         while len(members) >= 2 and len(findings) < limits.most_findings:
@@ -82,11 +84,29 @@ def _members(tokens: Matrix, ranks: Integers, limits: Thresholds) -> Integers:
     return np.asarray(ranks[(tokens[np.ix_(newest, ranks)] > 0).all(axis=0)])
 
 
+def _newest_logs(tokens: Matrix, members: Integers, limits: Thresholds) -> Matrix:
+    """Logarithms of tokens in the newest steps in which all members have some; few are looked at
+    where these are complete, as they nearly always are."""
+    count = min(limits.window_steps)
+    for back in (4 * count, len(tokens)):
+        part = tokens[-back:][:, members]
+        known = np.flatnonzero((part > 0).all(axis=1))[-count:]
+        if len(known) == count:
+            break
+    return np.asarray(np.log(part[known]))
+
+
+def _drifts(newest: Matrix, limits: Thresholds) -> bool:
+    """Whether a column of the newest steps deviates at all from the others."""
+    if newest.shape[1] < 2 or not len(newest):
+        return False
+    drift = np.abs((newest - _peers(newest)).mean(axis=0))
+    return bool(drift.max() >= math.log(limits.least_ratio) / 2)
+
+
 def _worst(logs: Matrix, limits: Thresholds) -> Skew | None:
     """The column that deviates most beyond doubt; of two that mirror each other, the larger."""
-    newest = logs[-min(limits.window_steps) :]
-    drift = np.abs((newest - _peers(newest)).mean(axis=0))
-    if not len(logs) or drift.max() < math.log(limits.least_ratio) / 2:
+    if not _drifts(logs[-min(limits.window_steps) :], limits):
         return None
     away = logs - _peers(logs)
     worst: Skew | None = None

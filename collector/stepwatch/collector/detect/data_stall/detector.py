@@ -71,10 +71,10 @@ def baseline_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
 
 def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> list[Finding]:
     """At most one finding on the newest steps of `window`; without a baseline there is none."""
-    usable = usable_steps(window)
-    if usable.sum() < limits.window_steps or baseline is None:
+    usable = np.flatnonzero(usable_steps(window))
+    if len(usable) < limits.window_steps or baseline is None:
         return []
-    waits = _waits(window, usable, baseline, limits)
+    waits = _waits(window.at(usable[-limits.long_window_steps :]), baseline, limits)
     loaders = _share(waits, limits) >= limits.loader_share
     for steps, least, usual, gap in (
         (limits.window_steps, limits.least_steps, baseline.most, 2),
@@ -84,19 +84,21 @@ def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> lis
         least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
         enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
         if stalled.sum() >= enough:
+            waits = _waits(window.at(usable), baseline, limits)  # the older steps say since when
             began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, gap)
             return [_finding(waits, stalled, began, usual)]
     return []
 
 
-def _waits(window: Window, usable: Mask, baseline: Baseline, limits: Thresholds) -> Waits:
+def _waits(window: Window, baseline: Baseline, limits: Thresholds) -> Waits:
+    """The waits in a window of usable steps."""
     planes = window.planes
     pauses = planes["checkpoint"] + planes["eval"]
-    seconds = (planes["duration"] - pauses)[usable].astype(np.float64)
-    data = planes["data"][usable].astype(np.float64)
+    seconds = (planes["duration"] - pauses).astype(np.float64)
+    data = planes["data"].astype(np.float64)
     rest = np.maximum(seconds - data, 0.0)
     least = np.maximum(limits.least_share * seconds, limits.least_ratio * baseline.most * rest)
-    return Waits(window.steps[usable], seconds, data, (data >= least) & (data > 0))
+    return Waits(window.steps, seconds, data, (data >= least) & (data > 0))
 
 
 def _share(waits: Waits, limits: Thresholds) -> Vector:

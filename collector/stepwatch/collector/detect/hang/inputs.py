@@ -42,9 +42,7 @@ def _step_seconds(attempt: Attempt) -> tuple[float, float]:
     """Seconds of the usual and of the longest step, on the clock on which they are longer: a host
     that runs ahead has shorter ones. NaN while unknown."""
     step_history, lengths = attempt.step_history, attempt.tracker(DeviceSteps).lengths
-    longest = (
-        float(step_history.rows["longest"].max(initial=0.0)) if len(step_history) else math.nan
-    )
+    longest = step_history.longest if len(step_history) else math.nan
     usual = np.fmax(step_history.baseline(), lengths.baseline(attempt.world))
     return float(usual), float(np.fmax(longest, lengths.longest()))
 

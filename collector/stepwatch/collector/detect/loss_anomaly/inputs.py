@@ -29,9 +29,9 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
     steps, losses = [], []
     for attempt, lost_from in job.ordered():
         step_history = attempt.step_history
-        count = len(step_history)
+        count = len(step_history.rows)
         if lost_from is not None:
-            count = max(0, min(count, lost_from - step_history.first))
+            count = max(0, min(count, lost_from - step_history.held_from))
         kept = slice(max(0, count - HISTORY_STEPS), count)
         rows = step_history.rows[kept]
         steps.append(step_history.steps[kept])

@@ -28,8 +28,8 @@ def _got_over(attempt: Attempt) -> int:
     if len(healthy) < needed:
         return -1
     runs = np.lib.stride_tricks.sliding_window_view(healthy, needed).all(axis=1)
-    ends = np.flatnonzero(runs) + len(step_history) - len(healthy)
-    return step_history.first + int(ends[-1]) - 1 if len(ends) else -1
+    begins = step_history.steps[-len(healthy) :][np.flatnonzero(runs)]
+    return int(begins[-1]) - 1 if len(begins) else -1
 
 
 def find(context: DetectionContext) -> list[Finding]:

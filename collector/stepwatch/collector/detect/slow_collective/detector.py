@@ -113,6 +113,17 @@ def detect(
     ]
 
 
+def is_slow_now(
+    found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps, limits: Thresholds
+) -> bool:
+    """Whether an operation is slow in the newest of `steps`; without one there is no finding.
+
+    Whether a step is slow depends on no other step, so the newest alone are enough to look at.
+    """
+    slow = _is_slow(_transfers(found, baseline, steps), steps, limits)
+    return bool(slow[:, -1:].any())
+
+
 def _transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
     heads, seconds = found.rows[found.first], found.transfer[found.first]
     numbers = heads["group"].astype(np.int64) << 16 | heads["op"]

@@ -20,9 +20,7 @@ def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> 
     longest = max(limits.intermittent_spans)
     if len(steps.rows) < min(limits.intermittent_spans):
         return []
-    own = np.sum([steps.own(phase, longest) for phase in WORK], axis=0)
-    far = own >= limits.intermittent_ratio * _usual(own, limits)
-    if set(np.flatnonzero(far.sum(axis=0) >= limits.intermittent_episodes).tolist()) <= named:
+    if set(_often_far(_all_work(steps, longest), limits).tolist()) <= named:
         return []
     slow = _stands_out(steps, longest, limits)
     for span in limits.intermittent_spans:
@@ -32,6 +30,26 @@ def intermittent(steps: EvaluatedSteps, named: set[int], limits: Thresholds) -> 
         if len(ranks):
             return _repeated(steps, ranks, span, limits)
     return []
+
+
+def _often_far(own: FloatMatrix, limits: Thresholds) -> Integers:
+    """Ranks that often work far longer than they usually do; the others cannot be slow.
+
+    Few ranks are ever so far from their shortest step, and only of these the usual one is sought.
+    """
+    ratio = limits.intermittent_ratio
+    ranks = np.flatnonzero(own.max(axis=0) >= ratio * own.min(axis=0))
+    own = own[:, ranks]
+    far = own >= ratio * _usual(own, limits)
+    return np.asarray(ranks[far.sum(axis=0) >= limits.intermittent_episodes])
+
+
+def _all_work(steps: EvaluatedSteps, newest: int) -> FloatMatrix:
+    """Self time (steps, ranks) in all phases together."""
+    total = steps.own(WORK[0], newest).copy()
+    for phase in WORK[1:]:
+        total += steps.own(phase, newest)
+    return total
 
 
 _NOBODY = np.zeros(0, dtype=np.int64)
@@ -45,7 +63,7 @@ def _usual(own: FloatMatrix, limits: Thresholds) -> FloatMatrix:
 
 def _stands_out(steps: EvaluatedSteps, newest: int, limits: Thresholds) -> MaskMatrix:
     """Where (step, rank) works far longer than its peers, and than itself in its other steps."""
-    own = np.sum([steps.own(phase, newest) for phase in WORK], axis=0)
+    own = _all_work(steps, newest)
     peers = steps.peers(own, *WORK)
     longest = steps.step_seconds[-newest:]
     excess = np.maximum(own - peers, 0.0).max(axis=1)

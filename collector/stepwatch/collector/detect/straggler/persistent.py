@@ -16,7 +16,7 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     own = steps.own(phase, newest)
     peers = steps.peers(own, phase)
     seconds = steps.step_seconds[-newest:]
-    slow = _is_slow(steps, phase, newest, limits)
+    slow = _is_slow(steps, phase, own, peers, limits)
     named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
     if not named.any():
         return []
@@ -24,7 +24,7 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     part = steps.around(ranks)
     own = part.own(phase)
     peers = part.peers(own, phase)
-    slow = _is_slow(part, phase, 0, limits)
+    slow = _is_slow(part, phase, own, peers, limits)
     found = []
     for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
         since = _since(slow[:, at], (own - peers)[:, at], limits)
@@ -42,14 +42,16 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     return found
 
 
-def _is_slow(steps: EvaluatedSteps, phase: str, newest: int, limits: Thresholds) -> MaskMatrix:
-    """Where (step, rank) exceeds its peers by enough to matter, of the `newest` steps; 0: of all.
+def _is_slow(
+    steps: EvaluatedSteps, phase: str, own: FloatMatrix, peers: FloatMatrix, limits: Thresholds
+) -> MaskMatrix:
+    """Where (step, rank) exceeds its peers by enough to matter, of the steps of `own`, the newest.
 
     What a device works is free of the noise of hosts, so less of it is enough.
     """
-    own, seconds = steps.own(phase, newest), steps.step_seconds[-newest:]
-    least = limits.least_excess_ratio
-    slow = exceeds(own, steps.peers(own, phase), seconds, limits.least_ratio, least)
+    newest = len(own)
+    seconds, least = steps.step_seconds[-newest:], limits.least_excess_ratio
+    slow = exceeds(own, peers, seconds, limits.least_ratio, least)
     busy = steps.busy(phase, newest)
     if busy is None:
         return slow

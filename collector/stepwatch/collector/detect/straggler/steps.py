@@ -55,11 +55,11 @@ class EvaluatedSteps:
 
     def collective(self, since: int) -> Matrix32:
         """Collective wait (steps, ranks) from evaluated step `since` on."""
-        return self.window.planes["collective"][self.rows[since:]]
+        return self.window.plane("collective", self.rows[since:])
 
     def own(self, phase: str, newest: int = 0) -> FloatMatrix:
         """Self time in seconds (steps, ranks) of the `newest` evaluated steps; 0 means all."""
-        return self.window.planes[phase][self.rows[-newest:]]
+        return self.window.plane(phase, self.rows[-newest:])
 
     def busy(self, phase: str, newest: int = 0) -> FloatMatrix | None:
         """The part of `own` in which the device had work enqueued; None on the host's clock."""

@@ -31,13 +31,14 @@ def find(context: DetectionContext) -> list[Finding]:
     clock = first_steps_clock(compared_attempt(context.job))
     if context.window.clock == HOST:
         clock = HOST
-    found = detect(
+    course, baseline = (
         course_of(context.attempt, newest, clock),
         baseline_course(context.job, clock),
-        context.class_throughput.peers(context.job.name),
-        _shift(context),
-        LIMITS,
     )
+    peers = context.class_throughput.peers(context.job.name)
+    found = detect(course, baseline, peers, None, LIMITS)
+    if found:  # only a finding says what part of the step grew: it takes all planes of the window
+        found = detect(course, baseline, peers, _shift(context), LIMITS)
     return [with_clock(context, finding, clock) for finding in found]
 
 

@@ -15,9 +15,7 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     stalls and redone steps are all lost goodput. Steps that nobody reported count for neither.
     """
     steps = attempt.steps
-    starts = np.concatenate([[steps.began_s], steps.end_s[:-1]])
-    allocated = np.maximum(steps.end_s - starts, 0.0) * steps.world
-    total = np.where(steps.observed > 0, allocated, 0.0)
+    total = np.where(steps.observed > 0, steps.allocated * steps.world, 0.0)
     return np.where(steps.lost, 0.0, np.minimum(steps.busy, total)), total
 
 

@@ -6,26 +6,41 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.folding.batches import Batches
 from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.tracker import TrackedAttempt
 from stepwatch.signals.arrays import Integers, Rows
 from stepwatch.signals.records import DTYPES, Kind
+
+CLOCK_SET_NS = 1_000_000_000
+"""A wall clock that moved so far against the monotonic one was set."""
 
 
 class Fresh(NamedTuple):
     """Rows in the order in which they are taken, batch by batch; arrays (rows,).
 
-    `to_wall_ns` makes monotonic time wall time, `origin` is the batch within the group.
+    `to_wall_ns` makes monotonic time wall time, `origin` is the batch within the group, `set_ns` by
+    how much the wall clock was set by then.
     """
 
     rows: Rows
     to_wall_ns: Integers
     origin: Integers
+    set_ns: Integers
 
     @classmethod
     def nothing(cls, kind: Kind) -> Fresh:
         """No rows of that kind."""
         none = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros(0, dtype=DTYPES[kind]), none, none)
+        return cls(np.zeros(0, dtype=DTYPES[kind]), none, none, none)
+
+    @classmethod
+    def taken(
+        cls, rows: Rows, origin: Integers, batches: Batches, attempt: TrackedAttempt
+    ) -> Fresh:
+        """Rows that come from the batches at `origin`."""
+        set_ns = _set_ns(batches, attempt)[origin]
+        return cls(rows, batches.to_wall_ns[origin], origin, set_ns)
 
     @property
     def steps(self) -> Integers:
@@ -43,4 +58,17 @@ class Fresh(NamedTuple):
         if (low, high) == (0, len(self.rows)):
             return self
         part = np.arange(low, high)
-        return Fresh(chosen(self.rows, part), self.to_wall_ns[part], self.origin[part])
+        columns = (column[part] for column in self[1:])
+        return Fresh(chosen(self.rows, part), *columns)
+
+
+def _set_ns(batches: Batches, attempt: TrackedAttempt) -> Integers:
+    """By how much the wall clock of each batch's node was set since its first one (batches,).
+
+    Less than `CLOCK_SET_NS` is how far two readings of one clock are apart.
+    """
+    first = attempt.first_offsets
+    moved = batches.to_wall_ns - np.array(
+        [first.get(batch.node, batch.to_wall_ns) for batch in batches], dtype=np.int64
+    )
+    return np.where(np.abs(moved) < CLOCK_SET_NS, 0, moved)

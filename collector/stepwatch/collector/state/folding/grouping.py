@@ -1,22 +1,24 @@
 """How many batches of an attempt can be folded together with the outcome of one after the other.
 
 Trackers read each other, so a group ends where a batch could change what another tracker sees of
-the batches beside it: the world grows, a rank ends, the history begins earlier, the baseline
+the batches beside it: the world grows, the last rank ends, the history begins earlier, the baseline
 closes. All that is rare. Where a rule needs what only the trackers will find out (is the row new?),
 it takes the case that ends the group: a group too small costs time and changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
+from typing import NamedTuple
+
 import numpy as np
 
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.folding.batches import Batches, Table
-from stepwatch.collector.state.tracker import MAX_WORLD, TrackedAttempt
+from stepwatch.collector.state.tracker import MAX_WORLD
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
-from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.collector.state.trackers.microbatches import STEPS_AHEAD
-from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask
@@ -48,12 +50,11 @@ class Grouping:
         )
         self._starts = _any(events, started)
         self._timing = _any(events, events.rows["event"] == LifecycleEvent.DEVICE_TIMING)
-        self._ends = _any(events, np.isin(events.rows["event"], ENDS))
-        self._ends |= _any(states, states.rows["process_state"] == ProcessState.GONE)
+        self._ends = _Ends.of(events, states)
         self._events = events.counts > 0
         self._saves = batches.table(Kind.CHECKPOINT).counts > 0
 
-    def size(self, start: int, attempt: TrackedAttempt) -> int:
+    def size(self, start: int, attempt: Attempt) -> int:
         """How many batches from `start` on go together into `attempt` as it is now."""
         alone = self._alone(start, attempt)
         if alone[0]:
@@ -64,24 +65,28 @@ class Grouping:
         ends[:-1] |= begins[1:]
         return int(np.argmax(ends)) + 1 if ends.any() else len(ends)
 
-    def _alone(self, start: int, attempt: TrackedAttempt) -> Mask:
-        """Batches that others must not see: they size arrays, or may begin another run."""
+    def _alone(self, start: int, attempt: Attempt) -> Mask:
+        """Batches that others must not see: they size arrays, may begin another run, or hold steps
+        of one that is over, whose steps are settled after each of them."""
         history = attempt.tracker(Steps).history
         found = history.moves(self._first[start:], self._last[start:])
         found |= self._world[start:] > attempt.world
-        if attempt.tracker(LifecycleEvents).ended or attempt.tracker(Ranks).gone:
+        if attempt.ended or attempt.ranks.gone:
             found |= self._starts[start:]
+        if attempt.is_over:
+            found |= (self._step_rows[start:] > 0) | (self._device_rows[start:] > 0)
         devices = attempt.tracker(DeviceSteps).ring
         if attempt.tracker(DeviceTiming).all_timed is None and not devices.world:
             found |= self._device_rows[start:] > 0  # the first ones say that there are devices
         return found
 
-    def _begins(self, start: int, attempt: TrackedAttempt) -> Mask:
+    def _begins(self, start: int, attempt: Attempt) -> Mask:
         """Batches that cannot follow those since `start`: steps that share slots, a rank that says
-        whether its device times steps, or a start of ranks after a checkpoint, which is believed
-        by when they started."""
+        whether its device times steps, a start of ranks after some ended, or after a checkpoint,
+        which is believed by when they started."""
         saved = np.logical_or.accumulate(self._saves[start:])
         found: Mask = (self._events[start:] & saved) | self._timing[start:]
+        found[1:] |= self._starts[start + 1 :] & np.logical_or.accumulate(self._ends.any[start:-1])
         for first, last, ring in (
             (self._first, self._last, StepRing),
             (self._device_first, self._device_last, DeviceRing),
@@ -91,11 +96,14 @@ class Grouping:
             found |= high - low >= ring.depth_for(attempt.world)
         return found
 
-    def _closes(self, start: int, attempt: TrackedAttempt) -> Mask:
-        """Batches that nothing may follow: ranks end, the baseline may close, a sampled step is
-        far ahead of the steps."""
+    def _closes(self, start: int, attempt: Attempt) -> Mask:
+        """Batches that nothing may follow: all ranks have ended, the baseline may close, a sampled
+        step is far ahead of the steps."""
         steps = attempt.tracker(Steps)
-        found: Mask = self._ends[start:].copy()
+        found = np.zeros(len(self._first) - start, dtype=np.bool_)
+        if not attempt.is_over:
+            ended = attempt.ended.keys() | attempt.ranks.gone
+            found |= self._ends.complete(start, ended, attempt.world)
         found |= self._microbatch[start:] > steps.ring.newest + STEPS_AHEAD
         found |= steps.baseline.may_close(
             self._first[start:] - steps.history.first,
@@ -110,6 +118,40 @@ class Grouping:
             self._device_rows[start:],
             attempt.world,
         )
+        return found
+
+
+class _Ends(NamedTuple):
+    """Ranks that ended or vanished, and by which batch each: arrays (ends,), by batch.
+
+    `any` (batches,) says which batches have some.
+    """
+
+    rank: Integers
+    batch: Integers
+    any: Mask
+
+    @classmethod
+    def of(cls, events: Table, states: Table) -> _Ends:
+        """Those of LIFECYCLE and RANK_STATE rows."""
+        ended = np.isin(events.rows["event"], ENDS)
+        gone = states.rows["process_state"] == ProcessState.GONE
+        rank = np.append(events.rows["rank"][ended], states.rows["rank"][gone]).astype(np.int64)
+        batch = np.append(events.origin[ended], states.origin[gone])
+        order = np.argsort(batch, kind="stable")
+        return cls(rank[order], batch[order], _any(events, ended) | _any(states, gone))
+
+    def complete(self, start: int, before: Set[int], world: int) -> Mask:
+        """Batches from `start` on by which `world` ranks may have ended; `before` did before that.
+
+        World of 3, rank 0 before, batches with ranks 0; 1; none; 1 and 2 -> only the last.
+        """
+        found = self.any[start:].copy()
+        since = self.batch >= start
+        ranks, first = np.unique(self.rank[since], return_index=True)
+        fresh = first[~np.isin(ranks, [*before])]
+        by_batch = np.bincount(self.batch[since][fresh] - start, minlength=len(found))
+        found &= len(before) + np.cumsum(by_batch) >= world
         return found
 
 

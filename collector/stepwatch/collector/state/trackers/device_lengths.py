@@ -1,6 +1,8 @@
-"""How long each step of an attempt took on its slowest device, for the attempt's whole life."""
+"""How long each step of an attempt took on its slowest device: the steps that its history holds."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -21,10 +23,18 @@ checkpoint and evaluation, and the wall time at which the last one ended it."""
 
 
 class DeviceLengths:
-    """Lengths of the steps from the attempt's first one on, at most `MAX_STEPS`."""
+    """Lengths of at most `MAX_STEPS` steps, from the attempt's first one on; some were dropped.
+
+    `any` says whether a device timed a step, `late_rows` how many rows came for dropped steps.
+    """
 
     def __init__(self) -> None:
+        self.any = False
+        self.late_rows = 0
         self._first = 0
+        self._dropped = 0
+        self._longest_dropped = math.nan
+        self._beginning: Rows = np.zeros(0, dtype=LENGTH)
         self._rows: Rows = np.zeros(0, dtype=LENGTH)
 
     def add(self, fresh: Fresh, first: int) -> None:
@@ -37,16 +47,11 @@ class DeviceLengths:
             earlier = np.zeros(min(self._first - first, MAX_STEPS), dtype=LENGTH)
             self._rows = np.concatenate([earlier, self._rows])[:MAX_STEPS]
         self._first = first
-        index = fresh.steps - first
+        index = fresh.steps - first - self._dropped
+        self.late_rows += int((index < 0).sum()) if self._dropped else 0
         inside = (index >= 0) & (index < MAX_STEPS)
         rows, index, ends = chosen(fresh.rows, inside), index[inside], fresh.ends_ns[inside]
-        used = int(index.max(initial=-1)) + 1
-        if used > len(self._rows):
-            # A power of two: the same length whether it grows at once or little by little.
-            length = min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length()))
-            grown = np.zeros(length, dtype=LENGTH)
-            grown[: len(self._rows)] = self._rows
-            self._rows = grown
+        self._make_room(int(index.max(initial=-1)) + 1)
         pauses = np.nan_to_num(rows["checkpoint_seconds"]) + np.nan_to_num(rows["eval_seconds"])
         seconds = rows["duration_seconds"] - pauses
         seconds = np.maximum(seconds, 0.0)
@@ -67,24 +72,46 @@ class DeviceLengths:
 
     def longest(self) -> float:
         """Seconds of the longest step of any device; NaN before the first."""
-        timed = self._rows["longest"][self._rows["ranks"] > 0]
-        return float(timed.max()) if len(timed) else float("nan")
-
-    @property
-    def any(self) -> bool:
-        """Whether a device timed a step."""
-        return len(self._rows) > 0
+        return float(np.fmax(self._longest_dropped, _longest(self._rows)))
 
     def of(self, steps: Integers) -> Rows:
-        """Rows of `LENGTH` of these steps (steps,); all 0 where no device timed one."""
-        index = steps - self._first
+        """Rows of `LENGTH` of these steps (steps,); all 0 where no device timed one, or where they
+        are no longer held."""
         found = np.zeros(len(steps), dtype=LENGTH)
-        inside = (index >= 0) & (index < len(self._rows))
-        found[inside] = self._rows[index[inside]]
+        for first, rows in ((self._first, self._beginning), (self._held_from, self._rows)):
+            index = steps - first
+            inside = (index >= 0) & (index < len(rows))
+            found[inside] = rows[index[inside]]
         return found
+
+    def drop(self, count: int) -> None:
+        """Let the first `count` steps held go, but for the `_beginning`."""
+        if not self._dropped:
+            self._beginning = self._rows[: WARMUP_STEPS + BASELINE_STEPS].copy()
+        self._longest_dropped = float(np.fmax(self._longest_dropped, _longest(self._rows[:count])))
+        self._dropped += count
+        self._rows = self._rows[count:].copy()
+
+    @property
+    def _held_from(self) -> int:
+        return self._first + self._dropped
+
+    def _make_room(self, used: int) -> None:
+        self.any = self.any or used > 0
+        if used > len(self._rows):
+            # A power of two: the same length whether it grows at once or little by little.
+            length = min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length()))
+            grown = np.zeros(length, dtype=LENGTH)
+            grown[: len(self._rows)] = self._rows
+            self._rows = grown
 
     def seconds(self, steps: Integers, world: int) -> Vector:
         """Seconds of each of `steps`; NaN where fewer than `world` devices timed it."""
         rows = self.of(steps)
         timed = (rows["ranks"] > 0) & (rows["ranks"] >= world)
         return np.where(timed, rows["longest"].astype(np.float64), np.nan)
+
+
+def _longest(rows: Rows) -> float:
+    timed = rows["longest"][rows["ranks"] > 0]
+    return float(timed.max()) if len(timed) else math.nan

@@ -79,7 +79,7 @@ class DeviceSteps(JoinedTracker):
         self.in_part += len(rows) - int(whole.sum())
         taken = self.ring.add_all(_without_parts(rows, ~whole), origin)
         origin = origin[taken]
-        self.fresh = Fresh(chosen(rows, taken), batches.to_wall_ns[origin], origin)
+        self.fresh = Fresh.taken(chosen(rows, taken), origin, batches, attempt)
         self._sum_up(chosen(rows, taken[whole[taken]]), steps.history.first, attempt)
         self.newest_s = max(self.newest_s, int(self.fresh.ends_ns.max(initial=0)) / NANOSECONDS)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -43,6 +42,7 @@ DEVICE_FACTS = (
     "lost_ratio",
 )
 _NIC_COUNTERS = ("errors", "drops", "carrier_changes", "tcp_sent_segments", "tcp_retransmits")
+_DEVICE_COUNTERS = ("ecc_uncorrected", "xid_count")
 _HEAT = int(Throttle.THERMAL | Throttle.HARDWARE_THERMAL)
 _POWER = int(Throttle.POWER_CAP | Throttle.HARDWARE_POWER_BRAKE)
 BUSY_RATIO = 0.3
@@ -79,13 +79,11 @@ class NodeFacts(JoinedTracker):
         self._nic_rates = Rates(5, MAX_NODES * 4)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold HOST, NIC and DEVICE rows in node by node, RANK_STATE rows together."""
+        """Fold HOST, NIC, DEVICE and RANK_STATE rows in."""
         if Kind.HOST in batches.kinds:
             self._take_hosts(batches, attempt)
         if Kind.DEVICE in batches.kinds:
-            for batch in batches:
-                for row in _rows(batch.tables, Kind.DEVICE)[:MAX_ROWS]:
-                    self._take_device(row, batch.node)
+            self._take_devices(batches)
         if (states := batches.rows(Kind.RANK_STATE)) is not None:
             self._take_ranks(states)
 
@@ -161,23 +159,29 @@ class NodeFacts(JoinedTracker):
             grown[turn] = self._nic_rates.of_at(places[turn], times[turn], counters[turn])
         return grown
 
-    def _take_device(self, row: np.void, node: str) -> None:
-        self.devices_read = True
-        rank = int(row["rank"])
-        if not 0 <= rank < MAX_RANKS:
-            return
-        counters = np.array([float(row["ecc_uncorrected"]), float(row["xid_count"])])
-        at = _seconds(row)
-        grown = self._device_rates.of((node, int(row["device"])), at, counters)
-        throttle, lost = int(row["throttle"]), int(row["lost"])
-        values = [
-            float(bool(throttle & _HEAT)) if throttle >= 0 else math.nan,
-            float(bool(throttle & _POWER)) if throttle >= 0 else math.nan,
-            _clock_loss(row),
-            *grown,
-            float(lost) if lost in (0, 1) else math.nan,
-        ]
-        self.devices.add(rank, at, np.array(values))
+    def _take_devices(self, batches: Batches) -> None:
+        """Take DEVICE rows, at most `MAX_ROWS` of each batch."""
+        table = batches.table(Kind.DEVICE)
+        place = np.arange(len(table.rows)) - table.starts[table.origin]
+        self.devices_read |= len(table.rows) > 0
+        kept = (place < MAX_ROWS) & (table.rows["rank"] >= 0) & (table.rows["rank"] < MAX_RANKS)
+        rows, origin = chosen(table.rows, kept), table.origin[kept]
+        times = rows["time_ns"] / NANOSECONDS
+        throttle, lost = rows["throttle"].astype(np.int64), rows["lost"]
+        values = np.full((len(rows), len(DEVICE_FACTS)), np.nan)
+        for at, reasons in enumerate((_HEAT, _POWER)):
+            values[:, at] = np.where(throttle >= 0, (throttle & reasons) > 0, np.nan)
+        values[:, 2] = _clock_loss(rows)
+        nodes = [batches[at].node for at in origin.tolist()]
+        devices = list(zip(nodes, rows["device"].tolist(), strict=True))
+        counters = np.stack([rows[n].astype(np.float64) for n in _DEVICE_COUNTERS], axis=1)
+        places = self._device_rates.numbered(devices)
+        for turn in turns(places):
+            values[turn, 3:5] = self._device_rates.of_at(places[turn], times[turn], counters[turn])
+        values[:, 5] = np.where((lost == 0) | (lost == 1), lost, np.nan)
+        places = self.devices.numbered(rows["rank"].tolist())
+        for turn in turns(places):
+            self.devices.add_at(places[turn], times[turn], values[turn])
 
     def _take_ranks(self, rows: Rows) -> None:
         rows = rows[(rows["rank"] >= 0) & (rows["rank"] < MAX_RANKS)]
@@ -189,23 +193,14 @@ class NodeFacts(JoinedTracker):
             self.ranks.add_all(ranks[turn], times[turn], rates)
 
 
-def _rows(tables: Mapping[Kind, Rows], kind: Kind) -> list[np.void]:
-    rows = tables.get(kind)
-    return list(rows[:MAX_ROWS]) if rows is not None else []
-
-
-def _seconds(row: np.void) -> float:
-    return int(row["time_ns"]) / NANOSECONDS
-
-
-def _clock_loss(row: np.void) -> float:
-    """By how much the clock lies below its limit, of a device that works."""
+def _clock_loss(rows: Rows) -> Values:
+    """By how much the clock lies below its limit (rows,), NaN unless the device works."""
     clock, limit, busy = (
-        float(row[name]) for name in ("clock_hertz", "clock_limit_hertz", "busy_ratio")
+        rows[name].astype(np.float64) for name in ("clock_hertz", "clock_limit_hertz", "busy_ratio")
     )
-    if not (busy >= BUSY_RATIO and limit > 0 and clock >= 0) or math.isinf(limit):
-        return math.nan
-    return max(0.0, 1.0 - clock / limit)
+    known = (busy >= BUSY_RATIO) & (limit > 0) & (clock >= 0) & ~np.isinf(limit)
+    ratio = np.divide(clock, limit, out=np.full(len(rows), np.nan), where=known)
+    return np.asarray(np.maximum(0.0, 1.0 - ratio))
 
 
 def _by_name(fields: tuple[str, ...], table: Table) -> dict[str, Values]:

@@ -64,14 +64,15 @@ class SettledSteps(JoinedTracker):
         return attempt.tracker(DeviceSteps).ring.world > 0 if said is None else said
 
     def count(self, attempt: TrackedAttempt) -> int:
-        """Steps of the history that count now, from its first one on.
+        """Rows of the history that count now, from its first one on.
 
         Those that await their devices do not yet; on the hosts' clock all do.
         """
         history = attempt.tracker(Steps).history
+        held = len(history.rows)
         if self.awaited is None or not self.awaits_devices(attempt):
-            return len(history)
-        return max(0, min(self.awaited - history.first, len(history)))
+            return held
+        return max(0, min(self.awaited - history.held_from, held))
 
     def give_up(self, attempt: TrackedAttempt) -> None:
         """Settle every step as it stands: nothing is awaited any more."""
@@ -131,7 +132,7 @@ class SettledSteps(JoinedTracker):
         history = attempt.tracker(Steps).history
         if self.awaited is None:
             return history.rows
-        found: Rows = history.rows[max(0, self.awaited - history.first) :]
+        found: Rows = history.rows[max(0, self.awaited - history.held_from) :]
         return found
 
     def _timed(self, rows: Rows, attempt: TrackedAttempt) -> Mask:
@@ -171,7 +172,7 @@ class SettledSteps(JoinedTracker):
         awaited = history.first + len(history) - len(rows)
         reported = history.rows["reported"]
         before = awaited + _complete_or_given_up(rows["reported"], attempt.world) - 1
-        known = reported[host.steps - history.first]
+        known = reported[host.steps - history.held_from]
         done = _newest_complete(host, known, span, attempt.world, before)
         newest = awaited + int(np.flatnonzero(rows["reported"]).max(initial=0))
         seen = np.full(len(done), newest, dtype=np.int64)

@@ -1,4 +1,8 @@
-"""One row per step of an attempt, for its whole life: what SLIs, quantiles and progress need."""
+"""One row per step of an attempt, the newest of them: what SLIs, quantiles and progress need.
+
+Steps that are complete and old leave it once the slices that they are in are stored; what is needed
+of them later is small (`dropped_steps`).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import accumulate, chosen, put
+from stepwatch.collector.state.trackers.dropped_steps import DroppedSteps
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
 MAX_STEPS = 1 << 20
-"""Steps kept per attempt; a hostile step number cannot make the step_history grow beyond them."""
+"""Steps held per attempt; a hostile step number cannot make the step_history grow beyond them."""
 WARMUP_STEPS, BASELINE_STEPS, LEAST_BASELINE_STEPS = 3, 20, 5
 """Steps left out at the start of an attempt (compilation, allocation, caches, loader workers), by
 detectors too; steps of its own median; the fewest of those."""
@@ -29,6 +34,7 @@ ROW = np.dtype(
     [
         ("reported", "<u4"),
         ("end_wall_ns", "<u8"),
+        ("end_unset_ns", "<u8"),
         ("longest", "<f8"),
         ("busy", "<f8"),
         ("tokens", "<u8"),
@@ -39,7 +45,9 @@ ROW = np.dtype(
         ("clock", "u1"),
     ]
 )
-"""Seconds but for `end_wall_ns`; `longest` and `busy` exclude checkpoint and evaluation.
+"""Seconds but for the ends; `longest` and `busy` exclude checkpoint and evaluation.
+
+`end_unset_ns` is what `end_wall_ns` would be if nobody had set a clock since the attempt began.
 
 `loss` is the mean over the `loss_ranks` that recorded a finite one, NaN where none did; `loss_sum`
 is their sum, so that the mean is the same however the rows came. `clock` is written by
@@ -53,8 +61,9 @@ class StepFacts(NamedTuple):
     `end_s` is Unix time of the step's end on the last rank, `busy` the device-seconds of all ranks
     in the step without checkpoint and evaluation, `longest` the slowest rank's step time,
     `observed` the ranks that reported (0: the step is known from its neighbours only), `lost` marks
-    steps that a later attempt redoes. `on_device` marks those of which `end_s`, `busy` and
-    `longest` are the devices'; of the others they are the hosts'.
+    steps that a later attempt redoes. `allocated` are the seconds since the step before ended, or
+    since the attempt began: also where somebody set the clock in between. `on_device` marks those
+    of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
     """
 
     world: int
@@ -64,37 +73,74 @@ class StepFacts(NamedTuple):
     longest: _Floats
     observed: _Integers
     lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    allocated: _Floats
     on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class StepHistory:
-    """Steps `first` to `first + len - 1` of one attempt."""
+    """Steps `first` to `first + len - 1` of one attempt; those before `held_from` were dropped.
+
+    `beginning` are the rows of the first steps, from the first drop on.
+    """
 
     def __init__(self) -> None:
         self.first = 0
+        self.dropped = DroppedSteps()
+        self.beginning = np.zeros(0, dtype=ROW)
         self._rows = np.zeros(0, dtype=ROW)
         self._used = 0
 
     def __len__(self) -> int:
-        return self._used
+        return self.dropped.count + self._used
+
+    @property
+    def held_from(self) -> int:
+        """The first step of which there is a row."""
+        return self.first + self.dropped.count
 
     @property
     def rows(self) -> Rows:
-        """The rows so far, oldest step first."""
+        """The rows held, oldest step first."""
         return self._rows[: self._used]
 
     @property
     def steps(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Step number of each row."""
-        return np.arange(self.first, self.first + self._used, dtype=np.int64)
+        """Step number of each row held."""
+        return np.arange(self.held_from, self.held_from + self._used, dtype=np.int64)
 
-    def add(self, steps: Rows, to_wall_ns: int | Integers) -> None:
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest step; 0 before the first."""
+        return max(self.dropped.longest, float(self.rows["longest"].max(initial=0.0)))
+
+    def part(self, steps: slice) -> tuple[Integers, Rows]:
+        """Numbers and rows of some steps, counted from the first one of the attempt.
+
+        Of those that were dropped only the `beginning` is known.
+        """
+        start, stop, _ = steps.indices(len(self))
+        if stop <= len(self.beginning):
+            rows = self.beginning[start:stop]
+        else:
+            start = max(start, self.dropped.count)
+            rows = self.rows[start - self.dropped.count : stop - self.dropped.count]
+        return np.arange(self.first + start, self.first + start + len(rows)), rows
+
+    def drop(self, count: int) -> None:
+        """Let the first `count` rows go."""
+        if not self.dropped.count:
+            self.beginning = self.rows[: WARMUP_STEPS + BASELINE_STEPS].copy()
+        self.dropped.add(self.held_from, self.rows[:count])
+        self._rows, self._used = self.rows[count:].copy(), self._used - count
+
+    def add(self, steps: Rows, to_wall_ns: int | Integers, set_ns: int | Integers = 0) -> None:
         """Add STEP rows that `make_room` let through, each (rank, step) once.
 
-        `to_wall_ns` turns monotonic into wall time, the same for all rows or one each. Sums are
-        taken row after row (`np.add.at`), so they do not depend on which rows come in one call.
+        `to_wall_ns` turns monotonic into wall time, and `set_ns` is by how much the wall clock was
+        set by then: the same for all rows or one each. Sums are taken row after row (`np.add.at`),
+        so they do not depend on which rows come in one call.
         """
-        index = steps["step"].astype(np.int64) - self.first
+        index = steps["step"].astype(np.int64) - self.held_from
         rows = self._rows
         pauses = steps["checkpoint_ns"] + steps["eval_ns"]
         seconds = np.maximum(steps["duration_ns"].astype(np.float64) - pauses, 0.0) / NANOSECONDS
@@ -106,6 +152,7 @@ class StepHistory:
         accumulate(np.add, part, "tokens", at, steps["tokens"])
         accumulate(np.maximum, part, "longest", at, seconds)
         accumulate(np.maximum, part, "end_wall_ns", at, ends)
+        accumulate(np.maximum, part, "end_unset_ns", at, ends - set_ns)
         accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
         known = np.isfinite(steps["loss"])
         accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
@@ -115,9 +162,12 @@ class StepHistory:
         put(rows, touched, part)
 
     def complete_until(self, world: int) -> int:
-        """Newest step that `world` ranks and all steps before it reported; first - 1 if none."""
-        short = np.flatnonzero(self.rows["reported"] < world)
-        return self.first + (int(short[0]) if len(short) else self._used) - 1
+        """Newest step that `world` ranks and all steps before it reported; first - 1 if none.
+
+        What was dropped counts as reported.
+        """
+        short = self.rows["reported"] < world
+        return self.held_from + (int(np.argmax(short)) if short.any() else self._used) - 1
 
     def baseline(self) -> float:
         """Median step time in seconds of the attempt's first steps after its warm-up, on the hosts.
@@ -125,7 +175,8 @@ class StepHistory:
         It is fixed once they are over, so that a run that slows down later is compared with what it
         was, and history does not change. NaN until there are enough.
         """
-        longest = self.rows["longest"][WARMUP_STEPS : WARMUP_STEPS + BASELINE_STEPS]
+        _, first = self.part(slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS))
+        longest = first["longest"]
         known = longest[longest > 0]
         return float(np.median(known)) if len(known) >= LEAST_BASELINE_STEPS else float("nan")
 
@@ -138,20 +189,19 @@ class StepHistory:
         return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
 
     def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
-        """The steps as the hosts have them; those from `resumed_at` on are lost to a later attempt.
+        """The steps held as the hosts have them; those from `resumed_at` on are lost to a later
+        attempt.
 
         A step that no rank reported is expected all the same; its end is put between those of its
         neighbours. `began_s` is 0 where the start was not received: then the first step began it.
         """
-        rows = self.rows
-        seen = rows["reported"] > 0
-        ends = rows["end_wall_ns"] / NANOSECONDS
-        if not seen.all():
-            ends = np.interp(self.steps, self.steps[seen], ends[seen])
+        rows, ends, began_known = self.rows, self._ends_s(), bool(began_s)
         lost = np.zeros(self._used, dtype=np.bool_)
         if resumed_at is not None:
             lost = self.steps >= resumed_at
-        if not began_s and self._used:
+        if self.dropped.count:
+            began_s = self.dropped.end_s
+        elif not began_s and self._used:
             began_s = float(ends[0] - rows["longest"][0])
         return StepFacts(
             world,
@@ -161,17 +211,51 @@ class StepHistory:
             rows["longest"].astype(np.float64),
             rows["reported"].astype(np.int64),
             lost,
+            self.allocated(began_s, ends, began_known=began_known),
             np.zeros(self._used, dtype=np.bool_),
         )
+
+    def allocated(self, began_s: float, ends_s: _Floats, *, began_known: bool) -> _Floats:
+        """Seconds between steps that end at `ends_s` (held,), the first since `began_s`; whatever
+        somebody set a clock by does not count. A beginning that is not known comes from the first
+        of these ends."""
+        set_s = self._clock_set_s()[: len(ends_s)]
+        from_first = not began_known and not self.dropped.count and len(set_s) > 0
+        before = set_s[0] if from_first else self.dropped.clock_set_s
+        ends = np.concatenate([[began_s - before], ends_s - set_s])
+        return np.asarray(np.maximum(np.diff(ends), 0.0))
+
+    def _clock_set_s(self) -> _Floats:
+        """By how much clocks were set when each row's step ended; of one that nobody reported, when
+        the one before did."""
+        rows = self.rows
+        found = (rows["end_wall_ns"] - rows["end_unset_ns"]).astype(np.int64) / NANOSECONDS
+        if found.any():
+            seen = np.where(rows["reported"] > 0, np.arange(len(rows)), -1)
+            last = np.maximum.accumulate(seen)
+            found = np.where(last < 0, self.dropped.clock_set_s, found[last])
+        return np.asarray(found)
+
+    def _ends_s(self) -> _Floats:
+        """When each row's step ended, Unix seconds: known, or between its neighbours."""
+        seen = self.rows["reported"] > 0
+        ends: _Floats = self.rows["end_wall_ns"] / NANOSECONDS
+        if seen.all():
+            return ends
+        steps, known = self.steps[seen], ends[seen]
+        if self.dropped.seen_step >= 0:
+            steps = np.concatenate([[self.dropped.seen_step], steps])
+            known = np.concatenate([[self.dropped.seen_end_s], known])
+        return np.asarray(np.interp(self.steps, steps, known)) if len(steps) else ends
 
     def moves(self, first: Integers, last: Integers) -> Mask:
         """Whether rows of steps `first` to `last` make it begin elsewhere, or have no place in it.
 
         Element by element.
         """
-        if not self._used:
+        if not len(self):
             return last >= first
-        return (first < self.first) | (last >= self.first + MAX_STEPS)
+        return (first < self.first) | (last >= self.held_from + MAX_STEPS)
 
     def make_room(self, steps: Rows) -> Rows:
         """The STEP rows that fit into `MAX_STEPS`, after making room for them."""
@@ -179,16 +263,21 @@ class StepHistory:
         return found
 
     def room_for(self, steps: Rows) -> Mask:
-        """Which STEP rows fit into `MAX_STEPS`, after making room for them."""
+        """Which STEP rows fit into `MAX_STEPS`, after making room for them.
+
+        Not those of steps that were dropped: they are late.
+        """
         numbers = steps["step"].astype(np.int64)
-        if not self._used and len(numbers):
+        if not len(self) and len(numbers):
             self.first = int(numbers.min())
-        if len(numbers) and 0 < self.first - int(numbers.min()) <= MAX_STEPS - self._used:
+        if self.dropped.count:
+            self.dropped.late_rows += int((numbers < self.held_from).sum())
+        elif len(numbers) and 0 < self.first - int(numbers.min()) <= MAX_STEPS - self._used:
             self._shift(self.first - int(numbers.min()))
-        fits: Mask = (numbers >= self.first) & (numbers < self.first + MAX_STEPS)
+        fits: Mask = (numbers >= self.held_from) & (numbers < self.held_from + MAX_STEPS)
         if not fits.any():
             return fits
-        used = max(self._used, int(numbers[fits].max()) - self.first + 1)
+        used = max(self._used, int(numbers[fits].max()) - self.held_from + 1)
         if used > len(self._rows):
             # A power of two: the same length whether it grows at once or little by little.
             grown = np.zeros(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())), dtype=ROW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ DEVICE_COLUMNS = (*COLUMNS, *IDLE, "host_lead", "clock_error")
 """Planes that the device's clock fills; those that are not among `COLUMNS` are NaN on the host's.
 """
 _PLANES = (*COLUMNS, *VALUES)
+_ALL_PLANES = frozenset((*DEVICE_COLUMNS, *VALUES))
 
 StepClock = Literal["device", "host"]
 """Which clock times the steps: timing events on the compute stream, or the host's."""
@@ -49,19 +50,88 @@ class Window(NamedTuple):
     """
 
     steps: np.ndarray[tuple[int], np.dtype[np.int64]]
-    planes: dict[str, Matrix]
+    planes: Mapping[str, Matrix]
     flags: np.ndarray[tuple[int, int], np.dtype[np.uint16]]
     stage: np.ndarray[tuple[int], np.dtype[np.int16]]
     clock: StepClock = HOST
 
+    def plane(self, name: str, chosen: Integers) -> Matrix:
+        """Some of the steps of one plane: `planes[name][chosen]`, without the others."""
+        planes = self.planes
+        if isinstance(planes, RingPlanes) and not planes.is_read(name):
+            return planes.at(chosen)[name]
+        return planes[name][chosen]
+
     def at(self, chosen: Integers | Mask) -> Window:
         """Some of the steps: positions of rows, or a mask (steps,)."""
-        steps = self.steps[chosen]
-        planes = {
-            name: plane[chosen] if any(plane.strides) else unknown(len(steps), plane.shape[1])
-            for name, plane in self.planes.items()
-        }
-        return self._replace(steps=steps, planes=planes, flags=self.flags[chosen])
+        planes = self.planes
+        cut: Mapping[str, Matrix]
+        if isinstance(planes, RingPlanes):
+            cut = planes.at(chosen)
+        else:
+            cut = {name: plane[chosen] for name, plane in planes.items()}
+        return self._replace(steps=self.steps[chosen], planes=cut, flags=self.flags[chosen])
+
+
+class Cut(NamedTuple):
+    """Cells of some steps in planes of a ring: their slots (steps,), and what is not known of them
+    (steps, ranks), None where all is."""
+
+    slots: Integers
+    missing: MaskMatrix | None
+
+
+class RingPlanes(Mapping[str, Matrix]):
+    """Planes (steps, ranks) by name, each taken out of its ring when it is read first.
+
+    A plane of 128 steps of 16,384 ranks has 8 MB, and most readers want a few planes of a few
+    steps. They are to be read before the ring takes more steps.
+
+    Args:
+        sources: planes of a ring by name, with the cells that are wanted of them.
+        steps: how many steps they are.
+        ranks: how many ranks; names of `DEVICE_COLUMNS` without a source are unknown.
+    """
+
+    def __init__(self, sources: Mapping[str, tuple[Matrix, Cut]], steps: int, ranks: int) -> None:
+        self._sources = sources
+        self._steps, self._ranks = steps, ranks
+        self._read: dict[str, Matrix] = {}
+
+    def __getitem__(self, name: str) -> Matrix:
+        if name not in self._read:
+            self._read[name] = self._taken(name)
+        return self._read[name]
+
+    def _taken(self, name: str) -> Matrix:
+        if name not in _ALL_PLANES:
+            raise KeyError(name)
+        if name not in self._sources:
+            return unknown(self._steps, self._ranks)
+        plane, cut = self._sources[name]
+        found = plane[cut.slots]
+        if cut.missing is not None:
+            found[cut.missing] = np.nan
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_ALL_PLANES)
+
+    def __len__(self) -> int:
+        return len(_ALL_PLANES)
+
+    def is_read(self, name: str) -> bool:
+        """Whether all of a plane was taken out."""
+        return name in self._read
+
+    def at(self, chosen: Integers | Mask) -> RingPlanes:
+        """Some of the steps: positions of rows, or a mask (steps,)."""
+        cuts: dict[int, Cut] = {}
+        for _, cut in self._sources.values():
+            missing = None if cut.missing is None else cut.missing[chosen]
+            cuts.setdefault(id(cut), Cut(cut.slots[chosen], missing))
+        sources = {name: (plane, cuts[id(cut)]) for name, (plane, cut) in self._sources.items()}
+        return RingPlanes(sources, len(np.arange(self._steps)[chosen]), self._ranks)
 
 
 def unknown(steps: int, ranks: int) -> Matrix:
@@ -162,14 +232,12 @@ class CellRing:
         """Which (steps, ranks) it holds."""
         return np.asarray(self._step[steps % self.depth] == steps[:, None])
 
-    def planes(self, steps: Integers, known: MaskMatrix, names: Iterable[str]) -> dict[str, Matrix]:
-        """Planes (steps, ranks) of the columns `names`, NaN where a cell is not `known`."""
-        slots, missing = steps % self.depth, ~known
-        found = {name: self._planes[name][slots] for name in names}
-        if missing.any():
-            for plane in found.values():
-                plane[missing] = np.nan
-        return found
+    def cells_of(
+        self, steps: Integers, known: MaskMatrix, names: Iterable[str]
+    ) -> dict[str, tuple[Matrix, Cut]]:
+        """The columns `names` with the cells of these steps, of which some are `known`."""
+        cut = Cut(steps % self.depth, None if known.all() else ~known)
+        return {name: (self._planes[name], cut) for name in names}
 
 
 class StepRing(CellRing):
@@ -194,12 +262,10 @@ class StepRing(CellRing):
         steps, known = steps[reported], known[reported]
         flags = np.where(known, self._flags[steps % self.depth], 0)
         if device is None:
-            planes = self.planes(steps, known, _PLANES)
-            nothing = unknown(*known.shape)
-            planes.update((name, nothing) for name in DEVICE_COLUMNS if name not in planes)
+            planes = RingPlanes(self.cells_of(steps, known, _PLANES), *known.shape)
             return Window(steps, planes, flags, stage)
-        planes = self.planes(steps, known, VALUES)
-        planes.update(device.planes(steps, device.known(steps), DEVICE_COLUMNS))
+        timed = device.cells_of(steps, device.known(steps), DEVICE_COLUMNS)
+        planes = RingPlanes(self.cells_of(steps, known, VALUES) | timed, *known.shape)
         return Window(steps, planes, flags, stage, DEVICE)
 
 

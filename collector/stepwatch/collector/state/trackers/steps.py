@@ -51,15 +51,15 @@ class Steps(JoinedTracker):
         usable = possible.copy()
         usable[possible] = self.history.room_for(chosen(rows, possible))
         attempt.refused_records += len(rows) - int(usable.sum())
-        taken = np.flatnonzero(usable)
-        taken = taken[self.ring.add_all(chosen(rows, taken), origin[taken])]
+        rows, origin = chosen(rows, usable), origin[usable]
+        taken = self.ring.add_all(rows, origin)
         if not len(taken):
             return
         fresh, origin = chosen(rows, taken), origin[taken]
         if self.first_received_monotonic_s is None:
             self.first_received_monotonic_s = float(batches.received_monotonic_s[origin[0]])
         attempt.totals.add_rows(fresh)
-        self.fresh = Fresh(fresh, to_wall_ns[taken], origin)
+        self.fresh = Fresh.taken(fresh, origin, batches, attempt)
         calls = attempt.tracker(CollectiveRecords)
         self.baseline.add(fresh, self.history.first, self.ring.world, calls)
         self.early_baseline.add(fresh)
@@ -69,7 +69,7 @@ class Steps(JoinedTracker):
 
     def enter(self, rows: Fresh) -> None:
         """Enter rows in the history."""
-        self.history.add(rows.rows, rows.to_wall_ns)
+        self.history.add(rows.rows, rows.to_wall_ns, rows.set_ns)
         self.newest_s = self.history.newest_end_ns() / NANOSECONDS
 
     @property

@@ -1,0 +1,91 @@
+"""Answers about live jobs: made where a job is free, else the newest that was published."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.runtime.views import FRESH_SECONDS, Published, View, Views
+from stepwatch.collector.state.holding.held import HeldJob
+from stepwatch.collector.state.live import CONTAINED, LiveState
+from stepwatch.signals.clock import NANOSECONDS, Clock
+
+logger = logging.getLogger(__name__)
+
+Made = tuple[View, Published]
+"""An answer that is not finished yet."""
+
+
+class Answers:
+    """The views of all live jobs; a reader waits for an evaluation only where there is none yet."""
+
+    def __init__(self, state: LiveState, evaluator: Evaluator, clock: Clock) -> None:
+        self._state = state
+        self._evaluator = evaluator
+        self._clock = clock
+        self._views: dict[str, Views] = {}
+
+    def of(self, job: HeldJob, view: View, *, asked: bool = True) -> Published | None:
+        """The newest answer about a job; None where no record of it is known.
+
+        If it is `asked` for, each evaluation makes it anew for a while.
+        """
+        views = self._views.setdefault(job.name, Views())
+        found = views.ask(view, self._monotonic()) if asked else views.newest(view.name)
+        if found is not None and self._is_fresh(job, found):
+            return found
+        if not job.lock.acquire(blocking=found is None):
+            return found
+        try:
+            if not self._state.fold(job, self._now()):
+                return None
+            made = self._make(job, view)
+        finally:
+            job.lock.release()
+        return self._finish(views, made)
+
+    def made(self, job: HeldJob) -> list[Made]:
+        """What somebody asked for lately, made anew; the job's lock is held."""
+        views, made = self._views.get(job.name), []
+        for view in views.asked(self._monotonic()) if views is not None else ():
+            try:
+                made.append(self._make(job, view))
+            except CONTAINED as error:  # it is an answer less; the job goes on
+                logger.error("no answer %s about %s", view.name, job.name, exc_info=error)
+        return made
+
+    def publish(self, job: HeldJob, made: Iterable[Made]) -> None:
+        """Finish answers and give them out; no lock is held."""
+        for each in made:
+            self._finish(self._views.setdefault(job.name, Views()), each)
+
+    def age(self, as_of: float) -> float:
+        """Seconds since a moment (Unix seconds)."""
+        return self._now() - as_of
+
+    def forget(self, job: str) -> None:
+        """A job is no longer live."""
+        self._views.pop(job, None)
+
+    def _make(self, job: HeldJob, view: View) -> Made:
+        now = self._now()
+        made: Any = view.make(job.live, self._evaluator.of(job.name), now)
+        return view, Published(made, now, job.version)
+
+    def _finish(self, views: Views, made: Made) -> Published:
+        view, unfinished = made
+        finished = unfinished._replace(value=view.finish(unfinished.value))
+        views.publish(view.name, finished)
+        return finished
+
+    def _is_fresh(self, job: HeldJob, found: Published) -> bool:
+        changed = found.version != job.version or job.cursor.waiting_bytes > 0
+        return not changed and 0 <= self._now() - found.as_of < FRESH_SECONDS
+
+    def _now(self) -> float:
+        return self._clock.wall_ns() / NANOSECONDS
+
+    def _monotonic(self) -> float:
+        return self._clock.monotonic_ns() / NANOSECONDS

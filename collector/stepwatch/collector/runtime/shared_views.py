@@ -1,0 +1,135 @@
+"""Answers for the collectors that do not hold a job: its holder leaves them in the store.
+
+While another collector lives the entry in the list of jobs and the job's document are written at
+most every `EVERY_SECONDS`; the others where somebody asked for them, and waits until they come.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator
+
+import sqlalchemy as sa
+
+from stepwatch.collector.runtime.answers import Answers
+from stepwatch.collector.runtime.tenancy import Tenancy
+from stepwatch.collector.runtime.views import Published, View
+from stepwatch.collector.state.holding.held import HeldJob
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.views import StoredView
+
+EVERY_SECONDS = 2.0
+JOBS_AT_ONCE = 50
+"""Jobs whose answers are written in one transaction."""
+PATIENCE_SECONDS = 6.0
+"""How long a request waits until the holder of a job has written what it asks for."""
+OLD_SECONDS = 15.0
+"""An answer of another collector that is older is asked for anew."""
+_POLL_SECONDS = 0.2
+KEPT_SECONDS = 24 * 3600.0
+"""How long answers stay about jobs that nobody holds."""
+
+
+class SharedViews:
+    """What this collector writes for others, and reads of them."""
+
+    def __init__(self, store: Store, answers: Answers, tenancy: Tenancy) -> None:
+        self._views: dict[str, View] = {}
+        self._always: frozenset[str] = frozenset()
+        self._store = store
+        self._answers = answers
+        self._tenancy = tenancy
+        self._written: dict[tuple[str, str], int] = {}
+        self._next_s = 0.0
+        self._writing = Outage("write answers for other collectors")
+
+    def offer(self, views: Iterable[View], always: Collection[str]) -> None:
+        """Say what can be asked for; those named by `always` are written unasked."""
+        self._views = {view.name: view for view in views}
+        self._always = frozenset(always)
+
+    def write(self, jobs: list[HeldJob]) -> None:
+        """Write what is due about the jobs that are held, where another collector lives."""
+        if self._tenancy.replicas == 1 or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + EVERY_SECONDS
+        try:
+            wanted = set(self._store.views.wanted())
+            mine = [job for job in jobs if self._tenancy.holds(job)]
+            for at in range(0, len(mine), JOBS_AT_ONCE):
+                self._write(mine[at : at + JOBS_AT_ONCE], wanted)
+        except sa.exc.SQLAlchemyError as error:
+            self._writing.noted(error)
+            return
+        known = {job.name for job in jobs}
+        self._written = {key: at for key, at in self._written.items() if key[0] in known}
+        self._writing.over()
+
+    def _write(self, jobs: Iterable[HeldJob], wanted: Collection[tuple[str, str]]) -> None:
+        views, leases, versions = [], [], {}
+        for job in jobs:
+            for view, found in self._due(job, wanted):
+                views.append(StoredView(job.name, view.name, found.as_of, found.value))
+                versions[job.name, view.name] = found.version
+            if (lease := self._tenancy.lease(job)) is not None:
+                leases.append(lease)
+        if views:
+            self._store.views.save(views, leases)
+            self._written |= versions
+
+    def _due(
+        self, job: HeldJob, wanted: Collection[tuple[str, str]]
+    ) -> Iterator[tuple[View, Published]]:
+        for name, view in self._views.items():
+            asked = name in self._always or (job.name, name) in wanted
+            if asked and self._written.get((job.name, name)) != job.version:
+                found = self._answers.of(job, view, asked=False)
+                if found is not None:
+                    yield view, found
+
+    def read(self, job: str, view: View) -> Published | None:
+        """What another collector answered about a job; None where none does.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        if not self._tenancy.is_shared:
+            return None
+        found = self._store.views.one(job, view.name)
+        if self._will_do(found) or job not in self._store.positions([job]):
+            return _published(found)
+        self._store.views.want(job, view.name)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._will_do(found) and time.monotonic() < deadline:
+            if self._tenancy.replicas == 1:
+                break
+            time.sleep(_POLL_SECONDS)
+            found = self._store.views.one(job, view.name)
+        return _published(found)
+
+    def _will_do(self, found: StoredView | None) -> bool:
+        """Whether nobody need wait for a newer answer."""
+        if found is None:
+            return False
+        return found.name in self._always or self._answers.age(found.as_of) <= OLD_SECONDS
+
+    def read_all(self, view: View, without: Collection[str]) -> list[Published]:
+        """What other collectors answered about their jobs, newest first; none while none lives.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        if self._tenancy.replicas == 1:
+            return []
+        found = self._store.views.all_of(view.name)
+        return [Published(each.payload, each.as_of, 0) for each in found if each.job not in without]
+
+    def prune(self, now: float) -> None:
+        """Remove what is left of jobs that nobody holds."""
+        if self._tenancy.is_shared:
+            self._store.views.prune(now - KEPT_SECONDS)
+
+
+def _published(found: StoredView | None) -> Published | None:
+    return None if found is None else Published(found.payload, found.as_of, 0)

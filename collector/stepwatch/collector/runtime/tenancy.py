@@ -1,0 +1,175 @@
+"""Which jobs this collector evaluates, where several share a store; a lone one goes the same way.
+
+A thread of its own renews the leases, so that a long evaluation loses none, and takes up the jobs
+of collectors that are gone. Nothing is given back to one that starts later: it takes new jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping
+
+import sqlalchemy as sa
+
+from stepwatch.collector.state import live
+from stepwatch.collector.state.holding.held import HeldJob
+from stepwatch.collector.store.holders import is_gone
+from stepwatch.collector.store.leases import LEASE_SECONDS, Lease, Leases
+from stepwatch.collector.store.outage import Outage
+
+logger = logging.getLogger(__name__)
+
+RENEW_SECONDS = 2.0
+"""A lease that is renewed so often survives four renewals that fail."""
+ELSEWHERE_SECONDS = 5.0
+"""How long a job that another collector holds is not asked for again."""
+
+
+class Tenancy:
+    """The leases of one collector; without `leases` it is alone and every job is its own.
+
+    `replicas` counts the collectors that live, this one included; `refused` the writes that were
+    refused because their lease was lost.
+    """
+
+    def __init__(self, leases: Leases | None = None) -> None:
+        self.replicas = 1
+        self.refused = 0
+        self._leases = leases
+        self._held: dict[str, int] = {}
+        self._elsewhere: dict[str, float] = {}
+        self._wanted: set[str] = set()
+        self._confirmed_at = time.monotonic()
+        self._lock = threading.Lock()
+        self._renewing = Outage("renew leases")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether leases count at all."""
+        return self._leases is not None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether no other collector can have taken over what this one holds."""
+        alone = self._leases is None or self.replicas == 1
+        return alone or time.monotonic() - self._confirmed_at < LEASE_SECONDS
+
+    def held(self) -> Mapping[str, int]:
+        """Epochs of the jobs that this collector holds."""
+        with self._lock:
+            return dict(self._held)
+
+    def holds(self, job: HeldJob) -> bool:
+        """Whether what is known of a job was built under the present lease."""
+        return self._leases is None or self._held.get(job.name) == job.epoch
+
+    def may_show(self, job: HeldJob) -> bool:
+        """Whether readers are answered from what is known here: nobody else evaluates the job.
+
+        A new job is shown before its lease is claimed.
+        """
+        if self._leases is None:
+            return True
+        return self.is_confirmed and (not job.epoch or self.holds(job))
+
+    def lease(self, job: HeldJob) -> Lease | None:
+        """What a write about a job is checked against; None for a lone collector."""
+        if self._leases is None:
+            return None
+        return Lease(job.name, self._leases.holder, job.epoch)
+
+    def epoch(self, name: str) -> int:
+        """The epoch of a job that is held; 0 of any other."""
+        return self._held.get(name, 0)
+
+    def want(self, names: Iterable[str]) -> None:
+        """Claim jobs with the next `claim_wanted`, but those known to be held elsewhere."""
+        now = time.monotonic()
+        with self._lock:
+            self._wanted.update(n for n in names if self._elsewhere.get(n, 0.0) < now)
+
+    def claim_wanted(self) -> None:
+        """Claim what is wanted, where nobody else holds it.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+        """
+        with self._lock:
+            names = self._wanted - self._held.keys()
+            self._wanted = set()
+        if self._leases is None or not names:
+            return
+        claimed = self._leases.claim(names)
+        until = time.monotonic() + ELSEWHERE_SECONDS
+        with self._lock:
+            self._held |= claimed
+            now = time.monotonic()
+            self._elsewhere = {n: at for n, at in self._elsewhere.items() if at > now}
+            self._elsewhere |= dict.fromkeys(names - claimed.keys(), until)
+
+    def tick(self) -> None:
+        """Renew what is held, and take up what nobody holds any more.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+        """
+        if self._leases is None:
+            return
+        began, before = time.monotonic(), self.held()
+        others = self._leases.beat()
+        if gone := [holder for holder in others if is_gone(holder)]:
+            self._leases.expire(gone)
+        renewed = self._leases.renew()
+        self.replicas = 1 + len(others) - len(gone)
+        room = self._leases.share(self.replicas) if self.replicas > 1 else live.MAX_JOBS
+        room = min(room, live.MAX_JOBS) - len(renewed)
+        claimed = self._leases.claim_free(room) if room > 0 else {}
+        with self._lock:
+            for name, epoch in before.items():
+                if renewed.get(name) != epoch and self._held.get(name) == epoch:
+                    del self._held[name]
+            self._held |= claimed
+            self._confirmed_at = began
+        self._renewing.over()
+        if claimed and self.replicas + len(gone) > 1:
+            logger.info("takes up %d jobs whose collector is gone", len(claimed))
+
+    def run(self, stopping: threading.Event) -> None:
+        """Tick until `stopping` is set."""
+        while not stopping.wait(RENEW_SECONDS):
+            try:
+                self.tick()
+            except sa.exc.SQLAlchemyError as error:
+                self._renewing.noted(error)
+
+    def lost(self, name: str) -> None:
+        """A write was refused: somebody else holds the job."""
+        with self._lock:
+            self.refused += 1
+            self._held.pop(name, None)
+        logger.warning("%s is evaluated by another collector now", name)
+
+    def give_up(self, names: Collection[str]) -> None:
+        """Nobody should hold these jobs before they write again.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; the leases run out.
+        """
+        with self._lock:
+            mine = [name for name in names if self._held.pop(name, None) is not None]
+        if self._leases is not None and mine:
+            self._leases.release(mine, wanted=False)
+
+    def leave(self) -> None:
+        """Give all leases back: this collector stops."""
+        if self._leases is None:
+            return
+        with self._lock:
+            self._held = {}
+        try:
+            self._leases.leave()
+        except sa.exc.SQLAlchemyError as error:
+            self._renewing.noted(error)
+        self._leases.close()

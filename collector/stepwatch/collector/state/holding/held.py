@@ -1,0 +1,49 @@
+"""A job in live state: what is known of it under a lock of its own, and what waits for it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+from stepwatch.collector.state.holding.log_cursor import LogCursor
+from stepwatch.collector.state.job import LiveJob
+
+FOLD_BYTES = 16 << 20
+"""Decoded segments that are folded in together: a small payload may hold many rows."""
+
+_versions = itertools.count(1)
+
+
+class HeldJob:
+    """One job: `live` is read and changed under `lock`, which is never held while the log is read.
+
+    `cursor` needs no lock. `version` rises with every change, and where the job is read back;
+    `cells` is the number of them after the newest fold, `epoch` that of the lease under which the
+    job is known, 0 where there is none.
+    """
+
+    def __init__(self, live: LiveJob, applied: int = 0, epoch: int = 0) -> None:
+        self.name = live.name
+        self.epoch = epoch
+        self.live = live
+        self.cursor = LogCursor(applied)
+        self.lock = threading.RLock()
+        self.version = next(_versions)
+        self.cells = live.cells
+
+    def fold(self) -> bool:
+        """Fold in the run that waits without a gap; whether any record is known. `lock` is held."""
+        run = self.cursor.take()
+        for segment, received in run:
+            self.live.append(segment, received)
+            if self.live.pending_bytes > FOLD_BYTES:
+                self.live.fold()
+        if run:
+            self.live.fold()
+            self.changed()
+            self.cells = self.live.cells
+        return bool(self.live.attempts)
+
+    def changed(self) -> None:
+        """Note that an answer about the job may be another one now."""
+        self.version = next(_versions)

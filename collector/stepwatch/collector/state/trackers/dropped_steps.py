@@ -1,0 +1,68 @@
+"""What is kept of the steps that left the history of an attempt: sums, and where they ended."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.signals.arrays import Mask, Vector
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.wire import Rows
+
+REDOABLE = np.dtype([("first_step", "<i8"), ("start_s", "<i8"), ("kept", "<f8"), ("redone", "<f8")])
+"""What steps from `first_step` to the next row's add to the good device-seconds of the slice that
+starts at `start_s` (Unix seconds): while they count, and once a later attempt redoes them."""
+
+
+class DroppedSteps:
+    """The first `count` steps of an attempt, which are in slices that change at a resume only.
+
+    `closed_before_s` is where those slices end, Unix seconds. `end_s` is when the last of the steps
+    ended, `fixed_end_s` when the last of those on the devices' clock did, and `seen_step` with
+    `seen_end_s` the last that a rank reported; `clock_set_s` is by how much clocks were set then.
+    `tokens`, `longest` (seconds), `newest_end_ns`, `loss_first` and `loss_last` are over all of
+    them; `timed` holds the seconds of the first ones on the devices' clock. `redoable` holds rows
+    of `REDOABLE` by SLI, in step order. `late_rows` counts rows of ranks that came after their step
+    was dropped.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.closed_before_s = -math.inf
+        self.end_s = self.fixed_end_s = self.seen_end_s = -math.inf
+        self.clock_set_s = 0.0
+        self.seen_step = -1
+        self.tokens = 0
+        self.longest = 0.0
+        self.newest_end_ns = 0
+        self.loss_first = self.loss_last = math.nan
+        self.timed = np.zeros(0)
+        self.redoable: dict[str, Rows] = {}
+        self.late_rows = 0
+
+    def add(self, first_step: int, rows: Rows) -> None:
+        """Add up rows of the history, of the steps that follow: the first is `first_step`."""
+        self.tokens += int(rows["tokens"].sum(dtype=np.uint64))
+        self.longest = max(self.longest, float(rows["longest"].max(initial=0.0)))
+        self.newest_end_ns = max(self.newest_end_ns, int(rows["end_wall_ns"].max(initial=0)))
+        losses = rows["loss"][~np.isnan(rows["loss"])]
+        if len(losses):
+            first, self.loss_last = float(losses[0]), float(losses[-1])
+            self.loss_first = first if math.isnan(self.loss_first) else self.loss_first
+        seen = np.flatnonzero(rows["reported"])
+        if len(seen):
+            self.seen_step = first_step + int(seen[-1])
+            # Divided as the whole column is, so that it is the same number to the last bit.
+            self.seen_end_s = float((rows["end_wall_ns"] / NANOSECONDS)[seen[-1]])
+            last = rows[seen[-1]]
+            self.clock_set_s = (int(last["end_wall_ns"]) - int(last["end_unset_ns"])) / NANOSECONDS
+        self.count += len(rows)
+
+    def end(self, ends_s: Vector, on_device: Mask, closed_before_s: float) -> None:
+        """Take up when those steps ended, each on its clock, and which did so on the devices'."""
+        self.closed_before_s = closed_before_s
+        if len(ends_s):
+            self.end_s = float(ends_s[-1])
+        if on_device.any():
+            self.fixed_end_s = float(ends_s[on_device][-1])

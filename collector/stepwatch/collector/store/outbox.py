@@ -1,0 +1,132 @@
+"""What is to be sent to somebody: written with the evaluation, and kept until it is delivered.
+
+A notice may be delivered twice, where a collector dies between sending it and noting that; its key
+tells its receiver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import begin_writing, insert
+from stepwatch.collector.store.leases import Now, database_ns
+from stepwatch.signals.clock import NANOSECONDS
+
+PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
+CLAIMED_SECONDS = 60.0
+"""How long one collector has to send what it claimed before another may try."""
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 300.0
+"""Between two tries; it doubles."""
+KEPT_SECONDS = 24 * 3600.0
+"""What is delivered or given up stays so long, to be looked at; no try is made after so long."""
+MAX_TRIES = 290
+"""About `KEPT_SECONDS` of tries."""
+
+
+class Notice(NamedTuple):
+    """One thing to send: its key, the job it is about, and the JSON that is sent."""
+
+    key: str
+    job: str
+    document: dict[str, Any]
+
+
+class Claimed(NamedTuple):
+    """A notice that this collector is to send now, and how often that was tried, this included."""
+
+    key: str
+    document: dict[str, Any]
+    tries: int
+
+
+def add_notices(
+    connection: sa.Connection, notices: Iterable[Notice], now: Now = database_ns
+) -> None:
+    """Write notices in the connection's transaction; one with a known key is there already."""
+    rows = [{**each._asdict(), "state": PENDING, "tries": 0, "due_ns": 0} for each in notices]
+    if rows:
+        due = now(connection)
+        new = insert(connection.dialect, schema.outbox).on_conflict_do_nothing()
+        connection.execute(new, [{**row, "due_ns": due} for row in rows])
+
+
+class Outbox:
+    """The table of notices; several collectors may send from it at the same time."""
+
+    def __init__(self, engine: sa.Engine, now: Now = database_ns) -> None:
+        self._engine = engine
+        self._now = now
+
+    def claim(self, limit: int) -> list[Claimed]:
+        """Notices that are due, oldest first; nobody else gets them for `CLAIMED_SECONDS`.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+        """
+        table = schema.outbox
+        with self._engine.connect() as connection:  # mostly there is nothing
+            if connection.execute(self._due(connection).limit(1)).first() is None:
+                return []
+        with self._engine.begin() as connection:
+            begin_writing(connection)
+            due = self._due(connection).order_by(table.c.due_ns, table.c.key).limit(limit)
+            due = due.with_for_update(skip_locked=True)
+            until = self._now(connection) + int(CLAIMED_SECONDS * NANOSECONDS)
+            change = sa.update(table).where(table.c.key.in_(due.scalar_subquery()))
+            change = change.values(tries=table.c.tries + 1, due_ns=until)
+            columns = (table.c[name] for name in Claimed._fields)
+            found = [Claimed(*row) for row in connection.execute(change.returning(*columns))]
+        return sorted(found, key=lambda each: (each.document["at"], each.key))
+
+    def delivered(self, key: str) -> None:
+        """Mark a notice as delivered.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is sent again.
+        """
+        self._set(key, DELIVERED, 0.0)
+
+    def not_delivered(self, claimed: Claimed, *, for_good: bool) -> None:
+        """Try a notice again later, a little longer each time, or give it up.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is sent again.
+        """
+        doubled = FIRST_RETRY_SECONDS * 2.0 ** min(claimed.tries - 1, 16)
+        given_up = for_good or claimed.tries >= MAX_TRIES
+        after = 0.0 if given_up else min(doubled, LAST_RETRY_SECONDS)
+        self._set(claimed.key, FAILED if given_up else PENDING, after)
+
+    def counts(self) -> dict[str, int]:
+        """Notices by state."""
+        table = schema.outbox
+        query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
+        with self._engine.connect() as connection:
+            found = dict.fromkeys((PENDING, DELIVERED, FAILED), 0)
+            return found | {row[0]: int(row[1]) for row in connection.execute(query)}
+
+    def prune(self) -> None:
+        """Remove what was delivered or given up a day ago."""
+        table = schema.outbox
+        with self._engine.begin() as connection:
+            begin_writing(connection)
+            before = self._now(connection) - int(KEPT_SECONDS * NANOSECONDS)
+            old = sa.and_(table.c.state != PENDING, table.c.due_ns < before)
+            connection.execute(sa.delete(table).where(old))
+
+    def _due(self, connection: sa.Connection) -> sa.Select[tuple[str]]:
+        table = schema.outbox
+        now = self._now(connection)
+        return sa.select(table.c.key).where(table.c.state == PENDING, table.c.due_ns <= now)
+
+    def _set(self, key: str, state: str, after_seconds: float) -> None:
+        table = schema.outbox
+        with self._engine.begin() as connection:
+            begin_writing(connection)
+            due = self._now(connection) + int(after_seconds * NANOSECONDS)
+            change = sa.update(table).where(table.c.key == key, table.c.state == PENDING)
+            connection.execute(change.values(state=state, due_ns=due))

@@ -1,0 +1,296 @@
+"""Side by side on one stream: stepwatch's collector, VictoriaMetrics and Prometheus.
+
+A simulated fleet is made once. The collector is sent its segments; the others are sent the same
+steps by remote write, 13 samples a rank and step, in requests of the same nodes. The collector is
+sent three collectives a step, states of ranks, hosts and interfaces as well, and evaluates the job
+each second meanwhile; the others have no rules. Each is a process of its own: sending is not in its
+processor time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import numpy as np
+
+from stepwatch.cli.simulate.faults import SlowCompute
+from stepwatch.cli.simulate.fleet import Fleet
+from stepwatch.cli.simulate.plan import Plan
+from stepwatch.signals import wire
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.records import Kind
+from tests.ports import free_port
+from tests.soak.processes import CLI, end, last_line, processor_seconds, spawn
+
+from . import remote_write
+from .result import Result
+
+JOB = "peers"
+PHASES = ("data", "forward", "backward", "optimizer", "other")
+SECONDS = ("duration", *PHASES, "checkpoint", "eval", "collective", "pipeline_wait")
+VALUES = ("tokens", "loss", "grad_norm")
+SAMPLES = len(SECONDS) + len(VALUES)
+RANKS, STEPS = 1024, 60
+SLOW = 10
+_SETTLE_SECONDS, _ANSWER_SECONDS, _QUERIES = 6.0, 60.0, 5
+_ON_DISK_SECONDS = 10.0
+"""VictoriaMetrics 1.79 keeps what it acknowledged in memory for seconds: a kill -9 six seconds
+after the last request lost all of it, one after sixteen seconds nothing."""
+_PARTS = "|".join(PHASES)
+_PROMQL = f'topk({SLOW}, sum by (rank) (avg_over_time(step_seconds{{part=~"{_PARTS}"}}[1h])))'
+
+
+class Stream(NamedTuple):
+    """The same steps twice: bodies of segments, and of remote write; the slowest ranks by both."""
+
+    segments: list[bytes]
+    writes: list[bytes]
+    rank_steps: int
+    slowest: set[int]
+
+
+class Server(NamedTuple):
+    """How to run one of them, in a folder and on a port, and what to send and ask."""
+
+    name: str
+    words: Callable[[Path, int], list[str]]
+    store: str
+    write: str
+    headers: dict[str, str]
+    slowest: Callable[[httpx.Client], set[int]]
+    remote: bool
+    on_disk_seconds: float = 0.0
+    """How much longer than to settle to wait before it is killed, so that nothing is lost."""
+
+
+class Measured(NamedTuple):
+    """What one of them needed."""
+
+    cpu_seconds: float
+    wall_seconds: float
+    restart_seconds: float
+    query_seconds: float
+    right: bool
+    nbytes: int
+
+
+def measure(ranks: int = RANKS, steps: int = STEPS) -> Iterator[Result]:
+    """Each of those that are installed, one after the other."""
+    stream = made(ranks, steps)
+    known = [server for server in SERVERS if _is_here(server)]
+    found = {server.name: _measured(server, stream) for server in known}
+    yield from _rows(found, stream, ranks, steps)
+
+
+def made(ranks: int, steps: int) -> Stream:
+    """Steps of a second that end now; the ten slowest ranks take from 1.2 to 1.65 times as long."""
+    chosen = [ranks * (2 * at + 1) // (2 * SLOW) for at in range(SLOW)]
+    faults = tuple(
+        SlowCompute(rank=rank, step=0, factor=1.2 + 0.05 * at) for at, rank in enumerate(chosen)
+    )
+    plan = Plan(ranks=ranks, nodes=ranks // 8, steps=steps, speed=0, job=JOB, faults=faults)
+    epoch_ns = time.time_ns() - round(1.1 * plan.expected_seconds * 1e9)
+    segments, writes, heads = [], [], _heads(ranks)
+    for flush in Fleet(plan, epoch_ns, spool=1).flushes():
+        segments.append(b"".join(flush.segments))
+        writes.append(_written([*map(wire.decode, flush.segments)], heads))
+    return Stream(segments, [body for body in writes if body], ranks * steps, set(chosen))
+
+
+def _heads(ranks: int) -> list[list[bytes]]:
+    """The labels of each rank's series, in the order of `SECONDS` and `VALUES`."""
+    found = []
+    for rank in range(ranks):
+        about = {"job": JOB, "rank": str(rank), "node": f"sim-{rank // 8:05d}"}
+        parts = [{"__name__": "step_seconds", "part": name, **about} for name in SECONDS]
+        parts += [{"__name__": f"step_{name}", **about} for name in VALUES]
+        found.append([remote_write.labels(each) for each in parts])
+    return found
+
+
+def _written(segments: list[wire.Segment], heads: list[list[bytes]]) -> bytes:
+    """The STEP rows of some segments as one request; empty without any."""
+    series = []
+    for segment in segments:
+        rows = segment.tables.get(Kind.STEP)
+        if rows is None:
+            continue
+        offset = segment.clock.wall_ns - segment.clock.monotonic_ns
+        for rank in np.unique(rows["rank"]).tolist():
+            series += _series(rows[rows["rank"] == rank], offset, heads[rank])
+    return remote_write.framed(b"".join(series)) if series else b""
+
+
+def _series(rows: Rows, offset: int, heads: list[bytes]) -> list[bytes]:
+    times = ((rows["time_ns"].astype(np.int64) + offset) // 1_000_000).tolist()
+    columns = [(rows[f"{name}_ns"] / 1e9).tolist() for name in SECONDS]
+    columns += [rows[name].astype(np.float64).tolist() for name in VALUES]
+    return [
+        remote_write.timeseries(head, zip(values, times, strict=True))
+        for head, values in zip(heads, columns, strict=True)
+    ]
+
+
+def _measured(server: Server, stream: Stream) -> Measured:
+    folder = Path(tempfile.mkdtemp(prefix="stepwatch-peers-"))
+    process: subprocess.Popen[bytes] | None = None
+    port = free_port()
+    words = server.words(folder, port)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0) as client:
+            process = _started(words, folder, client)
+            cpu, wall = _fed(server, stream, client, process)
+            query, right = _asked(server, stream, client)
+            time.sleep(server.on_disk_seconds)
+            end(process, signal.SIGKILL)
+            began = time.monotonic()
+            process = spawn(folder / "log", *words)
+            _until(lambda: server.slowest(client) == stream.slowest, process, folder)
+            restart = time.monotonic() - began
+            end(process, signal.SIGTERM)
+        nbytes = sum(file.stat().st_size for file in _files(folder / server.store))
+        return Measured(cpu, wall, restart, query, right, nbytes)
+    finally:
+        if process is not None:
+            end(process, signal.SIGKILL)
+        shutil.rmtree(folder)
+
+
+def _started(words: list[str], folder: Path, client: httpx.Client) -> subprocess.Popen[bytes]:
+    process = spawn(folder / "log", *words)
+    _until(lambda: client.get("/metrics").status_code == 200, process, folder)
+    return process
+
+
+def _fed(
+    server: Server, stream: Stream, client: httpx.Client, process: subprocess.Popen[bytes]
+) -> tuple[float, float]:
+    """Processor and wall seconds from the first request until it has settled."""
+    before, began = processor_seconds(process.pid), time.monotonic()
+    for body in stream.writes if server.remote else stream.segments:
+        client.post(server.write, content=body, headers=server.headers).raise_for_status()
+    wall = time.monotonic() - began
+    time.sleep(_SETTLE_SECONDS)
+    return processor_seconds(process.pid) - before, wall
+
+
+def _asked(server: Server, stream: Stream, client: httpx.Client) -> tuple[float, bool]:
+    """Seconds of the query, and whether it named the ranks that are slow."""
+    times, right = [], True
+    for _ in range(_QUERIES):
+        began = time.monotonic()
+        right &= server.slowest(client) == stream.slowest
+        times.append(time.monotonic() - began)
+    return statistics.median(times), right
+
+
+def _until(holds: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while not _holds(holds):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise StepwatchError(f"it does not answer: {last_line(folder / 'log')}")
+        time.sleep(0.02)
+
+
+def _holds(holds: Callable[[], bool]) -> bool:
+    try:
+        return holds()
+    except (httpx.HTTPError, KeyError, ValueError):
+        return False
+
+
+def _files(place: Path) -> Iterator[Path]:
+    if place.is_dir():
+        yield from (file for file in place.rglob("*") if file.is_file())
+    else:
+        yield from place.parent.glob(f"{place.name}*")
+
+
+def _by_promql(client: httpx.Client) -> set[int]:
+    answer = client.get("/api/v1/query", params={"query": _PROMQL})
+    return {int(each["metric"]["rank"]) for each in answer.json()["data"]["result"]}
+
+
+def _by_shares(client: httpx.Client) -> set[int]:
+    """From the job's document: shares of each rank's time, all steps so far."""
+    ranks = client.get(f"/v1/jobs/{JOB}").json()["ranks"]
+    by_share = sorted(ranks, key=lambda each: sum(each["phase_share"][name] for name in PHASES))
+    return {each["rank"] for each in by_share[-SLOW:]}
+
+
+def _collector(folder: Path, port: int) -> list[str]:
+    return [*CLI, "collector", "--store", str(folder / "store.db"), "--port", str(port)]
+
+
+def _victoria_metrics(folder: Path, port: int) -> list[str]:
+    return [
+        "victoria-metrics",
+        f"-httpListenAddr=127.0.0.1:{port}",
+        f"-storageDataPath={folder / 'data'}",
+        "-search.latencyOffset=0s",
+    ]
+
+
+def _prometheus(folder: Path, port: int) -> list[str]:
+    (folder / "empty.yml").write_text("")
+    return [
+        "prometheus",
+        f"--web.listen-address=127.0.0.1:{port}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--config.file={folder / 'empty.yml'}",
+        "--web.enable-remote-write-receiver",
+    ]
+
+
+SERVERS = (
+    Server("stepwatch", _collector, "store.db", "/v1/segments", {}, _by_shares, remote=False),
+    Server(
+        "VictoriaMetrics", _victoria_metrics, "data", "/api/v1/write",
+        remote_write.HEADERS, _by_promql, remote=True, on_disk_seconds=_ON_DISK_SECONDS,
+    ),
+    Server(
+        "Prometheus", _prometheus, "data", "/api/v1/write",
+        remote_write.HEADERS, _by_promql, remote=True,
+    ),
+)  # fmt: skip
+
+
+def _is_here(server: Server) -> bool:
+    return shutil.which(server.words(Path(tempfile.gettempdir()), 0)[0]) is not None
+
+
+def _rows(found: dict[str, Measured], stream: Stream, ranks: int, steps: int) -> Iterator[Result]:
+    size = f"{ranks:,} ranks x {steps} steps"
+
+    def row(what: str, shown: Callable[[Measured], str], more: str = "") -> Result:
+        own = shown(found["stepwatch"])
+        others = [f"{name} {shown(found[name])}" for name in found if name != "stepwatch"]
+        missing = [server.name for server in SERVERS if server.name not in found]
+        others += [f"{name} is not installed" for name in missing]
+        return Result(f"{what}, {size}", own, "beside peers", "; ".join(others) + more)
+
+    count = stream.rank_steps
+    given = f"; each was given {SAMPLES} samples a rank-step, ours also collectives and states"
+    yield row(
+        "rank-steps per CPU-second, settled",
+        lambda each: f"{count / each.cpu_seconds:,.0f}", given + ", evaluated each second",
+    )  # fmt: skip
+    yield row("bytes at rest per rank-step", lambda each: f"{each.nbytes / count:.0f} B")
+    younger = f"; VictoriaMetrics was killed {_SETTLE_SECONDS + _ON_DISK_SECONDS:.0f} s after the "
+    younger += "last write: at 6 s it loses what it acknowledged"
+    yield row("kill -9 to the right answer", lambda each: f"{each.restart_seconds:.1f} s", younger)
+    yield row(
+        "ten slowest ranks of the last hour",
+        lambda each: f"{each.query_seconds * 1e3:.0f} ms{'' if each.right else ', WRONG ranks'}",
+        "; the same ranks" if all(each.right for each in found.values()) else "",
+    )

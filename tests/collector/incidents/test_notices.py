@@ -1,0 +1,36 @@
+"""A notice is made when an incident opens, changes its cause, and is over; not in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stepwatch.collector.incidents.model import MERGED, RESOLVED, Incident, incident_from
+from stepwatch.collector.incidents.notices import notices_of
+
+OPEN = replace(incident_from({"id": "one", "job": "job"}), state="open", cause="cpu-steal")
+
+
+def transitions(*moved: tuple[Incident | None, Incident]) -> list[str]:
+    before = {each.id: each for each, _ in moved if each is not None}
+    found = notices_of(before, [after for _, after in moved], 12.5)
+    return [notice.document["transition"] for notice in found]
+
+
+def test_each_transition_is_noticed_once() -> None:
+    resolved = replace(OPEN, state=RESOLVED)
+    assert transitions((None, OPEN)) == ["opened"]
+    assert transitions((OPEN, replace(OPEN, last_seen_at=9.0))) == []
+    assert transitions((OPEN, replace(OPEN, cause="nic-errors"))) == ["changed-cause"]
+    assert transitions((OPEN, resolved)) == transitions((OPEN, replace(OPEN, state=MERGED)))
+    assert transitions((OPEN, resolved)) == ["resolved"]
+    assert transitions((resolved, replace(resolved, device_seconds_lost=2.0))) == []
+    assert transitions((resolved, OPEN)) == ["opened"], "it came back"
+    assert transitions((None, resolved)) == [], "over before anybody knew"
+
+
+def test_a_notice_holds_the_incident_and_a_key_of_its_own() -> None:
+    (first,) = notices_of({}, [OPEN], 12.5)
+    (again,) = notices_of({}, [OPEN], 13.0)
+    assert first.key == "one:opened:12.500" != again.key
+    assert first.job == "job" and first.document["incident"] == OPEN.document()
+    assert (first.document["key"], first.document["at"]) == (first.key, 12.5)

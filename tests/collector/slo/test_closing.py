@@ -1,0 +1,300 @@
+"""Old steps go, and every figure stays what it is with all of them held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old, close_stored
+from stepwatch.collector.slo.ladder import LADDER, Rung
+from stepwatch.collector.slo.registry import discover
+from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.slo.slices import RunningSlices, Shares, summed
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.snapshot import put_together, taken_apart
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.store.slices import Slice
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.wire import Rows, Segment, SegmentKey
+from tests.collector.made import EPOCH, JOB, lifecycle_rows, step_rows, timing_rows
+
+WORLD = 2
+FEW = Limits(held=20, more=5, incomplete=120, single=1 << 20)
+STEEP = (Rung(50, 100), Rung(200, 400))
+SLIS = discover()
+
+
+class Run:
+    """A job of several attempts, resumed anywhere, whose steps take what they take."""
+
+    def __init__(self, seed: int, timed: float = 0.5) -> None:
+        self.random = np.random.default_rng(seed)
+        self.timed = bool(self.random.random() < timed)
+        self.now = 0.0
+        self.sequence = 0
+
+    def segments(self, attempts: int, most: int = 250) -> Iterator[Segment]:
+        """Steps of each attempt, from one that an earlier attempt made."""
+        first = 0
+        for attempt in range(attempts):
+            self.now += float(self.random.random() * 30)
+            start = lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD, self.now)
+            events = [start, lifecycle_rows(LifecycleEvent.RESUME, range(WORLD), first, self.now)]
+            if self.timed:
+                events.append(timing_rows(range(WORLD), at=self.now))
+            yield self.segment(attempt, {Kind.LIFECYCLE: np.concatenate(events)})
+            last = first + int(self.random.integers(1, most))
+            late: list[Segment] = []
+            for begin in range(first, last, 7):
+                yield from late
+                late = list(self.some(attempt, range(begin, min(begin + 7, last))))
+                if late:
+                    yield late.pop(0)
+            yield from late
+            first = int(self.random.integers(0, last))
+
+    def some(self, attempt: int, steps: range) -> Iterator[Segment]:
+        """Now and then nobody reports a step, or a rank does so later than the others."""
+        lengths = self.random.random(len(steps)) * self.random.choice([0.5, 2.0, 9.0])
+        ends = self.now + np.cumsum(lengths)
+        self.now = float(ends[-1])
+        host = np.zeros(len(steps) * WORLD, dtype=DTYPES[Kind.STEP])
+        host["step"] = np.repeat(steps, WORLD)
+        host["rank"] = np.tile(range(WORLD), len(steps))
+        host["time_ns"] = np.repeat(ends, WORLD) * NANOSECONDS + 1e6 * host["rank"]
+        host["duration_ns"] = np.repeat(lengths, WORLD) * NANOSECONDS
+        host["tokens"], host["loss"] = 10, self.random.random(len(host))
+        host = host[~np.isin(host["step"], [each for each in steps if self.random.random() < 0.03])]
+        late = (host["rank"] == 1) & (self.random.random() < 0.2)
+        yield self.segment(attempt, self.tables(host[~late]))
+        if late.any():
+            yield self.segment(attempt, self.tables(host[late]))
+
+    def tables(self, host: Rows) -> dict[Kind, Rows]:
+        if not self.timed or self.random.random() < 0.1:
+            return {Kind.STEP: host}
+        device = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_STEP])
+        for name in ("step", "rank", "time_ns"):
+            device[name] = host[name]
+        device["time_ns"] += np.uint64(2e8)
+        device["duration_seconds"] = host["duration_ns"] / NANOSECONDS
+        return {Kind.STEP: host, Kind.DEVICE_STEP: device}
+
+    def segment(self, attempt: int, tables: dict[Kind, Rows]) -> Segment:
+        self.sequence += 1
+        key = SegmentKey(JOB, attempt, "node-0", 7, self.sequence)
+        return Segment(key, ClockPair(0, EPOCH * NANOSECONDS), tables)
+
+
+class Evaluated:
+    """A job whose slices are brought up to date, and whose old steps go."""
+
+    def __init__(self, limits: Limits, ladder: tuple[Rung, ...] = LADDER) -> None:
+        self.limits, self.ladder = limits, ladder
+        self.job = LiveJob(JOB)
+        self.running = {name: RunningSlices(sli) for name, sli in SLIS.items()}
+
+    def take(self, segment: Segment) -> None:
+        self.job.append(segment, Received(float(EPOCH), 0.0))
+
+    def look(self) -> list[Slice]:
+        self.job.fold()
+        attempts, found = attempt_steps(self.job), []
+        for each in self.running.values():
+            changed = each.changed(attempts)
+            each.accept(changed, each.coarser(changed, self.ladder))
+            found += changed
+        close_old(self.job, list(self.running.values()), attempts, self.limits)
+        return found
+
+    def restart(self) -> None:
+        """From the state as it is saved, and the slices as they are stored."""
+        self.job = put_together(taken_apart(self.job))
+        self.restore()
+
+    def restore(self) -> None:
+        for name, sli in SLIS.items():
+            stored = SliceLine(list(self.running[name].line))
+            self.running[name] = RunningSlices(sli, stored)
+        close_stored(self.job, list(self.running.values()), attempt_steps(self.job), self.limits)
+
+    @property
+    def held(self) -> int:
+        return sum(len(each.step_history.rows) for each in self.job.attempts.values())
+
+    @property
+    def dropped(self) -> int:
+        return sum(each.step_history.dropped.count for each in self.job.attempts.values())
+
+
+def brute(job: LiveJob) -> dict[str, list[Slice]]:
+    """The slices of all steps at once, of a job that holds them."""
+    job.fold()
+    known = attempt_steps(job)
+    return {
+        name: summed([Shares.of(sli, each) for each in known.values()])
+        for name, sli in SLIS.items()
+    }
+
+
+def assert_same(found: Evaluated, whole: LiveJob) -> None:
+    """Each slice is the sum of those within it."""
+    for name, every in brute(whole).items():
+        expected = SliceLine(every)
+        for part in found.running[name].line:
+            within = [
+                e for e in expected.since(part.start_s) if e.start_s < part.start_s + part.seconds
+            ]
+            sums = [sum(column) for column in list(zip(*within, strict=True))[2:6]] or [0.0] * 4
+            last = expected.before(part.start_s + part.seconds)
+            assert last is not None
+            assert part[2:6] == pytest.approx(tuple(sums), abs=1e-6), (name, part)
+            assert part[6:8] == pytest.approx(last[6:8], abs=1e-6), (name, part)
+        last = found.running[name].line.last
+        assert last is not None
+        assert last[6:8] == pytest.approx(every[-1][6:8], abs=1e-6)
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 1 << 32), st.integers(1, 4), st.integers(3, 40))
+def test_figures_are_those_of_all_steps_whatever_was_dropped(
+    seed: int, attempts: int, often: int
+) -> None:
+    found, whole = Evaluated(FEW, STEEP), LiveJob(JOB)
+    restarts = np.random.default_rng(seed).random(10_000) < 0.02
+    saved = put_together(taken_apart(found.job)), 0
+    log = list(Run(seed).segments(attempts))
+    for at, segment in enumerate(log):
+        found.take(segment)
+        whole.append(segment, Received(float(EPOCH), 0.0))
+        if at % often == 0:
+            found.look()
+            assert found.look() == [], "the same again is no news"
+        if restarts[2 * at]:
+            found.job.fold()
+            found.restart()
+        if restarts[2 * at + 1]:  # from what was saved before, and the log behind it
+            found.job, after = put_together(taken_apart(saved[0])), saved[1]
+            for each in log[after : at + 1]:
+                found.take(each)
+            found.job.fold()
+            found.restore()
+        if at % 31 == 0:
+            found.job.fold()
+            saved = put_together(taken_apart(found.job)), at + 1
+    found.look()
+    assert_same(found, whole)
+    found.job = LiveJob(JOB)  # no snapshot can be read: all of the log, beside the slices
+    for segment in log:
+        found.take(segment)
+    found.job.fold()
+    found.restore()
+    found.look()
+    assert_same(found, whole)
+
+
+def steps_of(attempt: int, steps: range, began: float, resumed: int | None = None) -> list[Segment]:
+    """Steps of a second each, ten to a segment, on all ranks."""
+    run, made = Run(0, timed=0.0), []
+    run.sequence = 1000 * attempt
+    if resumed is not None:
+        events = [
+            lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD, began),
+            lifecycle_rows(LifecycleEvent.RESUME, range(WORLD), resumed, began),
+        ]
+        made.append(run.segment(attempt, {Kind.LIFECYCLE: np.concatenate(events)}))
+    for first in range(steps.start, steps.stop, 10):
+        numbers = range(first, min(first + 10, steps.stop))
+        rows = step_rows(numbers, range(WORLD), 1.0, began=began - steps.start)
+        made.append(run.segment(attempt, {Kind.STEP: rows}))
+    return made
+
+
+def taken(found: Evaluated, segments: list[Segment]) -> list[Slice]:
+    changed = []
+    for segment in segments:
+        found.take(segment)
+        changed += found.look()
+    return changed
+
+
+def test_a_history_holds_few_steps_however_long_the_attempt_is() -> None:
+    found, most = Evaluated(FEW), 0
+    for segment in steps_of(0, range(600), 0.0, resumed=0):
+        taken(found, [segment])
+        most = max(most, found.held)
+    assert most <= FEW.held + FEW.more + 20, "those of a slice go together"
+    history = found.job.current.step_history
+    assert (history.first, len(history), history.complete_until(WORLD)) == (0, 600, 599)
+    assert history.dropped.count == 600 - len(history.rows)
+
+
+def test_a_resume_before_dropped_steps_turns_their_work_bad_once() -> None:
+    found = Evaluated(FEW)
+    taken(found, steps_of(0, range(300), 0.0, resumed=0))
+    before = {part.start_s: part for part in found.running["goodput"].line}
+    changed = taken(found, steps_of(1, range(55, 60), 400.0, resumed=55))
+    redone = {part.start_s: part for part in found.running["goodput"].line}
+    assert [part.start_s for part in changed if part in before.values()] == []
+    lost = {start - EPOCH: before[start].good - redone[start].good for start in before}
+    assert lost[40] == 0 and lost[60] == pytest.approx(20.0)
+    assert lost[50] == pytest.approx(8.0), "steps 49 to 54 end in it and stay"
+    assert redone[EPOCH + 40].version == before[EPOCH + 40].version
+    assert redone[EPOCH + 50].version == before[EPOCH + 50].version + 1
+    found.restart()
+    assert found.look() == [], "what is redone was stored"
+
+
+def test_a_resume_before_the_oldest_steps_counts_their_slice_as_redone() -> None:
+    found = Evaluated(FEW._replace(single=50))
+    taken(found, steps_of(0, range(300), 0.0, resumed=0))
+    before = {part.start_s: part.good for part in found.running["goodput"].line}
+    taken(found, steps_of(1, range(55, 60), 400.0, resumed=55))
+    after = {part.start_s: part.good for part in found.running["goodput"].line}
+    assert after[EPOCH + 40] == before[EPOCH + 40]
+    assert after[EPOCH + 50] == pytest.approx(0.0), "more than was lost, and no more than a slice"
+
+
+def test_rows_of_dropped_steps_are_counted_and_change_nothing() -> None:
+    found = Evaluated(FEW)
+    taken(found, steps_of(0, range(300), 0.0, resumed=0))
+    late = step_rows(range(3), [0], 1.0)
+    history, refused = found.job.current.step_history, found.job.current.refused_records
+    assert taken(found, [Run(0).segment(0, {Kind.STEP: late})]) == []
+    assert history.dropped.late_rows == 3
+    assert found.job.current.refused_records == refused + 3
+
+
+def test_a_clock_set_back_keeps_steps_until_their_slices_are_over() -> None:
+    found, whole = Evaluated(FEW), Evaluated(Limits())
+    segments = steps_of(0, range(300), 0.0, resumed=0)
+    segments += steps_of(0, range(300, 600), 288.0)
+    for each in (found, whole):
+        taken(each, segments)
+    assert found.dropped > 500
+    assert_same(found, whole.job)
+
+
+def test_a_clock_set_back_by_more_than_is_held_puts_steps_in_the_first_open_slice() -> None:
+    found, whole = Evaluated(FEW), Evaluated(Limits())
+    segments = steps_of(0, range(300), 0.0, resumed=0)
+    segments += steps_of(0, range(300, 600), 230.0)
+    for each in (found, whole):
+        taken(each, segments)
+    for name in SLIS:
+        one, other = found.running[name].line.last, whole.running[name].line.last
+        assert one is not None and other is not None
+        assert one[6:] == pytest.approx(other[6:]), "nothing is lost, and nothing counts twice"
+
+
+def test_an_end_in_the_far_future_does_not_fill_the_history() -> None:
+    found = Evaluated(FEW)
+    segments = steps_of(0, range(600), 0.0, resumed=0)
+    segments[5].tables[Kind.STEP]["time_ns"] += np.uint64(10**18)
+    taken(found, segments)
+    assert found.held < FEW.held + 3 * FEW.incomplete

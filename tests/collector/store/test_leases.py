@@ -1,0 +1,205 @@
+"""Leases against a pure model: however clocks and holders behave, one epoch may write."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+from typing import NamedTuple
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from sqlalchemy.pool import StaticPool
+
+from stepwatch.collector.store import Store, schema
+from stepwatch.collector.store.holders import is_gone, new_holder
+from stepwatch.collector.store.leases import LEASE_SECONDS, Lease, Leases, database_ns, fenced
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.errors import LeaseLostError
+
+JOBS = ("one", "two", "three")
+SLOTS = st.integers(0, 2)
+LEASE_NS = int(LEASE_SECONDS * NANOSECONDS)
+NOON = 1_800_000_000 * NANOSECONDS
+
+
+class Row(NamedTuple):
+    holder: str
+    epoch: int
+    expires: int
+
+
+class Replica:
+    """A collector: its leases, and what it believes that it holds."""
+
+    def __init__(self, leases: Leases) -> None:
+        self.leases = leases
+        self.believes: dict[str, int] = {}
+
+
+class LeaseMachine(RuleBasedStateMachine):
+    """Three collectors, of which each may be killed, stopped for long, or given a wrong time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOON
+        self.engine = sa.create_engine("sqlite://", poolclass=StaticPool)
+        schema.metadata.create_all(self.engine)
+        with self.engine.begin() as connection:
+            for name in JOBS:
+                row = {"position": 1, "first_received_ns": 0, "last_received_ns": 2 * NOON}
+                connection.execute(sa.insert(schema.job).values(name=name, **row))
+        self.numbers = itertools.count()
+        self.replicas = [self.made() for _ in range(3)]
+        self.model = {name: Row("", 0, 0) for name in JOBS}
+        self.stale: list[Lease] = []
+
+    def made(self) -> Replica:
+        return Replica(Leases(self.engine, f"r{next(self.numbers)}", lambda _: self.now))
+
+    def is_live(self, row: Row) -> bool:
+        return self.now < row.expires <= self.now + LEASE_NS
+
+    def taken(self, holder: str, names: list[str]) -> dict[str, int]:
+        """What the model says a claim gets."""
+        got = {}
+        for name in names:
+            row = self.model[name]
+            if not self.is_live(row):
+                self.model[name] = Row(holder, row.epoch + 1, self.now + LEASE_NS)
+                got[name] = row.epoch + 1
+        return got
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, LEASE_SECONDS, 60.0, 3600.0, -3600.0]))
+    def time_passes_or_the_clock_is_set(self, seconds: float) -> None:
+        self.now += int(seconds * NANOSECONDS)
+
+    @rule(slot=SLOTS, names=st.lists(st.sampled_from(JOBS), unique=True))
+    def claims(self, slot: int, names: list[str]) -> None:
+        replica = self.replicas[slot]
+        expected = self.taken(replica.leases.holder, names)
+        assert replica.leases.claim(names) == expected
+        self.believe(replica, expected)
+
+    @rule(slot=SLOTS)
+    def takes_up_what_nobody_holds(self, slot: int) -> None:
+        replica = self.replicas[slot]
+        known = sorted(name for name in JOBS if self.model[name].holder)
+        expected = self.taken(replica.leases.holder, known)
+        assert replica.leases.claim_free(10) == expected
+        self.believe(replica, expected)
+
+    @rule(slot=SLOTS)
+    def renews(self, slot: int) -> None:
+        """Whoever was stopped or cut off learns from it what is still its own."""
+        replica = self.replicas[slot]
+        mine = {
+            name: row._replace(expires=self.now + LEASE_NS)
+            for name, row in self.model.items()
+            if row.holder == replica.leases.holder and row.expires > 0
+        }
+        self.model |= mine
+        assert replica.leases.renew() == {name: row.epoch for name, row in mine.items()}
+        replica.believes = {name: row.epoch for name, row in mine.items()}
+
+    @rule(slot=SLOTS)
+    def stops(self, slot: int) -> None:
+        replica = self.replicas[slot]
+        replica.leases.leave()
+        for name, row in self.model.items():
+            if row.holder == replica.leases.holder:
+                self.model[name] = row._replace(expires=0)
+        self.replicas[slot] = self.made()
+
+    @rule(slot=SLOTS)
+    def is_killed_and_something_of_it_still_writes(self, slot: int) -> None:
+        replica = self.replicas[slot]
+        holder = replica.leases.holder
+        self.stale += [Lease(name, holder, epoch) for name, epoch in replica.believes.items()]
+        self.replicas[slot] = self.made()
+
+    @rule(slot=SLOTS, name=st.sampled_from(JOBS))
+    def gives_up(self, slot: int, name: str) -> None:
+        replica = self.replicas[slot]
+        replica.leases.release([name], wanted=False)
+        if self.model[name].holder == replica.leases.holder:
+            self.model[name] = Row("", self.model[name].epoch, 0)
+
+    def believe(self, replica: Replica, claimed: dict[str, int]) -> None:
+        replica.believes |= claimed
+
+    def may_write(self, lease: Lease) -> bool:
+        try:
+            with fenced(self.engine, lease):
+                return True
+        except LeaseLostError:
+            return False
+
+    @invariant()
+    def only_the_present_epoch_may_write(self) -> None:
+        beliefs = [
+            Lease(name, replica.leases.holder, epoch)
+            for replica in self.replicas
+            for name, epoch in replica.believes.items()
+        ]
+        for lease in {*beliefs, *self.stale}:
+            row = self.model[lease.job]
+            assert self.may_write(lease) == ((row.holder, row.epoch) == lease[1:])
+        writers = [lease.job for lease in {*beliefs, *self.stale} if self.may_write(lease)]
+        assert len(writers) == len(set(writers))
+
+    def teardown(self) -> None:
+        self.engine.dispose()
+
+
+TestLeases = LeaseMachine.TestCase
+TestLeases.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
+
+
+def test_both_databases_keep_leases_alike(opened: Store) -> None:
+    first, second = (Leases(opened.engine, name) for name in ("first", "second"))
+    assert first.claim(["a", "b"]) == {"a": 1, "b": 1}
+    assert second.claim(["b", "c"]) == {"c": 1}
+    assert (first.beat(), second.beat(), first.beat()) == ([], ["first"], ["second"])
+    assert first.renew() == {"a": 1, "b": 1} and first.share(2) == 2
+    first.leave()
+    assert second.claim(["a", "b"]) == {"a": 2, "b": 2} and second.beat() == []
+    opened.save_evaluation("a", [], [], Lease("a", "first", 1))
+    incident = {"id": "x", "job": "a", "kind": "hang", "state": "open", "opened_at": 1.0}
+    with pytest.raises(LeaseLostError):
+        opened.save_evaluation("a", [], [incident], Lease("a", "first", 1))
+    assert opened.incidents() == []
+    opened.save_evaluation("a", [], [incident], Lease("a", "second", 2))
+    assert opened.incidents() == [incident]
+
+
+def test_a_lease_that_a_write_is_checked_against_is_not_claimed(opened: Store) -> None:
+    """A claim neither waits for the write nor gets in between."""
+    if opened.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    late = [0]
+    first = Leases(opened.engine, "first", lambda _: NOON)
+    second = Leases(opened.engine, "second", lambda _: NOON + late[0])
+    first.claim(["a", "b"])
+    late[0] = 2 * LEASE_NS
+    with fenced(opened.engine, Lease("a", "first", 1)):
+        assert second.claim(["a", "b"]) == {"b": 2}
+    assert second.claim(["a", "b"]) == {"a": 2}
+
+
+def test_the_clock_is_that_of_the_database(opened: Store) -> None:
+    with opened.engine.connect() as connection:
+        first, second = database_ns(connection), database_ns(connection)
+    assert 1_700_000_000 * NANOSECONDS < first <= second
+
+
+def test_a_process_of_this_machine_that_ended_is_known_to_be_gone() -> None:
+    host, mine, space, _ = new_holder().split("/")
+    assert (host, mine) == (socket.gethostname(), str(os.getpid()))
+    assert is_gone(f"{host}/{2**22 + 1}/{space}/x"), "no process has this number"
+    assert not is_gone(f"{host}/{os.getppid()}/{space}/x")
+    for unknown in (new_holder(), f"elsewhere/{2**22 + 1}/{space}/x", f"{host}/{2**22 + 1}/0/x"):
+        assert not is_gone(unknown)

@@ -1,0 +1,217 @@
+"""Two collectors over one database say what one alone says, and only one of them says it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.collector.runtime import tenancy
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo import registry as slis
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import LEASE_SECONDS, Leases
+from stepwatch.collector.store.slices import Slice
+from stepwatch.collector.web.api import make_api
+from stepwatch.signals import names
+from stepwatch.signals.clock import NANOSECONDS
+from tests.collector.client import Client
+from tests.collector.exported import metric
+from tests.collector.histories import differences
+from tests.collector.made import JOB, HandClock, body, run_segments
+from tests.collector.runtime.test_restart import eventful_run
+
+RUN = eventful_run()
+
+
+class Pair:
+    """Two collectors over one database, whose clock the test turns."""
+
+    def __init__(self, url: str) -> None:
+        self.clock = HandClock(60.0)
+        self.stores = [Store(url), Store(url)]
+        self.database_s = 1_800_000_000.0
+        self.first, self.second = self.services = [
+            self.started(store, name) for store, name in zip(self.stores, "ab", strict=True)
+        ]
+
+    def started(self, store: Store, name: str) -> Service:
+        return Service(store, self.clock, Leases(store.engine, name, lambda _: self.now_ns()))
+
+    def now_ns(self) -> int:
+        return int(self.database_s * NANOSECONDS)
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.database_s += seconds
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
+
+
+@pytest.fixture
+def pair(url: str) -> Iterator[Pair]:
+    made = Pair(url)
+    yield made
+    made.close()
+
+
+def written(store: Store) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:
+    """Slices and incidents as they are stored; the ids of incidents are random."""
+    slices = {name: store.slices(JOB, name) for name in slis.discover()}
+    return slices, [{**item, "id": None} for item in store.incidents()]
+
+
+def alone(folder: Path) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:
+    """What one collector writes that was given the whole run."""
+    clock, store = HandClock(60.0), Store.sqlite(folder / "alone.db")
+    service = Service(store, clock)
+    for item in RUN:
+        service.receive(body([item]))
+        service.evaluate()
+        clock.advance(0.5)
+    found = written(store)
+    store.close()
+    return found
+
+
+def test_segments_that_alternate_are_evaluated_as_by_one_alone(pair: Pair, tmp_path: Path) -> None:
+    for number, item in enumerate(RUN):
+        pair.services[number % 2].receive(body([item]))
+        for service in pair.services:
+            service.evaluate()
+        pair.advance(0.5)
+        for service in pair.services:
+            service.tenancy.tick()
+    assert written(pair.stores[0]) == alone(tmp_path)
+    assert pair.first.tenancy.held() == {JOB: 1} and pair.second.tenancy.held() == {}
+    assert pair.first.job(JOB) is not None and pair.second.job(JOB) is None
+    assert [metric(each, names.COLLECTOR_REPLICAS) for each in pair.services] == [2.0, 2.0]
+    assert [metric(each, names.COLLECTOR_JOBS) for each in pair.services] == [1.0, 0.0]
+
+
+def test_a_takeover_goes_on_where_the_other_was(pair: Pair, tmp_path: Path) -> None:
+    half = len(RUN) // 2
+    for number, item in enumerate(RUN):
+        pair.services[number % 2].receive(body([item]))
+        if number < half:
+            pair.first.evaluate()
+        if number == half:  # the first is dead, and the second waits for its lease to run out
+            pair.database_s += LEASE_SECONDS + 1.0
+            pair.second.tenancy.tick()
+        pair.second.evaluate()
+        pair.advance(0.5)
+    assert written(pair.stores[1]) == alone(tmp_path)
+    assert pair.second.tenancy.held() == {JOB: 2}
+
+
+def test_one_that_was_stopped_for_long_writes_nothing_and_takes_its_place_behind(
+    pair: Pair,
+) -> None:
+    pair.first.receive(body(RUN[:6]))
+    pair.first.evaluate()
+    pair.database_s += LEASE_SECONDS + 1.0
+    pair.second.tenancy.tick()
+    pair.second.receive(body(RUN[6:]))
+    pair.second.evaluate()
+    before = written(pair.stores[0])
+    # It wakes up in the middle of what it did, and knows nothing yet.
+    held = pair.first._state.get(JOB)
+    assert held is not None
+    pair.first._restorer.follow([held], 10.0)
+    pair.first._evaluate(held)
+    assert written(pair.stores[0]) == before
+    assert metric(pair.first, names.COLLECTOR_WRITES_REFUSED) == 1.0
+    assert pair.first.job(JOB) is None and pair.first.withheld() == {}
+    pair.first.tenancy.tick()
+    pair.first.evaluate()
+    assert pair.first.job(JOB) is None and pair.first.tenancy.held() == {}
+    assert pair.first.evaluation_failures == 0
+
+
+def test_a_clean_stop_hands_over_at_once_and_with_a_snapshot(pair: Pair) -> None:
+    pair.first.receive(body(RUN))
+    pair.first.evaluate()
+    known = pair.first.job(JOB)
+    pair.first.stop()
+    pair.first.run(0.001)
+    pair.second.tenancy.tick()
+    pair.second.evaluate()
+    again = pair.second.job(JOB)
+    assert known is not None and again is not None
+    assert differences(known[0], again[0]) == []
+    assert pair.second.tenancy.held() == {JOB: 2} and pair.second.tenancy.replicas == 1
+
+
+def test_those_who_live_share_what_a_dead_one_held(pair: Pair) -> None:
+    jobs = [f"job-{number}" for number in range(6)]
+    third = pair.started(pair.stores[0], "c")
+    for job in jobs:
+        third.receive(body(run_segments(5, job=job)))
+    third.evaluate()
+    assert len(third.tenancy.held()) == 6
+    pair.database_s += LEASE_SECONDS - 1.0
+    for service in pair.services:
+        service.tenancy.tick()
+    pair.database_s += 2.0
+    for service in pair.services:
+        service.tenancy.tick()
+        service.evaluate()
+    assert [len(service.tenancy.held()) for service in pair.services] == [3, 3]
+    assert {name for service in pair.services for name in service.tenancy.held()} == {*jobs}
+
+
+def test_one_that_cannot_renew_shows_nothing_that_another_may_have_taken_over(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair.first.receive(body(RUN))
+    pair.first.evaluate()
+    assert metric(pair.first, names.COLLECTOR_JOBS) == 1.0
+    pair.first.tenancy.tick()
+    assert pair.first.tenancy.replicas == 2
+    monkeypatch.setattr(tenancy, "LEASE_SECONDS", 0.0)
+    assert metric(pair.first, names.COLLECTOR_JOBS) == 0.0
+    pair.first.tenancy.replicas = 1
+    assert metric(pair.first, names.COLLECTOR_JOBS) == 1.0, "alone it cannot be so"
+
+
+def test_every_collector_answers_for_every_job_and_says_of_when(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder, other = (Client(make_api(service)) for service in pair.services)
+    pair.first.receive(body(RUN))
+    pair.second.receive(body(run_segments(5, job="mine")))
+    for service in pair.services:
+        service.evaluate()
+        service.tenancy.tick()
+    pair.first.evaluate()
+    asked_at, paths = pair.clock.wall, ("", "/heatmap", "/collectives")
+    pair.advance(3.0)
+
+    def evaluated_meanwhile(_: float) -> None:
+        pair.first.shared_views._next_s = 0.0
+        pair.first.shared_views.write(pair.first._state.jobs())
+
+    monkeypatch.setattr(time, "sleep", evaluated_meanwhile)
+    for path in paths:
+        mine, theirs = (each.get(f"/v1/jobs/{JOB}{path}").json() for each in (holder, other))
+        assert theirs["as_of"] >= asked_at
+        assert {**mine, "as_of": 0} == {**theirs, "as_of": 0}, path
+    lines = other.get("/v1/jobs").json()["jobs"]
+    assert [(line["job"], line["step"]) for line in lines] == [("mine", 4), (JOB, 59)]
+    assert other.get("/v1/jobs/nobody").status_code == 404
+    exported = [client.get("/metrics").text for client in (holder, other)]
+    assert [JOB in text for text in exported] == [True, False]
+
+
+def test_one_alone_writes_no_answers(pair: Pair) -> None:
+    pair.second.tenancy.leave()
+    pair.first.tenancy.tick()
+    pair.first.receive(body(RUN))
+    pair.first.evaluate()
+    assert pair.first.tenancy.replicas == 1
+    assert pair.stores[0].views.all_of("line") == []

@@ -1,0 +1,43 @@
+"""`python -m tests.soak.relay PORT TARGET_PORT`: hands TCP connections on, both on loopback.
+
+Stopped by SIGSTOP it is a network that has gone silent: connections stay open and bring nothing,
+new ones are never answered. SIGCONT makes it go on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+_AT_ONCE = 1 << 16
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(_AT_ONCE):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+async def serve(port: int, target_port: int) -> None:
+    """Hand on until it is killed."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            back, forth = await asyncio.open_connection("127.0.0.1", target_port)
+        except OSError:
+            writer.close()
+            return
+        await asyncio.gather(_copy(reader, forth), _copy(back, writer))
+
+    server = await asyncio.start_server(handle, "127.0.0.1", port)
+    async with server:
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,102 @@
+"""A soak with several collectors on one PostgreSQL: killed, stopped, cut off from it, by turns."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import sqlalchemy as sa
+
+from tests.ports import free_port
+from tests.postgresql import PostgresqlServer
+
+from . import audit
+from .audit import Disturbance
+from .comparison import Check
+from .plan import Plan
+from .processes import PYTHON, Collector, end, spawn
+from .run import Note, Soak
+from .webhook import Receiver
+
+TURNS = ("killed", "stopped", "cut off")
+
+
+class ReplicaSoak(Soak):
+    """As `Soak`; each replica reaches the database through a relay of its own."""
+
+    def __init__(self, plan: Plan, note: Note) -> None:
+        super().__init__(plan, note)
+        self._server = PostgresqlServer()
+        self._receiver = Receiver()
+        self._relays: dict[str, subprocess.Popen[bytes]] = {}
+        self._done: list[Disturbance] = []
+
+    def close(self) -> None:
+        """End what still runs, the database last."""
+        super().close()
+        for relay in self._relays.values():
+            end(relay, signal.SIGKILL)
+        self._receiver.close()
+        self._server.remove()
+
+    def _start(self) -> None:
+        self._server.start()
+        self._store = self._server.new_database()
+        self._collectors = [self._replica(number) for number in range(self.plan.replicas)]
+        for collector in self._collectors:
+            collector.start()
+        engine = sa.create_engine(self._store)
+        audit.install(engine)
+        engine.dispose()
+
+    def _replica(self, number: int) -> Collector:
+        """A collector behind a relay of its own, whose connections carry its name."""
+        name, port, folder = f"replica-{number}", free_port(), self.plan.folder
+        words = [PYTHON, "-m", "tests.soak.relay", str(port), str(self._server.port)]
+        self._relays[name] = spawn(folder / f"{name}-relay.log", *words)
+        place = sa.make_url(self._store).set(port=port, query={"application_name": name})
+        shown = place.render_as_string(hide_password=False)
+        return Collector(folder, name, shown, "--notify-url", self._receiver.url)
+
+    def _disturb_once(self, sender: subprocess.Popen[bytes]) -> None:
+        """The next kind of disturbance, to a replica at random."""
+        what = TURNS[len(self._done) % len(TURNS)]
+        collector = self._random.choice(self._collectors)
+        self._done.append(Disturbance(what, collector.name, time.time()))
+        if what == "killed":
+            self._kill(collector, sender)
+            return
+        self.disturbed.counts[what] += 1
+        process = self._relays[collector.name] if what == "cut off" else collector
+        process.send_signal(signal.SIGSTOP)
+        try:
+            self._wait(self.plan.stop_seconds, sender)
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+    def _checks(self) -> Iterator[Check]:
+        yield from super()._checks()
+        engine = sa.create_engine(self._store)
+        found = audit.writes(engine)
+        yield audit.one_writer_an_epoch(found)
+        yield audit.taken_over(found, self._done)
+        with engine.connect() as connection:
+            keys = [row.key for row in connection.execute(sa.text("SELECT key FROM outbox"))]
+        engine.dispose()
+        yield delivered_once(keys, self._receiver)
+
+
+def delivered_once(keys: list[str], receiver: Receiver) -> Check:
+    """Every row of the outbox arrived under its key, always with the same content."""
+    missing = len(set(keys) - receiver.taken.keys())
+    more = len(receiver.taken.keys() - set(keys))
+    repeats = receiver.taken.total() - len(receiver.taken)
+    differing = sum(len(bodies) > 1 for bodies in receiver.bodies.values())
+    words = (
+        f"{len(keys)} rows, {missing} not delivered, {more} of no row, {differing} with two "
+        f"contents; {len(receiver.refused)} refused at first, {repeats} repeated under their key"
+    )
+    fine = not (missing or more or differing or receiver.without_key) and len(keys) > 0
+    return Check("each outbox row was delivered once by its key", words, fine)
