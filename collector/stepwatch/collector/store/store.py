@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Generator, Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,14 +219,12 @@ class Store:
         if not rows and not incidents:
             return
         with fenced(self._engine, lease) as connection:
-            for row in rows:
-                if row["seconds"] > SLICE_SECONDS:
+            for is_coarse, run in groupby(rows, lambda row: row["seconds"] > SLICE_SECONDS):
+                some = list(run)
+                for row in some if is_coarse else ():
                     connection.execute(_inside(row))
-                upsert(connection, schema.sli_slice, row)
-            for document in incidents:
-                columns = {key: document[key] for key in ("id", "job", "kind", "state")}
-                columns |= {"opened_at": document["opened_at"], "document": document}
-                upsert(connection, schema.incident, columns)
+                upsert(connection, schema.sli_slice, some)
+            upsert(connection, schema.incident, [_incident_columns(each) for each in incidents])
             add_notices(connection, notices)
 
     def incidents(
@@ -311,6 +310,11 @@ def _inside(coarse: Row) -> sa.Delete:
     return sa.delete(table).where(
         table.c.job == coarse["job"], table.c.sli == coarse["sli"], within
     )
+
+
+def _incident_columns(document: dict[str, Any]) -> dict[str, Any]:
+    columns = {key: document[key] for key in ("id", "job", "kind", "state")}
+    return columns | {"opened_at": document["opened_at"], "document": document}
 
 
 def _segment_columns(stored: StoredSegment, received_ns: int) -> Row:
