@@ -30,7 +30,7 @@ def test_every_action_answers_people_and_programs(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number, words in enumerate(
-        (["size"], ["prune", "--dry-run"], ["verify"], ["backup"], ["restore"])
+        (["size"], ["prune", "--dry-run"], ["verify"], ["backup"], ["restore"], ["compact"])
     ):
         for shape in ([], ["--json"]):
             file = tmp_path / f"backup{number}{len(shape)}.db"
@@ -76,6 +76,19 @@ def test_verify_exits_1_for_a_damaged_store(
     assert f"segment 2 of job {JOB} is damaged" in capsys.readouterr().out
 
 
+def test_migrate_says_what_it_did(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["store", "migrate", "--store", str(place), "--to"]
+    for more, said in (
+        (["2", "--dry-run"], "would move the store from schema 3 to 2"),
+        (["3"], "the store has schema 3 already"),
+        (["2"], "moved the store from schema 3 to 2"),
+    ):
+        assert main([*words, *more]) == 0
+        assert said in capsys.readouterr().out
+    assert main([*words, "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["found"] == "2"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -85,6 +98,7 @@ def test_verify_exits_1_for_a_damaged_store(
         (["size", "--store", "nowhere.db"], "there is no store nowhere.db"),
         (["prune", "--keep-segments", "0.5"], "from 1 to 36500 days, or forever"),
         (["shrink"], "shrink"),
+        (["migrate"], "--to"),
         ([], "ACTION"),
     ],
 )

@@ -42,7 +42,7 @@ def add_run(store: Store, job: str, day: int, steps: int = 30) -> None:
 def add_evaluation(store: Store, job: str, state: str) -> None:
     """Two slices, and an incident in a state."""
     slices = [Slice(EPOCH + 10 * n, 1, 7.5, 10.0, 40, 41, 7.5 * n, 10.0 * n) for n in range(2)]
-    common = {"job": job, "kind": "hang", "opened_at": float(EPOCH), "detail": {"text": "ü\n"}}
+    common = {"job": job, "kind": "hang", "opened_at": EPOCH - 86400.0, "detail": {"text": "ü\n"}}
     incident = {"id": f"of-{job}"[:16], "state": state, **common}
     store.save_evaluation(job, [("goodput", part) for part in slices], [incident])
 

@@ -139,7 +139,7 @@ def test_no_query_sorts_payloads(store: Store, tmp_path: Path, after: int) -> No
 
     sa.event.listen(store._engine, "before_cursor_execute", note)
     list(store.segments(JOB, after=after, limit=10))
-    ((statement, parameters),) = asked
+    statement, parameters = asked[0]
     with store._engine.connect() as connection:
         plan = connection.exec_driver_sql(f"explain query plan {statement}", parameters)
         lines = [row[3] for row in plan]

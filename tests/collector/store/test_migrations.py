@@ -11,11 +11,17 @@ import sqlalchemy as sa
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import SCHEMA_VERSION, Store
-from stepwatch.collector.store.migrations import migrate
+from stepwatch.collector.store.database import schema_of
+from stepwatch.collector.store.migrations import migrate, moving
 from stepwatch.collector.store.slices import Slice
+from stepwatch.collector.store.snapshots import StoredSnapshot
+from stepwatch.collector.store.upkeep.checks import problems
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
+from stepwatch.signals import wire
 from stepwatch.signals.errors import StoreError
 from tests.collector.made import JOB, HandClock, body, run_segments
 from tests.collector.store import earlier
+from tests.collector.store.filled import RECEIVED, stored
 
 
 @pytest.fixture
@@ -115,6 +121,58 @@ def test_back_and_forth_loses_nothing(url: str, engine: sa.Engine) -> None:
     assert [item.payload for item in again.segments(JOB)] == payloads[JOB]
     assert again.incidents() == [earlier.INCIDENT]
     again.close()
+
+
+def test_going_back_puts_bundles_apart(url: str, engine: sa.Engine) -> None:
+    store = Store(url)
+    run = run_segments(100)
+    store.add_segments(stored(run), RECEIVED)
+    store.snapshots.save(JOB, StoredSnapshot(16, b"of 16"), format=1, saved_ns=5)
+    made = Compactor(store.engine).compact(Compaction(0.0, 0.0), RECEIVED + 1)
+    assert made.segments == 16
+    before = [(s.position, s.received_ns, s.payload) for s in store.segments(JOB)]
+    store.close()
+    move(engine, "2")
+    query = "SELECT position, received_ns, payload FROM segment ORDER BY position"
+    with engine.connect() as connection:
+        rows = connection.execute(sa.text(query)).all()
+    assert [(p, at, wire.encode(wire.decode(bytes(data)))) for p, at, data in rows] == before
+    store = Store(url)
+    assert [(s.position, s.received_ns, s.payload) for s in store.segments(JOB)] == before
+    assert not any(one.new for one in store.add_segments(stored(run), RECEIVED))
+    assert list(problems(store.engine)) == []
+    store.close()
+
+
+def test_a_store_is_moved_back_and_forth_when_asked(url: str, engine: sa.Engine) -> None:
+    payloads = earlier.make(url)
+    Store(url).close()
+    for dry_run in (True, False):
+        assert moving.move(url, "2", dry_run=dry_run)[:2] == ("3", "2")
+        with engine.connect() as connection:
+            assert schema_of(connection) == ("3" if dry_run else "2")
+        engine.dispose()
+    assert moving.move(url, "1")[:2] == ("2", "1")
+    assert moving.move(url, "3")[:2] == ("1", "3") and moving.move(url, "3")[:2] == ("3", "3")
+    store = Store(url)
+    assert [item.payload for item in store.segments(JOB)] == payloads[JOB]
+    store.close()
+
+
+def test_a_store_in_use_is_not_moved(url: str) -> None:
+    store = Store(url)
+    store.jobs()
+    with pytest.raises(StoreError, match="in use: stop the collectors"):
+        moving.move(url, "2")
+    store.close()
+    assert moving.move(url, "2", dry_run=True).to == "2"
+    with pytest.raises(StoreError, match="has schema 3; this stepwatch moves between 1, 2, 3"):
+        moving.move(url, "9")
+
+
+def test_an_empty_database_is_not_moved(url: str) -> None:
+    with pytest.raises(StoreError, match="there is no store in"):
+        moving.move(url, "2")
 
 
 def test_an_upgrade_that_fails_leaves_the_store_as_it_was(url: str, engine: sa.Engine) -> None:

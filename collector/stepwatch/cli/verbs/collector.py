@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="POST each incident that opens, changes its cause or is over to this URL, as JSON",
     )
     store.add_keep_arguments(parser)
+    store.add_compaction_argument(parser)
 
 
 def http_url(text: str) -> str:
@@ -101,6 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.interval,
             runbook=runbooks.render,
             keep=store.keep_of(arguments),
+            compaction=store.compaction_of(arguments),
         )
     return 0
 

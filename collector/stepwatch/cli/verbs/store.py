@@ -17,11 +17,12 @@ from stepwatch.signals.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from stepwatch.collector.store import Store
+    from stepwatch.collector.store.upkeep.compaction import Compaction
     from stepwatch.collector.store.upkeep.counts import Done
-    from stepwatch.collector.store.upkeep.retention import Keep
+    from stepwatch.collector.store.upkeep.removal import Keep, Removed
 
 EXAMPLE = "stepwatch store prune --dry-run --keep-segments 7 --store /var/lib/stepwatch/store.db"
-FOREVER = "forever"
+FOREVER, NEVER = "forever", "never"
 SHOWN_JOBS = 20
 """Jobs and problems that a person is shown; `--json` has all."""
 
@@ -39,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         if name in ("backup", "restore"):
             made.add_argument("file", type=Path, help="the backup, which is an SQLite store itself")
+        if name == "migrate":
+            made.add_argument("--to", required=True, metavar="SCHEMA", help="number of the schema")
+            made.add_argument("--dry-run", action="store_true", help="do it and take it back")
         if name == "prune":
             made.add_argument("--dry-run", action="store_true", help="only say what would go")
             add_keep_arguments(made)
@@ -56,6 +60,7 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
         ("segments", 14.0, "what agents sent"),
         ("slices", None, "good and total seconds of each SLI"),
         ("incidents", None, "incidents that are resolved"),
+        ("pinned", 90.0, "what agents sent around a kept incident"),
     ):
         shown = FOREVER if default is None else f"{default:.0f}"
         parser.add_argument(
@@ -65,6 +70,42 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="DAYS",
             help=f"{what}: days after the job last wrote, or {FOREVER} [{shown}]",
         )
+
+
+def add_compaction_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare when segments are put together."""
+    parser.add_argument(
+        "--compact-after",
+        type=minutes,
+        default=10.0,
+        metavar="MINUTES",
+        help=f"age from which segments are put together in bundles, or {NEVER} [10]",
+    )
+
+
+def minutes(words: str) -> float | None:
+    """A number of minutes; None for never.
+
+    Raises:
+        ArgumentTypeError: it is neither a number from 1 on nor `never`.
+    """
+    if words == NEVER:
+        return None
+    try:
+        number = float(words)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 52_560_000:
+        raise argparse.ArgumentTypeError(f"{words!r} must be 1 minute or more, or {NEVER}")
+    return number
+
+
+def compaction_of(arguments: argparse.Namespace) -> Compaction:
+    """When the options let segments be put together."""
+    from stepwatch.collector.store.upkeep.compaction import Compaction
+
+    after = arguments.compact_after
+    return Compaction(None if after is None else 60.0 * after)
 
 
 def days(words: str) -> float | None:
@@ -86,9 +127,14 @@ def days(words: str) -> float | None:
 
 def keep_of(arguments: argparse.Namespace) -> Keep:
     """How long the options let each class of data be kept."""
-    from stepwatch.collector.store.upkeep.retention import Keep
+    from stepwatch.collector.store.upkeep.removal import Keep
 
-    return Keep(arguments.keep_segments, arguments.keep_slices, arguments.keep_incidents)
+    return Keep(
+        arguments.keep_segments,
+        arguments.keep_slices,
+        arguments.keep_incidents,
+        arguments.keep_pinned,
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -101,9 +147,13 @@ def run(arguments: argparse.Namespace) -> int:
     is_new = "://" not in arguments.store and not Path(arguments.store).is_file()
     if is_new and arguments.action != "restore":
         raise UsageError(f"there is no store {arguments.store}; pass --store")
+    if arguments.action == "migrate":  # opening a store brings it up to date
+        return _migrate(arguments)
     opened = open_store(arguments.store)
     try:
-        return ACTIONS[arguments.action].act(opened, arguments)
+        act = ACTIONS[arguments.action].act
+        assert act is not None, "it was done above"
+        return act(opened, arguments)
     except (sa.exc.SQLAlchemyError, OSError) as error:
         reason = reason_of(error) if isinstance(error, sa.exc.SQLAlchemyError) else str(error)
         raise StoreError(f"cannot {arguments.action} the store: {reason}") from error
@@ -112,14 +162,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _size(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.upkeep.removal import Keep
+    from stepwatch.collector.store.upkeep.retention import Retention, summary
     from stepwatch.collector.store.upkeep.sizes import size_of
 
     size, done = size_of(store.engine), store.upkeep.stored()
+    pinned = Retention(store.engine).pinned(Keep(), time.time_ns())
     if arguments.json:
         kinds = {name: kind._asdict() for name, kind in size.kinds.items()}
         jobs = [job._asdict() for job in size.jobs]
         upkeep = [each._asdict() for each in done]
-        return _print_json({**size._asdict(), "kinds": kinds, "jobs": jobs, "upkeep": upkeep})
+        return _print_json(
+            {
+                **size._asdict(),
+                "kinds": kinds,
+                "jobs": jobs,
+                "upkeep": upkeep,
+                "pinned": [each._asdict() for each in pinned],
+            }
+        )
     free = "" if size.free_bytes is None else f", {bytes_text(size.free_bytes)} of it free"
     print(f"{bytes_text(size.bytes)} in all{free}")
     rows = [[name, str(kind.rows), bytes_text(kind.bytes)] for name, kind in size.kinds.items()]
@@ -133,6 +194,7 @@ def _size(store: Store, arguments: argparse.Namespace) -> int:
     ]
     print(text.table(["job", "segments", "records", "bytes", "last wrote"], lines[:SHOWN_JOBS]))
     _print_more(len(lines), "jobs")
+    _print_pinned(pinned, summary)
     if done:
         print(text.table(["done", "what", "rows", "bytes", "last"], list(map(_done_row, done))))
     return 0
@@ -149,15 +211,35 @@ def _prune(store: Store, arguments: argparse.Namespace) -> int:
     retention, now_ns = Retention(store.engine, upkeep=store.upkeep), time.time_ns()
     change = retention.plan if arguments.dry_run else retention.prune
     removed = change(keep_of(arguments), now_ns)
+    pinned = retention.pinned(keep_of(arguments), now_ns)
     if arguments.json:
-        documents = [item._asdict() for item in removed]
-        return _print_json({"dry_run": arguments.dry_run, "removed": documents})
+        document = {"dry_run": arguments.dry_run, "removed": [each._asdict() for each in removed]}
+        return _print_json({**document, "pinned": [each._asdict() for each in pinned]})
     verb = "would remove" if arguments.dry_run else "removed"
     print(f"{verb} {summary(removed)}" if removed else "nothing to remove")
     rows = [[item.job, item.kind, str(item.rows), bytes_text(item.bytes)] for item in removed]
     if rows:
         print(text.table(["job", "what", "rows", "bytes"], rows[:SHOWN_JOBS]))
         _print_more(len(rows), "rows")
+    _print_pinned(pinned, summary)
+    return 0
+
+
+def _print_pinned(pinned: list[Removed], summary: Callable[[list[Removed]], str]) -> None:
+    if pinned:
+        print(f"kept for incidents: {summary(pinned)}")
+
+
+def _compact(store: Store, arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
+
+    compactor = Compactor(store.engine, lambda _: False, store.upkeep)
+    made = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
+    if arguments.json:
+        return _print_json(made._asdict())
+    before, after = bytes_text(made.bytes_before), bytes_text(made.bytes_after)
+    said = f"put {made.segments} segments of {before} into {made.bundles} bundles of {after}"
+    print(said if made.segments else "nothing to put together")
     return 0
 
 
@@ -185,6 +267,21 @@ def _restore(store: Store, arguments: argparse.Namespace) -> int:
     return _print_copied(restore(arguments.file, store.engine), arguments)
 
 
+def _migrate(arguments: argparse.Namespace) -> int:
+    from stepwatch.collector.store.migrations.moving import move
+
+    place = arguments.store if "://" in arguments.store else f"sqlite:///{arguments.store}"
+    moved = move(place, arguments.to, dry_run=arguments.dry_run)
+    if arguments.json:
+        return _print_json({**moved._asdict(), "dry_run": arguments.dry_run})
+    verb = "would move" if arguments.dry_run else "moved"
+    if moved.found == moved.to:
+        print(f"the store has schema {moved.to} already")
+    else:
+        print(f"{verb} the store from schema {moved.found} to {moved.to}, {moved.seconds:.1f} s")
+    return 0
+
+
 def _print_copied(rows: dict[str, int], arguments: argparse.Namespace) -> int:
     if arguments.json:
         return _print_json({"rows": rows})
@@ -208,7 +305,7 @@ class Action(NamedTuple):
 
     what: str
     example: str
-    act: Callable[[Store, argparse.Namespace], int]
+    act: Callable[[Store, argparse.Namespace], int] | None
 
 
 _EXAMPLE_STORE = "--store /var/lib/stepwatch/store.db"
@@ -219,6 +316,11 @@ ACTIONS = {
         f"--dry-run --keep-segments 7 {_EXAMPLE_STORE}",
         _prune,
     ),
+    "compact": Action(
+        "put together all segments that snapshots include; a collector does it by itself",
+        _EXAMPLE_STORE,
+        _compact,
+    ),
     "verify": Action(
         "read every byte and check it; exit 1 if some are damaged", _EXAMPLE_STORE, _verify
     ),
@@ -226,6 +328,11 @@ ACTIONS = {
         "copy the store to a file, also while a collector writes",
         f"monday.db {_EXAMPLE_STORE}",
         _backup,
+    ),
+    "migrate": Action(
+        "move a store that nobody uses to another schema, for another release",
+        f"--to 2 --dry-run {_EXAMPLE_STORE}",
+        None,
     ),
     "restore": Action(
         "copy a backup into a store that has no jobs, of either database",

@@ -74,9 +74,9 @@ class LogReader:
 
     def _offer(self, job: HeldJob, stored: StoredPayload, now: float) -> None:
         try:
-            segment = wire.decode(stored.payload)
+            segment = stored.segment()
         except SegmentError as error:
-            self.unreadable += 1
+            self.unreadable += stored.count
             place = stored.position, job.name
             logger.warning("stored segment %d of %s is unreadable: %s", *place, error)
             return
@@ -195,7 +195,7 @@ class Restorer:
 
 
 def _is_full(page: list[StoredPayload]) -> bool:
-    size = sum(len(stored.payload) for stored in page)
+    size = sum(stored.size for stored in page)
     return len(page) >= PAGE_SEGMENTS or size >= PAGE_BYTES
 
 

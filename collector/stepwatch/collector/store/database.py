@@ -43,17 +43,27 @@ def open_database(url: str | sa.URL) -> sa.Engine:
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
     """
+    engine = connect_to(url)
     try:
-        engine = _engine(sa.make_url(url))
         with ExitStack() as failing:
             failing.callback(engine.dispose)
             _prepare_tables(engine)
             failing.pop_all()
     except sa.exc.SQLAlchemyError as error:
-        raise StoreError(
-            f"cannot open the store {shown(url)}: {reason_of(error)}; "
-            "pass --store with a writable path, or an SQLAlchemy URL"
-        ) from error
+        raise _unopened(url, error) from error
+    return engine
+
+
+def connect_to(url: str | sa.URL) -> sa.Engine:
+    """The database at an SQLAlchemy URL, its tables as they are.
+
+    Raises:
+        StoreError: the URL is none, or of no database that a store can be in.
+    """
+    try:
+        return _engine(sa.make_url(url))
+    except sa.exc.SQLAlchemyError as error:
+        raise _unopened(url, error) from error
     except ValueError as error:  # a port that is no number
         raise StoreError(
             f"{shown(url)} is no URL of a store: {error}; pass another --store"
@@ -63,7 +73,13 @@ def open_database(url: str | sa.URL) -> sa.Engine:
             f"the store {shown(url)} needs the module {error.name}; for PostgreSQL: "
             "pip install 'stepwatch[postgresql]', and --store postgresql+psycopg://..."
         ) from error
-    return engine
+
+
+def _unopened(url: str | sa.URL, error: sa.exc.SQLAlchemyError) -> StoreError:
+    return StoreError(
+        f"cannot open the store {shown(url)}: {reason_of(error)}; "
+        "pass --store with a writable path, or an SQLAlchemy URL"
+    )
 
 
 def _engine(url: sa.URL) -> sa.Engine:
@@ -83,11 +99,11 @@ def _engine(url: sa.URL) -> sa.Engine:
 
 def _prepare_tables(engine: sa.Engine) -> None:
     with engine.connect() as connection:  # readers must not need the write lock
-        if _version(connection) == SCHEMA_VERSION:
+        if schema_of(connection) == SCHEMA_VERSION:
             return
     with engine.begin() as connection:
         lock_tables(connection)
-        found = _version(connection)  # another process may have been first
+        found = schema_of(connection)  # another process may have been first
         if found is None:
             _create_tables(connection)
         elif found in migrations.EARLIER:
@@ -105,7 +121,7 @@ def _prepare_tables(engine: sa.Engine) -> None:
             )
 
 
-def _version(connection: sa.Connection) -> str | None:
+def schema_of(connection: sa.Connection) -> str | None:
     """The schema of the tables; None where there are none.
 
     The first releases made their tables before they noted a version.

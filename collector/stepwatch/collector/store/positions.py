@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles.keys import BundledKeys
 from stepwatch.collector.store.database import insert
 from stepwatch.signals.wire import SegmentKey
 
@@ -24,6 +25,7 @@ class SegmentInserts:
     """The statements that add segments to a database."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
+        self._bundled = BundledKeys()
         jobs = insert(dialect, schema.job)
         new = jobs.excluded
         self._claim = jobs.on_conflict_do_update(
@@ -32,7 +34,7 @@ class SegmentInserts:
                 "position": schema.job.c.position + new.position,
                 "last_received_ns": new.last_received_ns,
             },
-        ).returning(schema.job.c.name, schema.job.c.position)
+        ).returning(schema.job.c.name, schema.job.c.position, schema.job.c.bundled)
         # SQLAlchemy takes 40 us to look at the values of a row, its database 20 to store them.
         plain = insert(dialect, schema.segment).on_conflict_do_nothing().compile(dialect=dialect)
         self._insert = str(plain)
@@ -54,18 +56,15 @@ class SegmentInserts:
         """Insert rows with different keys; returns those that are new."""
         if not rows:
             return []
-        before = self._claim_positions(connection, rows)
+        before, marks = self._claim_positions(connection, rows)
+        bundled = self._bundled.among(connection, rows, marks)
         _number(rows, before)
         # Nearly always all are new, and the count of them says so.
-        values = [self._values(row) for row in rows]
-        result = connection.exec_driver_sql(
-            self._insert, values, execution_options={"preserve_rowcount": True}
-        )
-        if result.rowcount == len(rows):
+        if not bundled and self._inserted(connection, rows):
             return rows
         for job, position in before.items():
             connection.execute(_beyond(job, position))
-        known = _known(connection, rows)
+        known = _known(connection, rows) | bundled
         fresh = [row for row in rows if _key_of(row) not in known]
         last = _number(fresh, before)
         if fresh:
@@ -75,8 +74,19 @@ class SegmentInserts:
             connection.execute(change.values(position=position))
         return fresh
 
-    def _claim_positions(self, connection: sa.Connection, rows: list[Row]) -> dict[str, int]:
-        """Give each job as many positions as it has rows; returns the last one before those.
+    def _inserted(self, connection: sa.Connection, rows: list[Row]) -> bool:
+        """Insert rows; whether all of them were new."""
+        values = [self._values(row) for row in rows]
+        result = connection.exec_driver_sql(
+            self._insert, values, execution_options={"preserve_rowcount": True}
+        )
+        return result.rowcount == len(rows)
+
+    def _claim_positions(
+        self, connection: sa.Connection, rows: list[Row]
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Give each job as many positions as it has rows; returns the last one before those, and
+        the last one in a bundle.
 
         The rows of jobs are taken in the order of their names, so that two collectors that take
         the same ones wait for each other at the first.
@@ -92,8 +102,9 @@ class SegmentInserts:
             }
             for name in sorted(counts)
         ]
-        found = connection.execute(self._claim, claims)
-        return {row.name: row.position - counts[row.name] for row in found}
+        found = connection.execute(self._claim, claims).all()
+        before = {row.name: row.position - counts[row.name] for row in found}
+        return before, {row.name: row.bundled for row in found}
 
 
 def _number(rows: Iterable[Row], before: dict[str, int]) -> dict[str, int]:

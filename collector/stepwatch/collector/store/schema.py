@@ -32,6 +32,8 @@ job = sa.Table(
     sa.Column("position", sa.BigInteger, nullable=False),
     sa.Column("first_received_ns", sa.BigInteger, nullable=False),
     sa.Column("last_received_ns", sa.BigInteger, nullable=False),
+    # The last one that was put into a bundle; 0 where none was.
+    sa.Column("bundled", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index("job_last_received_ns", "last_received_ns"),
 )
 
@@ -78,6 +80,43 @@ for _statement in (
 ):
     _ddl = sa.DDL(_statement)  # type: ignore[no-untyped-call]
     sa.event.listen(segment, "after_create", _ddl.execute_if(dialect="postgresql"))
+
+bundle = sa.Table(
+    "bundle",
+    metadata,
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+    sa.Column("job", sa.String(63), nullable=False),
+    # Positions of the first and the last segment in it.
+    sa.Column("first", sa.BigInteger, nullable=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("segments", sa.Integer, nullable=False),
+    sa.Column("records", sa.BigInteger, nullable=False),
+    sa.Column("first_received_ns", sa.BigInteger, nullable=False),
+    sa.Column("last_received_ns", sa.BigInteger, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("crc32", sa.BigInteger, nullable=False),
+    # The bytes, or the name of the object that holds them.
+    sa.Column("payload", sa.LargeBinary),
+    sa.Column("object", sa.String(255)),
+    sa.Index("bundle_job_last", "job", "last", unique=True),
+)
+"""Segments that were put together. A bundle spans days, so it is in no partition of one."""
+
+bundle_key = sa.Table(
+    "bundle_key",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("attempt", sa.BigInteger, primary_key=True),
+    sa.Column("node", sa.String(63), primary_key=True),
+    sa.Column("spool", sa.BigInteger, primary_key=True),
+    # Sequence numbers, from the first to the last.
+    sa.Column("first", sa.BigInteger, primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+"""Keys of the segments in bundles, so that one that comes again is known."""
+
+_ddl = sa.DDL("ALTER TABLE bundle ALTER payload SET STORAGE EXTERNAL")  # type: ignore[no-untyped-call]
+sa.event.listen(bundle, "after_create", _ddl.execute_if(dialect="postgresql"))
 
 snapshot = sa.Table(
     "snapshot",

@@ -20,8 +20,10 @@ from stepwatch.collector.store.database import (
     upsert,
 )
 from stepwatch.collector.store.leases import Lease, fenced
+from stepwatch.collector.store.log import read_segments
 from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
+from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import Row, SegmentInserts
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 from stepwatch.collector.store.snapshots import Snapshots
@@ -37,8 +39,6 @@ _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
 _NAMES_AT_ONCE = 500
-_READ_AT_ONCE = 16
-"""Payloads in memory while segments are read, of at most 8 MiB each."""
 
 
 class StoredSegment(NamedTuple):
@@ -55,14 +55,6 @@ class Added(NamedTuple):
     new: bool
     refusal: str = ""
     position: int = 0
-
-
-class StoredPayload(NamedTuple):
-    """A stored segment as it arrived, when (wall nanoseconds), and its place in its job's log."""
-
-    payload: bytes
-    received_ns: int
-    position: int
 
 
 class Store:
@@ -167,13 +159,7 @@ class Store:
         removed segments are missing. A few are read at a time, as each may be large; whoever
         reads no further closes it.
         """
-        table = schema.segment
-        columns = (table.c.payload, table.c.received_ns, table.c.position)
-        query = sa.select(*columns).where(table.c.job == job, table.c.position > after)
-        query = query.order_by(table.c.position).limit(limit)
-        with self._engine.connect() as connection:
-            for row in connection.execution_options(yield_per=_READ_AT_ONCE).execute(query):
-                yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.position))
+        return read_segments(self._engine, job, after, limit)
 
     def position(self, job: str) -> int:
         """The position of the newest segment of a job; 0 where there is none."""
@@ -287,12 +273,14 @@ class Store:
 
     def payload_bytes(self, job: str) -> tuple[int, int]:
         """(segments, bytes of their payloads) of a job at rest."""
-        table = schema.segment
-        size = sa.func.coalesce(sa.func.sum(sa.func.length(table.c.payload)), 0)
-        query = sa.select(sa.func.count(), size).where(table.c.job == job)
+        segment, bundle = schema.segment, schema.bundle
+        size = sa.func.coalesce(sa.func.sum(sa.func.length(segment.c.payload)), 0)
+        loose = sa.select(sa.func.count(), size).where(segment.c.job == job)
+        sums = [sa.func.coalesce(sa.func.sum(bundle.c[name]), 0) for name in ("segments", "size")]
         with self._engine.connect() as connection:
-            count, total = connection.execute(query).one()
-            return int(count), int(total)
+            count, total = connection.execute(loose).one()
+            bundled, more = connection.execute(sa.select(*sums).where(bundle.c.job == job)).one()
+            return int(count + bundled), int(total + more)
 
     def close(self) -> None:
         """Close all connections."""

@@ -164,6 +164,10 @@ def _upkeep(done: Upkeep) -> Iterator[Metric]:
     yield _counter(names.COLLECTOR_REMOVED_ROWS, [((kind,), rows) for kind, (rows, _) in removed])
     yield _counter(names.COLLECTOR_REMOVED_BYTES, [((kind,), size) for kind, (_, size) in removed])
     yield _gauge(names.COLLECTOR_RETENTION_TIME, [((), done.retention_s)])
+    yield _counter(names.COLLECTOR_COMPACTED_SEGMENTS, [((), done.made.segments)])
+    yield _counter(names.COLLECTOR_COMPACTED_BYTES, [((), done.made.bytes_before)])
+    yield _counter(names.COLLECTOR_BUNDLES, [((), done.made.bundles)])
+    yield _counter(names.COLLECTOR_BUNDLE_BYTES, [((), done.made.bytes_after)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:

@@ -15,7 +15,9 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.store.database import open_database
 from stepwatch.collector.store.holders import new_holder
 from stepwatch.collector.store.leases import Leases
-from stepwatch.collector.store.upkeep.retention import Keep, Retention
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
+from stepwatch.collector.store.upkeep.removal import Keep
+from stepwatch.collector.store.upkeep.retention import Retention
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals import places
@@ -78,8 +80,10 @@ def serve(
     interval: float,
     runbook: ReadRunbook | None = None,
     keep: Keep | None = None,
+    compaction: Compaction | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed.
+    """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed,
+    `compaction` when segments are put together.
 
     Raises:
         KeyboardInterrupt: it was SIGINT.
@@ -108,6 +112,11 @@ def serve(
         target=retention.run, args=(keep or Keep(), service.clock), name="retention"
     )
     removal.start()
+    compactor = Compactor(service.store.engine, stopping.wait, service.store.upkeep)
+    compacting = threading.Thread(
+        target=compactor.run, args=(compaction or Compaction(), service.clock), name="compaction"
+    )
+    compacting.start()
     try:
         server.run(sockets=[opened])
     finally:
@@ -115,6 +124,7 @@ def serve(
         stopping.set()
         evaluation.join()
         removal.join()
+        compacting.join()
         service.store.close()
     if server.interrupted:
         raise KeyboardInterrupt

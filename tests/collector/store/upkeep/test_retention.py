@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -11,15 +12,26 @@ from prometheus_client import CollectorRegistry
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.bundles import making
 from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.collector.store.upkeep import retention
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.collector.store.upkeep.counts import Upkeep
-from stepwatch.collector.store.upkeep.retention import Keep, Removed, Retention
+from stepwatch.collector.store.upkeep.removal import Keep, Removed
+from stepwatch.collector.store.upkeep.retention import Retention
 from stepwatch.collector.web.metrics import JobExporter
-from tests.collector.made import HandClock
-from tests.collector.store.filled import DAY_NS, RECEIVED, add_evaluation, add_run, positions
+from tests.collector.made import EPOCH, HandClock, run_segments
+from tests.collector.store.filled import (
+    DAY_NS,
+    RECEIVED,
+    add_evaluation,
+    add_run,
+    positions,
+    stored,
+)
 from tests.postgresql import PostgresqlServer
 
+HOUR_NS = DAY_NS // 24
 NOW = RECEIVED + 30 * DAY_NS
 ALL = [1, 2, 3, 4, 5, 6]
 
@@ -143,6 +155,67 @@ def test_metrics_say_what_was_removed_and_when(months: Store) -> None:
     assert list(found.values()) == [rows, size, NOW / 1e9] and rows == 6
 
 
+def incident_of(job: str, began_s: float, resolved_s: float, **changed: Any) -> dict[str, Any]:
+    """A resolved incident between two times of the run's first day, in seconds."""
+    times = {"began_at": EPOCH + began_s, "resolved_at": EPOCH + resolved_s}
+    opened_at = EPOCH + began_s + 5
+    made = {"id": f"i-{began_s:g}", "job": job, "kind": "hang", "state": "resolved"}
+    return {**made, **times, "opened_at": opened_at, "last_seen_at": opened_at, **changed}
+
+
+@pytest.fixture
+def hours(opened: Store) -> Store:
+    """Two jobs that sent a segment an hour, from 0 to 5 o'clock of the first day."""
+    for job in ("one", "two"):
+        for hour, item in enumerate(run_segments(30, job=job)):
+            opened.add_segments(stored([item]), RECEIVED + hour * HOUR_NS)
+    return opened
+
+
+def test_what_a_kept_incident_refers_to_stays_with_it(hours: Store) -> None:
+    """From ten minutes before it began to ten minutes after it was resolved; not of other jobs."""
+    incidents = [incident_of("one", 4000, 3 * 3600 + 1), incident_of("one", 4 * 3600 + 601, 16000)]
+    hours.save_evaluation("one", [], incidents)
+    retention = Retention(hours.engine)
+    (pinned,) = retention.pinned(Keep(), NOW)
+    assert (pinned.kind, pinned.job, pinned.rows) == ("segments", "one", 3)
+    planned = retention.plan(Keep(), NOW)
+    assert [(item.job, item.rows) for item in planned] == [("one", 3), ("two", 6)]
+    assert retention.prune(Keep(), NOW) == planned
+    assert positions(hours, "one") == [2, 3, 4] and positions(hours, "two") == []
+    retention.prune(Keep(incidents=15), NOW)
+    assert hours.incidents("one") == []
+    retention.prune(Keep(), NOW)
+    assert positions(hours, "one") == [], "no incident, no pin"
+
+
+def test_nothing_is_pinned_for_ever(hours: Store) -> None:
+    hours.save_evaluation("one", [], [incident_of("one", 0, 9 * 3600)])
+    retention = Retention(hours.engine)
+    retention.prune(Keep(pinned=31), NOW)
+    assert positions(hours, "one") == ALL
+    retention.prune(Keep(pinned=29), NOW)
+    assert positions(hours, "one") == []
+
+
+def test_an_incident_whose_document_is_damaged_pins_what_came_around_it(hours: Store) -> None:
+    damaged = incident_of("one", 3600, 0, began_at="soon", resolved_at=None, last_seen_at=1e300)
+    hours.save_evaluation("one", [], [damaged])
+    Retention(hours.engine).prune(Keep(), NOW)
+    assert positions(hours, "one") == [2]
+
+
+def test_a_bundle_of_which_a_part_is_pinned_stays(
+    hours: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "MOST_SEGMENTS", 2)
+    hours.snapshots.save("one", StoredSnapshot(6, b"x"), format=1, saved_ns=5)
+    assert Compactor(hours.engine, lambda _: False).compact(Compaction(), NOW).bundles == 3
+    hours.save_evaluation("one", [], [incident_of("one", 3 * 3600, 3 * 3600 + 10)])
+    Retention(hours.engine).prune(Keep(), NOW)
+    assert positions(hours, "one") == [3, 4]
+
+
 def rounds(count: int) -> Callable[[float], bool]:
     """Says to stop after so many waits."""
     left = iter(range(count))
@@ -171,7 +244,7 @@ def test_an_sqlite_file_becomes_smaller(store: Store) -> None:
         return count, free
 
     before = pages()[0]
-    for number in range(40):
+    for number in range(60):
         add_run(store, f"old-{number}", 0)
     assert pages()[0] > 2 * before
     Retention(store.engine).prune(Keep(), NOW)

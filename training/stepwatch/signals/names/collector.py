@@ -80,6 +80,20 @@ COLLECTOR_NOTICES = Metric(
     "within a day, or failed, as their receiver refused them or did not answer for a day.",
     (VERDICT,),
 )
+COLLECTOR_COMPACTED_SEGMENTS = Metric(
+    "stepwatch_collector_compacted_segments_total", _C, "Segments that were put into bundles."
+)
+COLLECTOR_COMPACTED_BYTES = Metric(
+    "stepwatch_collector_compacted_bytes_total",
+    _C,
+    "Bytes of the segments that were put into bundles, before that.",
+)
+COLLECTOR_BUNDLES = Metric(
+    "stepwatch_collector_bundles_total", _C, "Bundles that segments were put into."
+)
+COLLECTOR_BUNDLE_BYTES = Metric(
+    "stepwatch_collector_bundle_bytes_total", _C, "Bytes of the bundles that were made."
+)
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",
     _C,

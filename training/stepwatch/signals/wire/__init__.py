@@ -18,7 +18,7 @@ from stepwatch.signals.records import Kind
 from . import format2, format3, frame
 from .frame import MAX_RAW_BYTES, MAX_ROWS, MAX_SEGMENT_BYTES, PREFIX
 from .packed import JoinedTables
-from .segment import Segment, SegmentKey
+from .segment import Segment, SegmentKey, SentSegment
 
 __all__ = [
     "MAGIC",
@@ -31,14 +31,18 @@ __all__ = [
     "Rows",
     "Segment",
     "SegmentKey",
+    "SentSegment",
     "check",
     "decode",
     "encode",
     "encode_alike",
     "format_of",
+    "known_rows",
     "peek_key",
+    "read_sent",
     "split",
     "transcode",
+    "write_sent",
 ]
 
 READABLE_FORMATS = (2, 3)
@@ -86,6 +90,37 @@ def decode(data: bytes) -> Segment:
     if format not in _DECODERS:
         raise _unsupported(format)
     return _DECODERS[format](header, payload, raw_size)
+
+
+def read_sent(data: bytes) -> SentSegment:
+    """Unpack one segment, its rows as they were sent; those of format 2 as this version has them.
+
+    Raises:
+        SegmentError: it is truncated, too large or invalid, or does not match its checksum.
+        UnsupportedFormatError: it is whole, and of a later format.
+    """
+    format, header, payload, raw_size = frame.open_frame(data)
+    if format == 3:
+        return format3.read_sent(header, payload, raw_size)
+    segment = decode(data)
+    return SentSegment(segment.key, segment.clock, list(segment.tables.items()))
+
+
+def write_sent(sent: SentSegment) -> bytes:
+    """Pack what `read_sent` gave, in the written format.
+
+    Raises:
+        SegmentError: rows that cannot be described.
+    """
+    return format3.write_sent(sent)
+
+
+def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
+    """Sent rows of the kind `number` as this version has them, with their kind.
+
+    An unknown kind is None, and its rows are as they are.
+    """
+    return format3.known_rows(number, rows)
 
 
 def check(data: bytes) -> None:

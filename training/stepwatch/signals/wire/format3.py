@@ -41,7 +41,7 @@ from stepwatch.signals.records import DTYPES, UNKNOWN, Kind
 from . import frame
 from .compression import Codec
 from .packed import PackedTables, Place, Places
-from .segment import Segment, SegmentKey
+from .segment import Segment, SegmentKey, SentSegment
 
 Head = tuple[SegmentKey, ClockPair]
 """What tells one segment from another that is alike."""
@@ -135,6 +135,53 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
         SegmentError: what it holds is not what it promises.
     """
     key, clock, _ = frame.unpack_key(header)
+    raw, directory = _inflated(payload, raw_size)
+    tables = PackedTables(raw, directory.known)
+    if not directory.unknown:
+        return Segment(key, clock, tables)
+    whole = np.frombuffer(raw, _BYTE).reshape(1, -1)
+    unknown = {number: place.unpacked(whole) for number, place in directory.unknown.items()}
+    return Segment(key, clock, tables, unknown)
+
+
+def read_sent(header: bytes, payload: bytes, raw_size: int) -> SentSegment:
+    """Unpack the parts of a segment, its rows as they were sent.
+
+    Raises:
+        SegmentError: what it holds is not what it promises.
+    """
+    key, clock, _ = frame.unpack_key(header)
+    raw, directory = _inflated(payload, raw_size)
+    whole = np.frombuffer(raw, _BYTE).reshape(1, -1)
+    places = sorted([*directory.known.of.items(), *directory.unknown.items()], key=_by_place)
+    tables = [(int(kind), place._replace(convert=None).unpacked(whole)) for kind, place in places]
+    return SentSegment(key, clock, tables)
+
+
+def write_sent(sent: SentSegment) -> bytes:
+    """Pack rows as they were sent.
+
+    Raises:
+        SegmentError: rows that cannot be described.
+    """
+    described = [(number, _described(number, rows), rows) for number, rows in sent.tables]
+    head = _head([(number, len(rows), text) for number, text, rows in described])
+    raw = b"".join((head, *(_pack(rows) for _, _, rows in described)))
+    header = frame.pack_key(sent.key, sent.clock)
+    return frame.close_frame(3, header, _codec.deflate(raw), len(raw))
+
+
+def known_rows(number: int, rows: Rows) -> tuple[Kind | None, Rows]:
+    """Rows as this version has them, with their kind; as they are, and None, of an unknown one."""
+    _, kind, convert = _layout(number, _described(number, rows))
+    return kind, rows if convert is None else convert(rows)
+
+
+def _by_place(table: tuple[int, Place]) -> int:
+    return table[1].at
+
+
+def _inflated(payload: bytes, raw_size: int) -> tuple[bytes, _Directory]:
     raw = _codec.inflate(payload, raw_size)
     at = _SIZE.size + int.from_bytes(raw[: _SIZE.size], "little")
     if not _SIZE.size <= at <= min(len(raw), MAX_DIRECTORY_BYTES):
@@ -142,12 +189,14 @@ def decode(header: bytes, payload: bytes, raw_size: int) -> Segment:
     directory = _directory(raw[_SIZE.size : at])
     if directory.end != len(raw):
         raise SegmentError(f"tables of {directory.end - at} bytes in a payload of {len(raw) - at}")
-    tables = PackedTables(raw, directory.known)
-    if not directory.unknown:
-        return Segment(key, clock, tables)
-    whole = np.frombuffer(raw, _BYTE).reshape(1, -1)
-    unknown = {number: place.unpacked(whole) for number, place in directory.unknown.items()}
-    return Segment(key, clock, tables, unknown)
+    return raw, directory
+
+
+def _described(number: int, rows: Rows) -> bytes:
+    try:
+        return layouts.describe(rows.dtype).encode()
+    except LayoutError as error:
+        raise SegmentError(f"rows of kind {number} cannot be described: {error}") from error
 
 
 def _head(tables: list[tuple[int, int, bytes]]) -> bytes:
@@ -177,10 +226,7 @@ def _unknown(segment: Segment) -> Iterable[tuple[int, bytes, Rows]]:
     for number, rows in sorted(segment.unknown.items()):
         if number in _DESCRIPTIONS or not 0 < number < 1 << 16:
             raise SegmentError(f"kind {number} is no unknown kind")
-        try:
-            text = layouts.describe(rows.dtype).encode()
-        except LayoutError as error:
-            raise SegmentError(f"rows of kind {number} cannot be described: {error}") from error
+        text = _described(number, rows)
         if len(rows):
             yield number, text, rows
 

@@ -29,6 +29,16 @@ class SegmentKey(NamedTuple):
     sequence: int
 
 
+class SentSegment(NamedTuple):
+    """Records of one node as they were sent: (number of the kind, rows with the sender's fields)
+    of each table, in their order. Fields that this version does not know are among them.
+    """
+
+    key: SegmentKey
+    clock: ClockPair
+    tables: list[tuple[int, Rows]]
+
+
 class Segment(NamedTuple):
     """Records of one node: `tables` maps a kind to an array of `records.DTYPES[kind]`.
 

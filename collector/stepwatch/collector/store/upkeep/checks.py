@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles import frame
 from stepwatch.collector.store.outage import reason_of
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
@@ -20,7 +21,16 @@ _AT_ONCE = 64
 
 def problems(engine: sa.Engine) -> Iterator[str]:
     """What is damaged, one sentence each; reads every byte and changes nothing."""
-    for check in (_database, _positions, _segments, _undecoded, _snapshots, _incidents):
+    for check in (
+        _database,
+        _positions,
+        _segments,
+        _bundles,
+        _twice,
+        _undecoded,
+        _snapshots,
+        _incidents,
+    ):
         try:
             with engine.connect() as connection:
                 yield from check(connection.execution_options(yield_per=_AT_ONCE))
@@ -37,7 +47,12 @@ def _database(connection: sa.Connection) -> Iterator[str]:
 
 
 def _positions(connection: sa.Connection) -> Iterator[str]:
-    segment, job = schema.segment, schema.job
+    segment, bundle, job = schema.segment, schema.bundle, schema.job
+    last = sa.select(bundle.c.job, sa.func.max(bundle.c.last).label("last"), job.c.position)
+    last = last.join(job, job.c.name == bundle.c.job, isouter=True)
+    for row in connection.execute(last.group_by(bundle.c.job, job.c.position)):
+        if row.position is None or row.position < row.last:
+            yield f"job {row.job} has a bundle up to {row.last}, but its row says {row.position}"
     held = (
         sa.select(segment.c.job, sa.func.count().label("count"))
         .add_columns(sa.func.count(segment.c.position.distinct()).label("different"))
@@ -64,6 +79,33 @@ def _segments(connection: sa.Connection) -> Iterator[str]:
                 yield f"{place} holds a segment of another key"
         except (SegmentError, TypeError) as error:
             yield f"{place} is damaged: {error}"
+
+
+def _bundles(connection: sa.Connection) -> Iterator[str]:
+    """Bundles, whether their rows say what they hold, and whether a segment is there twice."""
+    table = schema.bundle
+    ends: dict[str, int] = {}
+    for row in connection.execute(sa.select(table).order_by(table.c.job, table.c.last)):
+        place = f"the bundle of segments {row.first} to {row.last} of job {row.job}"
+        try:
+            positions = frame.unpacked(bytes(row.payload)).positions
+            if (positions[0], positions[-1], len(positions)) != (row.first, row.last, row.segments):
+                yield f"{place} holds segments {positions[0]} to {positions[-1]}"
+        except (SegmentError, TypeError) as error:
+            yield f"{place} is damaged: {error}"
+        if row.first <= ends.get(row.job, 0):
+            yield f"{place} begins before the one before it ends"
+        ends[row.job] = row.last
+
+
+def _twice(connection: sa.Connection) -> Iterator[str]:
+    """Segments whose keys are in a bundle as well."""
+    segment, known = schema.segment, schema.bundle_key
+    same = [segment.c[name] == known.c[name] for name in ("job", "attempt", "node", "spool")]
+    same.append(segment.c.sequence.between(known.c.first, known.c.last))
+    query = sa.select(segment.c.job, segment.c.position)
+    for row in connection.execute(query.join_from(segment, known, sa.and_(*same))):
+        yield f"segment {row.position} of job {row.job} is in a bundle as well"
 
 
 def _undecoded(connection: sa.Connection) -> Iterator[str]:

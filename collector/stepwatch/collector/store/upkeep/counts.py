@@ -9,12 +9,14 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles.making import Made
 from stepwatch.collector.store.database import insert
 from stepwatch.signals.clock import NANOSECONDS
 
-SEGMENTS, SNAPSHOTS, SLICES, INCIDENTS = "segments", "snapshots", "slices", "incidents"
-KINDS = (SEGMENTS, SNAPSHOTS, SLICES, INCIDENTS)
-REMOVED, RETENTION = "removed", "retention"
+SEGMENTS, BUNDLES, SNAPSHOTS = "segments", "bundles", "snapshots"
+SLICES, INCIDENTS = "slices", "incidents"
+KINDS = (SEGMENTS, BUNDLES, SNAPSHOTS, SLICES, INCIDENTS)
+REMOVED, RETENTION, COMPACTED = "removed", "retention", "compacted"
 
 
 class Done(NamedTuple):
@@ -31,12 +33,13 @@ class Upkeep:
     """Counts of one process, and those of all processes, which are in the store.
 
     `removed` maps a kind of data to (rows, bytes) that retention removed, `retention_s` is when
-    it looked last, in Unix seconds, NaN before the first time.
+    it looked last, in Unix seconds, NaN before the first time. `made` is what compaction did.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
         self.removed: dict[str, tuple[int, int]] = dict.fromkeys(KINDS, (0, 0))
         self.retention_s = math.nan
+        self.made = Made()
         self._engine = engine
 
     def retained(self, removed: Iterable[tuple[str, int, int]], now_ns: int) -> None:
@@ -53,6 +56,12 @@ class Upkeep:
         self.retention_s = now_ns / NANOSECONDS
         with self._engine.begin() as connection:
             add(connection, done)
+
+    def compacted(self, connection: sa.Connection, made: Made, now_ns: int) -> None:
+        """Count what was put together in the store, within the connection's transaction."""
+        segments = Done(COMPACTED, SEGMENTS, made.segments, made.bytes_before, now_ns)
+        bundles = Done(COMPACTED, BUNDLES, made.bundles, made.bytes_after, now_ns)
+        add(connection, [segments, bundles])
 
     def stored(self) -> list[Done]:
         """What was done to this store since it was made, by any process."""

@@ -10,6 +10,7 @@ from stepwatch.collector.store import schema
 
 KINDS: dict[str, tuple[sa.Table, str | None]] = {
     "segments": (schema.segment, "payload"),
+    "bundles": (schema.bundle, "size"),
     "snapshots": (schema.snapshot, "payload"),
     "slices": (schema.sli_slice, None),
     "incidents": (schema.incident, "document"),
@@ -30,7 +31,8 @@ class KindSize(NamedTuple):
 
 
 class JobSize(NamedTuple):
-    """Segments of one job, records and bytes in them, and when (ns) the job wrote last."""
+    """Segments of one job, those in bundles among them, records and bytes in them, and when (ns)
+    the job wrote last."""
 
     job: str
     segments: int
@@ -76,6 +78,10 @@ def _kind(connection: sa.Connection, table: sa.Table, large: str | None) -> Kind
         count = connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
         return KindSize(int(count), _on_disk(connection, table))
     column = table.c[large]
+    if large == "size":
+        counted = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(column), 0))
+        rows, total = connection.execute(counted).one()
+        return KindSize(int(rows), int(total))
     text = sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column
     size = sa.func.coalesce(sa.func.sum(sa.func.length(text)), 0)
     rows, total = connection.execute(sa.select(sa.func.count(), size)).one()
@@ -98,15 +104,18 @@ def _on_disk(connection: sa.Connection, table: sa.Table) -> int | None:
 
 
 def _jobs(connection: sa.Connection) -> list[JobSize]:
-    segment, job = schema.segment, schema.job
+    segment, bundle = schema.segment, schema.bundle
     size = sa.func.sum(sa.func.length(segment.c.payload))
-    held = (
-        sa.select(segment.c.job, sa.func.count(), sa.func.sum(segment.c.row_count), size)
-        .group_by(segment.c.job)
-        .order_by(size.desc(), segment.c.job)
-    )
-    last = {row.name: int(row.last_received_ns) for row in connection.execute(sa.select(job))}
-    return [
-        JobSize(name, int(count), int(records), int(total), last.get(name, 0))
-        for name, count, records, total in connection.execute(held)
-    ]
+    loose = sa.select(segment.c.job, sa.func.count(), sa.func.sum(segment.c.row_count), size)
+    sums = (sa.func.sum(bundle.c[name]) for name in ("segments", "records", "size"))
+    bundled = sa.select(bundle.c.job, *sums)
+    held: dict[str, tuple[int, int, int]] = {}
+    for query in (loose.group_by(segment.c.job), bundled.group_by(bundle.c.job)):
+        for name, *more in connection.execute(query):
+            known = held.get(name, (0, 0, 0))
+            segments, records, size_now = (int(a + b) for a, b in zip(known, more, strict=True))
+            held[name] = (segments, records, size_now)
+    found = connection.execute(sa.select(schema.job.c.name, schema.job.c.last_received_ns))
+    last = {row.name: int(row.last_received_ns) for row in found}
+    sizes = [JobSize(name, *counts, last.get(name, 0)) for name, counts in held.items()]
+    return sorted(sizes, key=lambda each: (-each.bytes, each.job))

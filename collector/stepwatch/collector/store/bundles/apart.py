@@ -1,0 +1,51 @@
+"""Bundles are put apart into rows of segments again, for a schema that knows no bundles."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store.bundles import frame
+from stepwatch.signals import wire
+from stepwatch.signals.errors import StoreError
+
+_DAY_NS = 24 * 3600 * 1_000_000_000
+
+
+def put_apart(connection: sa.Connection) -> int:
+    """Insert the segments of all bundles and return how many; the bundles stay.
+
+    Raises:
+        SegmentError: a bundle cannot be read.
+        StoreError: one is in an object store.
+    """
+    # As schema 3 has them: a migration's tables are those of its time.
+    bundle = sa.table("bundle", *map(sa.column, ("id", "job", "last", "payload", "object")))
+    names = (*wire.SegmentKey._fields, "position", "received_ns", "wall_ns", "wall_day")
+    segment = sa.table("segment", *map(sa.column, (*names, "row_count", "payload")))
+    count = 0
+    query = sa.select(bundle.c.id).order_by(bundle.c.job, bundle.c.last)
+    for identity in connection.execute(query).scalars().all():
+        of_bundle = bundle.c.id == identity
+        data, name = connection.execute(
+            sa.select(bundle.c.payload, bundle.c.object).where(of_bundle)
+        ).one()
+        if data is None:
+            raise StoreError(f"a bundle is the object {name}; bring objects back first")
+        found = frame.unpacked(bytes(data))
+        rows = [_row(found.placed(index)) for index in range(len(found.positions))]
+        connection.execute(sa.insert(segment), rows)
+        count += len(rows)
+    return count
+
+
+def _row(placed: frame.Placed) -> dict[str, object]:
+    sent = placed.sent
+    return {
+        **sent.key._asdict(),
+        "position": placed.position,
+        "received_ns": placed.received_ns,
+        "wall_ns": sent.clock.wall_ns,
+        "wall_day": sent.clock.wall_ns // _DAY_NS,
+        "row_count": sum(len(rows) for _, rows in sent.tables),
+        "payload": wire.write_sent(sent),
+    }

@@ -1,0 +1,258 @@
+"""A bundle as bytes: a header that describes it, compressed columns, and a checksum over all.
+
+Layout, little-endian:
+
+    0   4  magic "SWBN"
+    4   2  format of this layout
+    6   2  zero
+    8   4  CRC-32 of everything behind it
+   12   4  bytes of the header, compressed
+   16   4  bytes of the header
+   20      header: JSON with the job, the senders (attempt, node, spool), for each table the number
+           of its kind, its layout and its columns, and the columns of the list of segments
+           parts: the list of segments, then the tables, each part one zstd frame
+
+The list has a row per segment: its position, when it came, its key, its clocks, and how many rows
+it has of each table. Rows lie in the order of the segments, with the fields of their senders.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.store.bundles import columns
+from stepwatch.collector.store.bundles.columns import Described
+from stepwatch.signals import layouts, wire
+from stepwatch.signals.arrays import Integers, Rows
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.layouts import LayoutError
+from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import Segment, SegmentKey, SentSegment
+from stepwatch.signals.wire.compression import Codec
+
+FORMAT = 1
+MAGIC = b"SWBN"
+MAX_SEGMENTS = 1 << 14
+MAX_ROWS = 1 << 21
+MAX_HEADER_BYTES = 64 << 20
+MAX_RAW_BYTES = 1 << 30
+"""What a reader accepts; `upkeep/compaction` makes far smaller ones."""
+_PREFIX = struct.Struct("<4sHHIII")
+_CHECKED_FROM = 12
+_codec = Codec(6, dictionary=False)
+_HEAD_FIELDS = ("position", "received_ns", "monotonic_ns", "wall_ns", "sequence", "sender")
+_DAMAGE = (ValueError, TypeError, KeyError, IndexError, OverflowError, StopIteration, LayoutError)
+"""What reading a header that is not one may raise."""
+
+
+class Placed(NamedTuple):
+    """A segment as it was sent, its place in its job's log, and when (wall nanoseconds)."""
+
+    position: int
+    received_ns: int
+    sent: SentSegment
+
+
+class _Table(NamedTuple):
+    """Rows of one kind and layout over all segments; `ends` says where those of each end."""
+
+    number: int
+    rows: Rows
+    ends: Integers
+
+
+class Bundle:
+    """Segments of one job by their positions."""
+
+    def __init__(
+        self, job: str, senders: Sequence[tuple[int, str, int]], heads: Rows, tables: list[_Table]
+    ) -> None:
+        self.positions: list[int] = heads["position"].tolist()
+        self.received_ns: list[int] = heads["received_ns"].tolist()
+        clocks: Any = heads[["monotonic_ns", "wall_ns"]]
+        sequences: Any = heads[["sender", "sequence"]]
+        self._clocks: list[tuple[int, int]] = clocks.tolist()
+        self.keys = [_key(job, senders[sender], number) for sender, number in sequences.tolist()]
+        self._tables = tables
+        self._known: list[tuple[int, Kind | None, Rows, list[int]]] | None = None
+
+    def segment(self, index: int) -> Segment:
+        """The segment at an index of `positions`, as decoding what was sent would give it."""
+        if self._known is None:
+            known = ((each, wire.known_rows(each.number, each.rows)) for each in self._tables)
+            self._known = [
+                (table.number, kind, rows, table.ends.tolist()) for table, (kind, rows) in known
+            ]
+        tables: dict[Kind, Rows] = {}
+        unknown: dict[int, Rows] = {}
+        for number, kind, rows, ends in self._known:
+            first, end = ends[index - 1] if index else 0, ends[index]
+            if end == first:
+                continue
+            if kind is None:
+                unknown[number] = rows[first:end]
+            else:
+                tables[kind] = rows[first:end]
+        return Segment(self.keys[index], ClockPair(*self._clocks[index]), tables, unknown)
+
+    def placed(self, index: int) -> Placed:
+        """The segment at an index of `positions`, as it was sent."""
+        tables = []
+        for number, rows, ends in self._tables:
+            first, end = int(ends[index - 1]) if index else 0, int(ends[index])
+            if end > first:
+                tables.append((number, rows[first:end]))
+        sent = SentSegment(self.keys[index], ClockPair(*self._clocks[index]), tables)
+        return Placed(self.positions[index], self.received_ns[index], sent)
+
+
+def _key(job: str, sender: tuple[int, str, int], sequence: int) -> SegmentKey:
+    attempt, node, spool = sender
+    return SegmentKey(job, attempt, node, spool, sequence)
+
+
+def packed(segments: Sequence[Placed]) -> bytes:
+    """Segments of one job, in the order of their positions, as one bundle.
+
+    Raises:
+        SegmentError: their rows cannot be described.
+    """
+    job = segments[0].sent.key.job
+    senders: dict[tuple[int, str, int], int] = {}
+    heads = np.zeros(len(segments), [(name, "<i8") for name in _HEAD_FIELDS])
+    tables: dict[tuple[int, np.dtype[np.void]], list[tuple[int, Rows]]] = {}
+    for row, (position, received_ns, (key, clock, found)) in enumerate(segments):
+        sender = senders.setdefault((key.attempt, key.node, key.spool), len(senders))
+        heads[row] = (position, received_ns, *clock, key.sequence, sender)
+        for number, rows in found:
+            tables.setdefault((number, rows.dtype), []).append((row, rows))
+    ordered = [(n, _layout_of(n, dtype), members) for (n, dtype), members in tables.items()]
+    ordered.sort(key=itemgetter(0, 1))
+    counts = {f"rows{n}": _counts(members, len(heads)) for n, (*_, members) in enumerate(ordered)}
+    listed = _with_columns(heads, counts)
+    described, parts = columns.pack(listed, np.zeros(len(heads), np.int64))
+    document: dict[str, Any] = {"job": job, "senders": list(senders), "segments": len(heads)}
+    document |= {"list": described, "tables": []}
+    for number, layout, members in ordered:
+        # Joined as bytes: numpy would promote the fields of every array to those of the others.
+        joined = b"".join(rows.tobytes() for _, rows in members)
+        rows = np.frombuffer(joined, members[0][1].dtype)
+        of_row = np.repeat([row for row, _ in members], [len(each) for _, each in members])
+        described, more = columns.pack(rows, heads["sender"][of_row])
+        document["tables"].append([number, layout, described])
+        parts += more
+    return _framed(document, parts)
+
+
+def unpacked(data: bytes) -> Bundle:
+    """The bundle in `data`.
+
+    Raises:
+        SegmentError: the bytes are damaged, or of a later format.
+    """
+    header, at = _header(data)
+    try:
+        tables = [(int(each[0]), str(each[1]), each[2]) for each in header["tables"]]
+        layout = [(name, "<i8") for name in _HEAD_FIELDS]
+        layout += [(f"rows{number}", "<i8") for number in range(len(tables))]
+        all_columns = [*header["list"], *(each for _, _, table in tables for each in table)]
+        parts = _parts(data, at, all_columns)
+        count = int(header["segments"])
+        if not 0 < count <= MAX_SEGMENTS:
+            raise SegmentError(f"it has {count} segments")
+        # Only the sender itself tells the lanes of the list apart, and it is one of its columns.
+        heads = columns.unpack(np.dtype(layout), np.zeros(count, np.int64), header["list"], parts)
+        senders = [(int(a), str(node), int(spool)) for a, node, spool in header["senders"]]
+        found = list(_tables(heads, tables, parts))
+        return Bundle(str(header["job"]), senders, heads, found)
+    except _DAMAGE as error:
+        raise SegmentError(f"its content is damaged: {error}") from error
+
+
+def check(data: bytes) -> None:
+    """Compare a bundle with its own checksum, and decode nothing.
+
+    Raises:
+        SegmentError: it is damaged, or of a later format.
+    """
+    _header(data)
+
+
+def _layout_of(number: int, dtype: np.dtype[np.void]) -> str:
+    try:
+        return layouts.describe(dtype)
+    except LayoutError as error:
+        raise SegmentError(f"rows of kind {number} cannot be described: {error}") from error
+
+
+def _counts(members: list[tuple[int, Rows]], segments: int) -> Integers:
+    counts = np.zeros(segments, np.int64)
+    counts[[row for row, _ in members]] = [len(rows) for _, rows in members]
+    return counts
+
+
+def _with_columns(rows: Rows, more: dict[str, Integers]) -> Rows:
+    names = rows.dtype.names or ()
+    joined = np.zeros(len(rows), [(name, "<i8") for name in (*names, *more)])
+    for name in names:
+        joined[name] = rows[name]
+    for name, values in more.items():
+        joined[name] = values
+    return joined
+
+
+def _framed(document: dict[str, Any], parts: list[bytes]) -> bytes:
+    header = json.dumps(document, separators=(",", ":")).encode()
+    small = _codec.deflate(header)
+    body = b"".join([struct.pack("<II", len(small), len(header)), small, *parts])
+    return b"".join([MAGIC, struct.pack("<HHI", FORMAT, 0, zlib.crc32(body)), body])
+
+
+def _header(data: bytes) -> tuple[dict[str, Any], int]:
+    if len(data) < _PREFIX.size or not data.startswith(MAGIC):
+        raise SegmentError("it is no bundle")
+    _, format, _, checksum, size, raw_size = _PREFIX.unpack_from(data)
+    if format != FORMAT:
+        raise SegmentError(f"bundle format {format}; this stepwatch reads {FORMAT}")
+    if zlib.crc32(memoryview(data)[_CHECKED_FROM:]) != checksum:
+        raise SegmentError("the checksum of its bundle does not match")
+    end = _PREFIX.size + size
+    if raw_size > MAX_HEADER_BYTES or end > len(data):
+        raise SegmentError("its bundle promises more bytes than it has")
+    try:
+        found = json.loads(_codec.inflate(data[_PREFIX.size : end], raw_size))
+    except (ValueError, RecursionError) as error:
+        raise SegmentError(f"the header of its bundle is damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise SegmentError("the header of its bundle is no object")
+    return found, end
+
+
+def _parts(data: bytes, at: int, described: list[Described]) -> Iterator[bytes]:
+    for _, _, sizes in described:
+        for size in sizes:
+            yield data[at : at + size]
+            at += size
+
+
+def _tables(
+    heads: Rows, tables: list[tuple[int, str, list[Described]]], parts: Iterator[bytes]
+) -> Iterator[_Table]:
+    total = 0
+    for place, (number, layout, described) in enumerate(tables):
+        counts = heads[f"rows{place}"]
+        dtype = layouts.parse(layout.encode())
+        total += int(counts.sum()) * dtype.itemsize
+        if counts.min() < 0 or counts.sum() > MAX_ROWS or total > MAX_RAW_BYTES:
+            raise SegmentError(f"its table of kind {number} is larger than any bundle")
+        sender = np.repeat(heads["sender"], counts)
+        rows = columns.unpack(dtype, sender, described, parts)
+        yield _Table(number, rows, np.cumsum(counts))

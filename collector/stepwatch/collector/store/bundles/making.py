@@ -1,0 +1,165 @@
+"""A bundle is made of the next segments of a job, and takes their place in one transaction."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles import keys
+from stepwatch.collector.store.bundles.frame import Placed, packed
+from stepwatch.signals import wire
+from stepwatch.signals.errors import SegmentError
+
+logger = logging.getLogger(__name__)
+
+MOST_SEGMENTS, MOST_RECORDS, MOST_BYTES = 1024, 1 << 16, 8 << 20
+"""What one bundle holds at most, bytes as they came; one larger segment is a bundle of its own."""
+FEWEST_SEGMENTS = 8
+"""Fewer gain nothing: a bundle takes a kilobyte to describe itself."""
+_READ_AT_ONCE = 64
+
+Listed = Sequence[Any]
+"""Segments without their payloads: position, received_ns, row_count and size."""
+
+
+class Behind(NamedTuple):
+    """The segments of a job behind the position `mark`, up to the position `until`."""
+
+    job: str
+    mark: int
+    until: int
+
+
+class Made(NamedTuple):
+    """Segments that were put into bundles, their bytes before, the bundles, and their bytes."""
+
+    segments: int = 0
+    bytes_before: int = 0
+    bundles: int = 0
+    bytes_after: int = 0
+
+    def plus(self, other: Made) -> Made:
+        """Both together."""
+        return Made(*map(sum, zip(self, other, strict=True)))
+
+
+def choose(
+    connection: sa.Connection, behind: Behind, *, before_ns: int, partly_before_ns: int
+) -> Listed:
+    """The segments of the next bundle, empty if there is none to be made yet.
+
+    They came before `before_ns`, and are as many as a bundle holds; or at least
+    `FEWEST_SEGMENTS`, of which the first came before `partly_before_ns`.
+    """
+    table = schema.segment
+    between = table.c.position.between(behind.mark + 1, behind.until)
+    query = sa.select(table.c.position, table.c.received_ns, table.c.row_count)
+    query = query.add_columns(sa.func.length(table.c.payload).label("size"))
+    query = query.where(table.c.job == behind.job, between).order_by(table.c.position)
+    found = connection.execute(query.limit(MOST_SEGMENTS)).all()
+    count, is_full = _fitting(found, before_ns)
+    is_late = count >= FEWEST_SEGMENTS and found[0].received_ns < partly_before_ns
+    return found[:count] if is_full or is_late else []
+
+
+def _fitting(found: Listed, before_ns: int) -> tuple[int, bool]:
+    """How many of the first segments go into one bundle, and whether no more would."""
+    records = size = 0
+    for count, each in enumerate(found):
+        records, size = records + each.row_count, size + each.size
+        if each.received_ns >= before_ns:
+            return count, False
+        if count and (records > MOST_RECORDS or size > MOST_BYTES):
+            return count, True
+    return len(found), len(found) == MOST_SEGMENTS
+
+
+class Bundling:
+    """A bundle of chosen segments: made outside any transaction, and stored in one.
+
+    A segment that cannot be read stays where it is.
+    """
+
+    def __init__(self, connection: sa.Connection, behind: Behind, chosen: Listed) -> None:
+        self._behind = behind
+        self._mark = int(chosen[-1].position)
+        self._placed = list(_placed(connection, behind.job, chosen))
+        self._data = packed(self._placed) if self._placed else b""
+        positions = {each.position for each in self._placed}
+        sizes = [each.size for each in chosen if each.position in positions]
+        self.made = Made(len(sizes), sum(sizes), int(bool(sizes)), len(self._data))
+
+    @property
+    def next(self) -> Behind:
+        """What is behind the bundle."""
+        return self._behind._replace(mark=self._mark)
+
+    def store(self, connection: sa.Connection) -> bool:
+        """Put the bundle in the place of its segments, within the connection's transaction.
+
+        False if the job's log is not as it was: then the transaction must not be committed.
+        """
+        job = schema.job
+        of_job = job.c.name == self._behind.job
+        mark = sa.select(job.c.bundled).where(of_job).with_for_update()
+        if connection.execute(mark).scalar_one_or_none() != self._behind.mark:
+            return False
+        if self._placed:
+            if not self._take_out(connection):
+                return False
+            connection.execute(sa.insert(schema.bundle).values(**self._row()))
+            keys.add(connection, [each.sent.key for each in self._placed])
+        connection.execute(sa.update(job).where(of_job).values(bundled=self._mark))
+        return True
+
+    def _take_out(self, connection: sa.Connection) -> bool:
+        """Delete the segments; False if some are gone."""
+        table, positions = schema.segment, {each.position for each in self._placed}
+        first, last = min(positions), max(positions)
+        left = [at for at in range(first, last + 1) if at not in positions]
+        among: sa.ColumnElement[bool] = table.c.position.between(first, last)
+        if len(left) <= len(positions):
+            among = sa.and_(among, table.c.position.not_in(left))
+        else:
+            among = table.c.position.in_(positions)
+        remove = sa.delete(table).where(table.c.job == self._behind.job, among)
+        return connection.execute(remove).rowcount == len(positions)
+
+    def _row(self) -> dict[str, Any]:
+        received = [each.received_ns for each in self._placed]
+        return {
+            "job": self._behind.job,
+            "first": self._placed[0].position,
+            "last": self._placed[-1].position,
+            "segments": len(self._placed),
+            "records": sum(len(rows) for each in self._placed for _, rows in each.sent.tables),
+            "first_received_ns": min(received),
+            "last_received_ns": max(received),
+            "size": len(self._data),
+            "crc32": zlib.crc32(self._data),
+            "payload": self._data,
+        }
+
+
+def _placed(connection: sa.Connection, job: str, chosen: Listed) -> Iterator[Placed]:
+    table = schema.segment
+    columns = [table.c[name] for name in (*wire.SegmentKey._fields, "received_ns", "payload")]
+    query = sa.select(table.c.position, *columns).order_by(table.c.position)
+    between = table.c.position.between(chosen[0].position, chosen[-1].position)
+    rows = connection.execution_options(yield_per=_READ_AT_ONCE).execute(
+        query.where(table.c.job == job, between)
+    )
+    for row in rows:
+        try:
+            sent = wire.read_sent(bytes(row.payload))
+            if tuple(sent.key) != tuple(row)[1 : 1 + len(sent.key)]:
+                raise SegmentError("it is a segment of another key")
+        except SegmentError as error:
+            logger.warning("segment %d of %s stays as it is: %s", row.position, job, error)
+            continue
+        yield Placed(int(row.position), int(row.received_ns), sent)

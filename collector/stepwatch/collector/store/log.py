@@ -1,0 +1,85 @@
+"""A job's log is read by positions, out of bundles and of what is not in one yet."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from operator import attrgetter
+from typing import Any
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles import frame
+from stepwatch.collector.store.payload import StoredPayload
+from stepwatch.signals.errors import SegmentError
+
+_READ_AT_ONCE = 16
+"""Payloads in memory while segments are read, of at most 8 MiB each."""
+
+
+def read_segments(
+    engine: sa.Engine, job: str, after: int, limit: int | None
+) -> Generator[StoredPayload]:
+    """Segments of a job behind the position `after`, at most `limit`, in the order of positions.
+
+    What is put into a bundle meanwhile is there once: rows of segments are asked for first, so
+    that none is missed, and one that is also in a bundle is left out.
+    """
+    table = schema.segment
+    query = sa.select(table.c.payload, table.c.received_ns, table.c.position)
+    query = query.where(table.c.job == job, table.c.position > after)
+    query = query.order_by(table.c.position).limit(limit)
+    with engine.connect() as connection, ExitStack() as closing:
+        rows = connection.execution_options(yield_per=_READ_AT_ONCE).execute(query)
+        closing.callback(rows.close)
+        bundles = connection.execute(_bundles_behind(job, after)).all()
+        found: Iterable[StoredPayload] = _loose(rows)
+        if bundles:
+            found = _each_once(_bundled(connection, bundles, after), found, after)
+        yield from islice(found, limit)
+
+
+def _bundles_behind(job: str, after: int) -> sa.Select[Any]:
+    table = schema.bundle
+    columns = (table.c.id, table.c.first, table.c.last, table.c.segments)
+    return (
+        sa.select(*columns).where(table.c.job == job, table.c.last > after).order_by(table.c.last)
+    )
+
+
+def _loose(rows: Iterable[Any]) -> Iterator[StoredPayload]:
+    for row in rows:
+        yield StoredPayload(bytes(row.payload), int(row.received_ns), int(row.position))
+
+
+def _bundled(
+    connection: sa.Connection, bundles: Iterable[Any], after: int
+) -> Iterator[StoredPayload]:
+    table = schema.bundle
+    for listed in bundles:
+        query = sa.select(table.c.payload).where(table.c.id == listed.id)
+        data = connection.execute(query).scalar_one_or_none()
+        if data is None:  # it was removed since
+            continue
+        try:
+            bundle = frame.unpacked(bytes(data))
+        except SegmentError as error:
+            damage = SegmentError(f"positions {listed.first} to {listed.last} in a bundle: {error}")
+            yield StoredPayload.unreadable(damage, int(listed.last), int(listed.segments))
+            continue
+        size = len(data) // len(bundle.positions)
+        for index, position in enumerate(bundle.positions):
+            if position > after:
+                yield StoredPayload.of_bundle(bundle, index, size)
+
+
+def _each_once(
+    bundled: Iterator[StoredPayload], loose: Iterable[StoredPayload], after: int
+) -> Iterator[StoredPayload]:
+    for each in heapq.merge(bundled, loose, key=attrgetter("position")):
+        if each.position > after:
+            after = each.position
+            yield each

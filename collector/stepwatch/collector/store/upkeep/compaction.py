@@ -1,0 +1,138 @@
+"""Small segments are put together into bundles, in the background, a little at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from stepwatch.collector.quantities import size
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles.making import Behind, Bundling, Made, choose
+from stepwatch.collector.store.database import begin_writing
+from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.upkeep.counts import Upkeep
+from stepwatch.signals.clock import NANOSECONDS, Clock
+
+logger = logging.getLogger(__name__)
+
+EVERY_S = 60.0
+BREATHS = 4.0
+"""After a bundle nothing is done for so many times as long as it took."""
+AGE_S, PARTLY_S = 600.0, 3600.0
+_TURN = 0x7374626E
+"""PostgreSQL's advisory lock of the collector that puts segments together: "stbn" in ASCII."""
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """How old (seconds) segments are that go into bundles, None: they never do; and how old the
+    oldest of them is where a bundle is made that is not full."""
+
+    age_s: float | None = AGE_S
+    partly_s: float = PARTLY_S
+
+
+class Compactor:
+    """Puts segments together that a snapshot includes: no restart reads them.
+
+    `wait` lets so many seconds pass, and says whether to stop; `upkeep` counts.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        wait: Callable[[float], bool] | None = None,
+        upkeep: Upkeep | None = None,
+    ) -> None:
+        self._engine = engine
+        self._upkeep = upkeep or Upkeep(engine)
+        self._wait = wait or threading.Event().wait
+
+    def run(self, options: Compaction, clock: Clock) -> None:
+        """Compact now and then, until `wait` says to stop."""
+        outage = Outage("put segments together")
+        while options.age_s is not None and not self._wait(EVERY_S):
+            try:
+                made = self.compact(options, clock.wall_ns())
+            except sa.exc.SQLAlchemyError as error:
+                outage.noted(error)
+                continue
+            outage.over()
+            if made.segments:
+                before, after = size(made.bytes_before), size(made.bytes_after)
+                logger.info(
+                    "put %d segments of %s together: %d bundles of %s",
+                    *(made.segments, before, made.bundles, after),
+                )
+
+    def compact(self, options: Compaction, now_ns: int) -> Made:
+        """Put together what is old enough.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database does not answer; what was not committed
+                is as it was.
+        """
+        total = Made()
+        if options.age_s is None:
+            return total
+        with self._turn() as mine:
+            for behind in self._jobs() if mine else []:
+                for made in self._compact_job(behind, options, now_ns):
+                    total = total.plus(made)
+        return total
+
+    @contextmanager
+    def _turn(self) -> Iterator[bool]:
+        """Whether no other collector does the same meanwhile: one of both would do it in vain."""
+        if self._engine.dialect.name != "postgresql":
+            yield True
+            return
+        with self._engine.begin() as connection:
+            lock = sa.func.pg_try_advisory_xact_lock(_TURN)
+            yield bool(connection.execute(sa.select(lock)).scalar_one())
+
+    def _jobs(self) -> list[Behind]:
+        """Jobs whose newest snapshot includes segments that are in no bundle."""
+        job, snapshot = schema.job, schema.snapshot
+        newest = sa.func.max(snapshot.c.position)
+        query = sa.select(job.c.name, job.c.bundled, newest)
+        query = query.join_from(job, snapshot, snapshot.c.job == job.c.name)
+        query = query.group_by(job.c.name, job.c.bundled).having(newest > job.c.bundled)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(job.c.name))
+            return [Behind(name, int(mark), int(until)) for name, mark, until in rows]
+
+    def _compact_job(self, behind: Behind, options: Compaction, now_ns: int) -> Iterator[Made]:
+        """Make one bundle after the other, until there is no more to do or at a stop."""
+        ages = [now_ns - int((s or 0.0) * NANOSECONDS) for s in (options.age_s, options.partly_s)]
+        while True:
+            began = time.monotonic()
+            with self._engine.connect() as connection:
+                chosen = choose(connection, behind, before_ns=ages[0], partly_before_ns=ages[1])
+                if not chosen:
+                    return
+                bundling = Bundling(connection, behind, chosen)
+            if not self._store(bundling, now_ns):
+                return
+            yield bundling.made
+            behind = bundling.next
+            if self._wait(BREATHS * (time.monotonic() - began)):
+                return
+
+    def _store(self, bundling: Bundling, now_ns: int) -> bool:
+        """Store a bundle; False if somebody changed the job's log meanwhile."""
+        with self._engine.connect() as connection:
+            begin_writing(connection)
+            if not bundling.store(connection):
+                connection.rollback()
+                return False
+            self._upkeep.compacted(connection, bundling.made, now_ns)
+            connection.commit()
+        self._upkeep.made = self._upkeep.made.plus(bundling.made)
+        return True

@@ -1,0 +1,90 @@
+"""What an incident refers to is pinned: its job's segments from before it began to after it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.signals.clock import NANOSECONDS
+
+MARGIN_S = 600.0
+"""Kept before an incident began and after it was over: what was normal, and what became of it."""
+MOST_WINDOWS = 100
+"""Windows of one job; where it has more, those that lie next to each other are joined."""
+
+
+class Window(NamedTuple):
+    """Segments that came between two moments, both included, wall nanoseconds."""
+
+    first_ns: int
+    last_ns: int
+
+
+Pins = Mapping[str, Sequence[Window]]
+"""Windows of each job that has some, in time order, none touching another."""
+
+
+def find(connection: sa.Connection, may_be_pinned: sa.ColumnElement[bool]) -> Pins:
+    """What the incidents refer to of the jobs where a condition on the job's row holds."""
+    table, job = schema.incident, schema.job
+    kind = sa.LargeBinary() if connection.dialect.name == "sqlite" else sa.Text()
+    document = sa.cast(table.c.document, kind).label("document")
+    query = sa.select(table.c.job, table.c.opened_at, document)
+    query = query.where(table.c.job.in_(sa.select(job.c.name).where(may_be_pinned)))
+    found: dict[str, list[Window]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row.job, []).append(_window(row.opened_at, row.document))
+    return {name: _joined(windows) for name, windows in found.items()}
+
+
+def inside(table: sa.Table, windows: Sequence[Window]) -> sa.ColumnElement[bool]:
+    """Whether a row of segments or bundles came in one of the windows, or a part of it did."""
+    if table is schema.bundle:
+        first, last = table.c.first_received_ns, table.c.last_received_ns
+    else:
+        first = last = table.c.received_ns
+    within = (sa.and_(first <= each.last_ns, last >= each.first_ns) for each in windows)
+    return sa.or_(sa.false(), *within)
+
+
+def _window(opened_at: float, raw: str | bytes) -> Window:
+    """From what an incident's document says; where it is damaged, around when it was opened."""
+    try:
+        document: Any = json.loads(raw)
+    except (ValueError, RecursionError):
+        document = None
+    known = document if isinstance(document, dict) else {}
+    first = _moment(known, "began_at", opened_at)
+    last = max(_moment(known, name, opened_at) for name in ("resolved_at", "last_seen_at"))
+    return Window(
+        int((min(first, opened_at) - MARGIN_S) * NANOSECONDS),
+        int((max(last, opened_at) + MARGIN_S) * NANOSECONDS),
+    )
+
+
+def _moment(document: Mapping[str, Any], name: str, otherwise: float) -> float:
+    """A time of a document; one that is missing, or that no clock shows, is not taken."""
+    found = document.get(name)
+    if isinstance(found, int | float) and 0 < found < 1 << 33:
+        return float(found)
+    return otherwise
+
+
+def _joined(windows: Sequence[Window]) -> list[Window]:
+    """Windows that touch are one: of 1 to 5, 4 to 9 and 20 to 30 it is 1 to 9 and 20 to 30."""
+    joined: list[Window] = []
+    for each in sorted(windows):
+        if joined and each.first_ns <= joined[-1].last_ns:
+            joined[-1] = Window(joined[-1].first_ns, max(joined[-1].last_ns, each.last_ns))
+        else:
+            joined.append(each)
+    while len(joined) > MOST_WINDOWS:
+        gaps = [after.first_ns - before.last_ns for before, after in itertools.pairwise(joined)]
+        at = gaps.index(min(gaps))
+        joined[at : at + 2] = [Window(joined[at].first_ns, joined[at + 1].last_ns)]
+    return joined
