@@ -1,4 +1,4 @@
-"""Bytes per rank and step: 8 ranks at one step a second, packed by the real agent."""
+"""Bytes per rank and step as the real agent packs them; bytes a record once put together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.cli.simulate.fleet import Fleet
+from stepwatch.cli.simulate.plan import Plan
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.hooks.guard import Guard
 from stepwatch.hooks.numerics.digests import EVERY, REPEATS
 from stepwatch.hooks.pipeline.microbatches import MicrobatchSamples, Work
@@ -18,10 +22,12 @@ from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.records import Kind, NumericsSource, Op, Phase
+from tests.soak.reference import MovedClock
 
 from .result import Result
 
 RANKS, STEPS, MICROBATCHES = 8, 300, 8
+FLEET, FLEET_STEPS = 64, 600
 SECOND = 1_000_000_000
 
 
@@ -41,6 +47,14 @@ def measure() -> Iterator[Result]:
         f"{file_bytes:.0f} B",
         "150 B",
         f"on the wire {wire_bytes:.0f} B; 2,700 B reported for ARGUS",
+    )
+    with tempfile.TemporaryDirectory() as place:
+        before, after, each = _put_together(Path(place))
+    yield Result(
+        "a record at rest, segments put together",
+        f"{after:.1f} B",
+        "20 B",
+        f"before that {before:.1f} B; {each:.1f} records a rank-step, all of the file counted",
     )
 
 
@@ -117,3 +131,37 @@ def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None
         Kind.STEP, step, end, SECOND, *phases, 0, 0, gather + scatter + reduce, jittered(0.05),
         8192, 8, 0, 2.0 + noise.normal(0, 0.1), 1.0 + noise.normal(0, 0.1),
     )  # fmt: skip
+
+
+def _put_together(folder: Path) -> tuple[float, float, float]:
+    """Bytes of the file a record before and after segments are put together, records a rank-step.
+
+    A simulated fleet whose nodes flush every two seconds; snapshots and slices are in the file.
+    """
+    plan = Plan(ranks=FLEET, nodes=FLEET // RANKS, steps=FLEET_STEPS, speed=0, job="at-rest")
+    began_ns = 1_790_000_000 * SECOND
+    clock = MovedClock(began_ns)
+    store = Store.sqlite(folder / "fleet.db")
+    service = Service(store, clock)
+    records = 0
+    for flush in Fleet(plan, began_ns, spool=1).flushes():
+        clock.now_ns = began_ns + flush.at
+        service.receive(b"".join(flush.segments))
+        records += sum(wire.decode(data).row_count for data in flush.segments)
+    service.evaluate()
+    service.stop()
+    service.run()  # saves the state: what no snapshot includes stays as it is
+    before = _file_bytes(store, folder / "fleet.db")
+    later_ns = clock.now_ns + 2 * 3600 * SECOND
+    Compactor(store.engine, lambda _: False).compact(Compaction(), later_ns)
+    after = _file_bytes(store, folder / "fleet.db")
+    store.close()
+    return before / records, after / records, records / (FLEET * FLEET_STEPS)
+
+
+def _file_bytes(store: Store, file: Path) -> int:
+    """The size of the file when nothing in it is free."""
+    with store.engine.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM")
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    return file.stat().st_size

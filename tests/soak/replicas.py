@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
@@ -83,12 +83,31 @@ class ReplicaSoak(Soak):
         yield audit.one_writer_an_epoch(found)
         yield audit.taken_over(found, self._done)
         with engine.connect() as connection:
-            keys = [row.key for row in connection.execute(sa.text("SELECT key FROM outbox"))]
+            keys = connection.execute(sa.text("SELECT key FROM outbox")).scalars().all()
+            shown = sa.text("SELECT id FROM incident WHERE state <> 'merged'")
+            incidents = connection.execute(shown).scalars().all()
         engine.dispose()
         yield delivered_once(keys, self._receiver)
+        unsaid = [each for each in incidents if not any(each in key for key in keys)]
+        yield Check(
+            "each incident was notified of",
+            f"{len(incidents)} incidents, {len(unsaid)} without a row",
+            not unsaid,
+        )
+
+    def _settle(self, deadline: float) -> None:
+        """Wait until nothing is to be delivered; what a dead replica had claimed takes a minute."""
+        engine = sa.create_engine(self._store)
+        pending = sa.text("SELECT count(*) FROM outbox WHERE state = 'pending'")
+        while time.monotonic() < deadline:
+            with engine.connect() as connection:
+                if not connection.execute(pending).scalar_one():
+                    break
+            time.sleep(1.0)
+        engine.dispose()
 
 
-def delivered_once(keys: list[str], receiver: Receiver) -> Check:
+def delivered_once(keys: Sequence[str], receiver: Receiver) -> Check:
     """Every row of the outbox arrived under its key, always with the same content."""
     missing = len(set(keys) - receiver.taken.keys())
     more = len(receiver.taken.keys() - set(keys))

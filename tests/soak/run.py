@@ -174,6 +174,10 @@ class Soak:
                 raise SoakError(f"the job is {self._state()} after the fleet ended")
             time.sleep(1.0)
         time.sleep(_SETTLE_SECONDS)
+        self._settle(deadline)
+
+    def _settle(self, deadline: float) -> None:
+        """Wait for what collectors do after a job is over, until `deadline` (monotonic)."""
 
     def _state(self) -> str | None:
         """What the job's state is; None where nobody says."""

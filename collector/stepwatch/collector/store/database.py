@@ -187,12 +187,15 @@ def insert(dialect: sa.Dialect, table: sa.Table) -> sqlite_dml.Insert | postgres
     return postgresql_dml.insert(table)
 
 
-def upsert(connection: sa.Connection, table: sa.Table, row: dict[str, Any]) -> None:
-    """Write a row; one with the same primary key is replaced."""
+def upsert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    """Write rows with the same columns; one with a row's primary key is replaced by it."""
+    if not rows:
+        return
     keys = [column.name for column in table.primary_key]
-    changed = {key: value for key, value in row.items() if key not in keys}
-    statement = insert(connection.dialect, table).values(**row)
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed))
+    statement = insert(connection.dialect, table)
+    changed = {name: statement.excluded[name] for name in rows[0] if name not in keys}
+    statement = statement.on_conflict_do_update(index_elements=keys, set_=changed)
+    connection.execute(statement, rows)
 
 
 def refusal(error: BaseException) -> str | None:

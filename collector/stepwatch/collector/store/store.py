@@ -205,10 +205,7 @@ class Store:
             return
         with fenced(self._engine, lease) as connection:
             put_slices(connection, rows)
-            for document in incidents:
-                columns = {key: document[key] for key in ("id", "job", "kind", "state")}
-                columns |= {"opened_at": document["opened_at"], "document": document}
-                upsert(connection, schema.incident, columns)
+            upsert(connection, schema.incident, [_incident_columns(each) for each in incidents])
             add_notices(connection, notices)
 
     def incidents(
@@ -287,6 +284,11 @@ class Store:
 
 def _added(position: int) -> Added:
     return Added(position > 0, position=position)
+
+
+def _incident_columns(document: dict[str, Any]) -> dict[str, Any]:
+    columns = {key: document[key] for key in ("id", "job", "kind", "state")}
+    return columns | {"opened_at": document["opened_at"], "document": document}
 
 
 def _segment_columns(stored: StoredSegment, received_ns: int) -> Row:
