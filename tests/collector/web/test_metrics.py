@@ -75,9 +75,10 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
             assert labels == set(DECLARED[sample.name].labels), sample.name
             seen.setdefault(sample.name, set())
     # A job that runs has not failed, no record is of an unknown kind, no device times the steps,
-    # and nothing is old enough to be looked for.
+    # nothing is old enough to be looked for, and nobody is notified.
     absent = {names.SECONDS_SINCE_FAILURE.name, names.COLLECTOR_UNKNOWN_RECORDS.name}
     absent |= {names.DEVICE_IDLE.name, names.HOST_LEAD.name, names.COLLECTOR_RETENTION_TIME.name}
+    absent |= {names.COLLECTOR_NOTICES.name}
     missing = {name for name in DECLARED if not name.startswith(OTHERS_EXPORT)} - seen.keys()
     assert missing == absent, "declared for the collector and never exported"
 
