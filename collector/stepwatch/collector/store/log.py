@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import frame
-from stepwatch.collector.store.objects import Reference, fetched, fetched_ahead
+from stepwatch.collector.store.bundles.objects import Reference, fetched, fetched_ahead
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.signals.errors import SegmentError
 

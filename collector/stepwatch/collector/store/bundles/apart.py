@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from stepwatch.collector.store.bundles import frame
-from stepwatch.collector.store.objects import Reference, fetched
+from stepwatch.collector.store.bundles.objects import Reference, fetched
 from stepwatch.signals import wire
 
 _DAY_NS = 24 * 3600 * 1_000_000_000

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import keys
 from stepwatch.collector.store.bundles.frame import Placed, packed
-from stepwatch.collector.store.objects import Objects
+from stepwatch.collector.store.bundles.objects import Objects
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
 

@@ -14,11 +14,12 @@ import sqlalchemy as sa
 from stepwatch.collector.quantities import size
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles.making import Behind, Bundling, Made, choose
+from stepwatch.collector.store.bundles.objects import ObjectsUnreachable
 from stepwatch.collector.store.database import begin_writing
-from stepwatch.collector.store.objects import ObjectsUnreachable
 from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.collector.store.upkeep.payloads import Payloads
+from stepwatch.collector.store.upkeep.retention import shrink_file
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ class Compactor:
             for behind in self._jobs() if mine else []:
                 for made in self._compact_job(behind, options, now_ns):
                     total = total.plus(made)
+        if total.bundles and self._engine.dialect.name == "sqlite":
+            shrink_file(self._engine)
         return total
 
     @contextmanager

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles.objects import Reference, fetched
 from stepwatch.collector.store.database import begin_writing, open_database
-from stepwatch.collector.store.objects import Reference, fetched
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.signals.errors import StoreError
 

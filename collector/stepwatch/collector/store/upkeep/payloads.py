@@ -7,8 +7,8 @@ import uuid
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.bundles.objects import Listed, checked_url, place_of
 from stepwatch.collector.store.database import insert
-from stepwatch.collector.store.objects import Listed, checked_url, place_of
 
 ORPHANED_S = 24 * 3600.0
 """Age from which an object that no bundle refers to is removed: its row will not come any more."""

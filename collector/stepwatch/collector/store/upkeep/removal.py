@@ -123,7 +123,7 @@ class Going:
 
 
 def going(connection: sa.Connection, keep: Keep, now_ns: int) -> list[Going]:
-    """What `keep` lets go, class by class."""
+    """What `keep` does not keep, class by class."""
     found = []
     for each in CLASSES:
         before_ns = keep.before_ns(each.kept_as, now_ns)

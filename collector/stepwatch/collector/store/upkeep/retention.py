@@ -109,13 +109,14 @@ class Retention:
             begin_writing(connection)
             removed = what.remove_some(connection, job, AT_ONCE)
         if removed and self._engine.dialect.name == "sqlite":
-            self._shrink_file()
+            shrink_file(self._engine)
         return removed
 
-    def _shrink_file(self) -> None:
-        """Give free pages of an SQLite file back, where it was made for that."""
-        with self._engine.connect() as connection:
-            driver = connection.connection.driver_connection
-            assert driver is not None
-            # The driver's `execute` stops after the first step, which frees one page.
-            driver.executescript(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})")
+
+def shrink_file(engine: sa.Engine) -> None:
+    """Give free pages of an SQLite file back, where it was made for that."""
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        # The driver's `execute` stops after the first step, which frees one page.
+        driver.executescript(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})")

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from stepwatch.cli.main import main
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.store import Store, objects, schema
-from stepwatch.collector.store.bundles import making
+from stepwatch.collector.store import Store, schema
+from stepwatch.collector.store.bundles import making, objects
+from stepwatch.collector.store.bundles.objects import ObjectsUnreachable, checked_url
 from stepwatch.collector.store.migrations import moving
-from stepwatch.collector.store.objects import ObjectsUnreachable, checked_url
 from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.collector.store.upkeep import copies
 from stepwatch.collector.store.upkeep.checks import problems
