@@ -17,6 +17,7 @@ from pathlib import Path
 from stepwatch.cli import text
 
 from . import (
+    age,
     at_rest,
     breakdown,
     codec,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "at-rest": at_rest.measure,
     "ingest": ingest.measure,
     "restart": restart.measure,
+    "age": age.measure,
     "fleet": fleet.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,

@@ -103,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
             runbook=runbooks.render,
             keep=store.keep_of(arguments),
             compaction=store.compaction_of(arguments),
+            payloads=store.payloads_of(service.store, arguments),
         )
     return 0
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stepwatch.collector.store import Store
     from stepwatch.collector.store.upkeep.compaction import Compaction
     from stepwatch.collector.store.upkeep.counts import Done
+    from stepwatch.collector.store.upkeep.payloads import Payloads
     from stepwatch.collector.store.upkeep.removal import Keep, Removed
 
 EXAMPLE = "stepwatch store prune --dry-run --keep-segments 7 --store /var/lib/stepwatch/store.db"
@@ -40,6 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
         if name in ("backup", "restore"):
             made.add_argument("file", type=Path, help="the backup, which is an SQLite store itself")
+        if name in ("compact", "verify"):
+            add_payloads_argument(made)
+        if name == "verify":
+            made.add_argument(
+                "--repair",
+                action="store_true",
+                help="remove objects in PLACE that no bundle refers to, a day after they were made",
+            )
         if name == "migrate":
             made.add_argument("--to", required=True, metavar="SCHEMA", help="number of the schema")
             made.add_argument("--dry-run", action="store_true", help="do it and take it back")
@@ -81,6 +90,27 @@ def add_compaction_argument(parser: argparse.ArgumentParser) -> None:
         metavar="MINUTES",
         help=f"age from which segments are put together in bundles, or {NEVER} [10]",
     )
+    add_payloads_argument(parser)
+
+
+def add_payloads_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare where bundles go."""
+    parser.add_argument(
+        "--payloads",
+        metavar="PLACE",
+        help="directory, or s3://BUCKET/PREFIX, for bundles of segments [the database]",
+    )
+
+
+def payloads_of(store: Store, arguments: argparse.Namespace) -> Payloads | None:
+    """Where the options let bundles go; None: into the database.
+
+    Raises:
+        StoreError: nothing that is installed reads and writes objects there.
+    """
+    from stepwatch.collector.store.upkeep.payloads import Payloads
+
+    return None if arguments.payloads is None else Payloads(store.engine, arguments.payloads)
 
 
 def minutes(words: str) -> float | None:
@@ -233,7 +263,8 @@ def _print_pinned(pinned: list[Removed], summary: Callable[[list[Removed]], str]
 def _compact(store: Store, arguments: argparse.Namespace) -> int:
     from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 
-    compactor = Compactor(store.engine, lambda _: False, store.upkeep)
+    payloads = payloads_of(store, arguments)
+    compactor = Compactor(store.engine, lambda _: False, store.upkeep, payloads)
     made = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
     if arguments.json:
         return _print_json(made._asdict())
@@ -246,7 +277,14 @@ def _compact(store: Store, arguments: argparse.Namespace) -> int:
 def _verify(store: Store, arguments: argparse.Namespace) -> int:
     from stepwatch.collector.store.upkeep.checks import problems
 
-    found = list(problems(store.engine))
+    found, payloads = list(problems(store.engine)), payloads_of(store, arguments)
+    if arguments.repair and payloads is None:
+        raise UsageError("--repair needs --payloads: it removes what nothing refers to there")
+    if payloads is not None and arguments.repair:
+        payloads.remove_orphans(time.time())
+    elif payloads is not None:
+        orphans = payloads.orphans(time.time())
+        found += [f"no bundle refers to the object {each.url}" for each in orphans]
     if arguments.json:
         _print_json({"problems": found})
     else:

@@ -6,10 +6,10 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from stepwatch.collector.store import Added, Store, StoredSegment
+from stepwatch.collector.store.database import writer_lock
 from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
@@ -68,11 +68,7 @@ class Ingest:
         self._clock = clock
         self._apply = apply
         self._counting = threading.Lock()
-        # SQLite lets one write at a time, and whoever waits there sleeps and tries again.
-        sqlite = store.engine.dialect.name == "sqlite"
-        self._writing: AbstractContextManager[object] = (
-            threading.Lock() if sqlite else nullcontext()
-        )
+        self._writing = writer_lock(store.engine)
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Decode and store every segment of `body`, in order, with a verdict on each.

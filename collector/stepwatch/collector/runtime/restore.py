@@ -184,6 +184,7 @@ class Restorer:
         self._progress = None
         if not job.live.attempts:
             self._state.release(job.name)
+            self._tenancy.give_up([job.name])
             return
         self._evaluator.restore(job.live)
         self._state.admit(job)

@@ -27,8 +27,7 @@ class Succession:
             self.want(newest)
             return
         self._tenancy.tick()
-        if self._tenancy.replicas == 1:
-            self._tenancy.want(newest)
+        self._tenancy.want(newest)
         self.follow(newest)
 
     def want(self, names: Collection[str]) -> None:

@@ -41,6 +41,7 @@ class Tenancy:
         self._held: dict[str, int] = {}
         self._elsewhere: dict[str, float] = {}
         self._wanted: set[str] = set()
+        self._given_up: set[str] = set()
         self._confirmed_at = time.monotonic()
         self._lock = threading.Lock()
         self._renewing = Outage("renew leases")
@@ -117,7 +118,9 @@ class Tenancy:
         """
         if self._leases is None:
             return
-        began, before = time.monotonic(), self.held()
+        began, before, given_up = time.monotonic(), self.held(), set(self._given_up)
+        if given_up:
+            self._leases.release(given_up, wanted=False)
         others = self._leases.beat()
         if gone := [holder for holder in others if is_gone(holder)]:
             self._leases.expire(gone)
@@ -131,6 +134,7 @@ class Tenancy:
                 if renewed.get(name) != epoch and self._held.get(name) == epoch:
                     del self._held[name]
             self._held |= claimed
+            self._given_up -= given_up
             self._confirmed_at = began
         self._renewing.over()
         if claimed and self.replicas + len(gone) > 1:
@@ -152,15 +156,9 @@ class Tenancy:
         logger.warning("%s is evaluated by another collector now", name)
 
     def give_up(self, names: Collection[str]) -> None:
-        """Nobody should hold these jobs before they write again.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is gone; the leases run out.
-        """
+        """Nobody should hold these jobs before they write again; the next `tick` says so."""
         with self._lock:
-            mine = [name for name in names if self._held.pop(name, None) is not None]
-        if self._leases is not None and mine:
-            self._leases.release(mine, wanted=False)
+            self._given_up.update(name for name in names if self._held.pop(name, None) is not None)
 
     def leave(self) -> None:
         """Give all leases back: this collector stops."""

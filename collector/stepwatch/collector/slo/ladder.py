@@ -13,9 +13,9 @@ import numpy as np
 
 from stepwatch.signals.arrays import Rows
 
-AT_ONCE = 64
-"""Coarse slices that one evaluation makes of an SLI: what a job of months has is joined in minutes.
-"""
+AT_ONCE = 288
+"""Coarse slices that one evaluation makes of an SLI, a day of them: a job of months whose slices
+are all fine has them joined in a minute."""
 
 
 class Rung(NamedTuple):
@@ -37,7 +37,7 @@ def joined(rows: Rows, seconds: int) -> Rows:
     """
     starts = rows["start_s"] // seconds * seconds
     begins = np.flatnonzero(np.append(True, starts[1:] != starts[:-1]))
-    found = rows[np.append(begins[1:], len(rows)) - 1]
+    found: Rows = rows[np.append(begins[1:], len(rows)) - 1]
     found["start_s"], found["seconds"] = starts[begins], seconds
     for name in ("good", "total", "observed", "expected"):
         found[name] = np.add.reduceat(rows[name], begins)

@@ -65,6 +65,11 @@ class SliceLine:
         return self._slices(self._used - 1, self._used)[0] if self._used else None
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of its array."""
+        return int(self._rows.nbytes)
+
+    @property
     def coarse_until(self) -> float:
         """Where the last coarse slice ends, Unix seconds; -inf where there is none."""
         fine = self._rows["seconds"][: self._used] <= SLICE_SECONDS

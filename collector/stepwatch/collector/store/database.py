@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,6 +25,7 @@ REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
 """What a database or its driver raises when it refuses a value, among other things."""
 _SQLITE_PATIENCE_S = 5
 """How long a statement waits for another connection's lock."""
+_writer_locks: dict[str, threading.Lock] = {}
 _TABLES_LOCK = 0x73746570
 """PostgreSQL's advisory lock while tables are made: "step" in ASCII."""
 _POSTGRESQL_PATIENCE = {
@@ -156,6 +159,25 @@ def begin_writing(connection: sa.Connection) -> None:
     """
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def writer_lock(engine: sa.Engine) -> AbstractContextManager[object]:
+    """What a write holds: on SQLite one lock of this process for each file, nothing elsewhere.
+
+    SQLite lets one write at a time, and who waits there sleeps and tries again: an evaluation
+    would find the file locked whenever it looks while requests write one after the other.
+    """
+    if engine.dialect.name != "sqlite":
+        return nullcontext()
+    return _writer_locks.setdefault(str(engine.url), threading.Lock())
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction that reads first and writes then, with nobody in between on SQLite."""
+    with writer_lock(engine), engine.begin() as connection:
+        begin_writing(connection)
+        yield connection
 
 
 def insert(dialect: sa.Dialect, table: sa.Table) -> sqlite_dml.Insert | postgresql_dml.Insert:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.database import begin_writing, insert
+from stepwatch.collector.store.database import begin_writing, insert, writer_lock, writing
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import LeaseLostError
 
@@ -76,7 +76,7 @@ def fenced(engine: sa.Engine, lease: Lease | None) -> Iterator[sa.Connection]:
     Raises:
         LeaseLostError: somebody else claimed it; nothing is written.
     """
-    with engine.begin() as connection:
+    with writer_lock(engine), engine.begin() as connection:
         if lease is not None:
             begin_writing(connection)
             check(connection, lease)
@@ -221,8 +221,7 @@ class Leases:
     @contextmanager
     def _writing(self) -> Iterator[tuple[sa.Connection, int]]:
         """A transaction, and the time in it."""
-        with self._engine.begin() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             yield connection, self._now(connection)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import islice
+from functools import partial
+from itertools import islice, tee
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +14,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import frame
+from stepwatch.collector.store.objects import Reference, fetched, fetched_ahead
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.signals.errors import SegmentError
 
@@ -44,7 +46,7 @@ def read_segments(
 
 def _bundles_behind(job: str, after: int) -> sa.Select[Any]:
     table = schema.bundle
-    columns = (table.c.id, table.c.first, table.c.last, table.c.segments)
+    columns = (table.c.id, table.c.first, table.c.last, table.c.segments, table.c.object)
     return (
         sa.select(*columns).where(table.c.job == job, table.c.last > after).order_by(table.c.last)
     )
@@ -56,16 +58,12 @@ def _loose(rows: Iterable[Any]) -> Iterator[StoredPayload]:
 
 
 def _bundled(
-    connection: sa.Connection, bundles: Iterable[Any], after: int
+    connection: sa.Connection, bundles: Sequence[Any], after: int
 ) -> Iterator[StoredPayload]:
-    table = schema.bundle
-    for listed in bundles:
-        query = sa.select(table.c.payload).where(table.c.id == listed.id)
-        data = connection.execute(query).scalar_one_or_none()
-        if data is None:  # it was removed since
-            continue
+    for listed, fetch in _fetched(connection, bundles):
         try:
-            bundle = frame.unpacked(bytes(data))
+            data = fetch()
+            bundle = frame.unpacked(data)
         except SegmentError as error:
             damage = SegmentError(f"positions {listed.first} to {listed.last} in a bundle: {error}")
             yield StoredPayload.unreadable(damage, int(listed.last), int(listed.segments))
@@ -74,6 +72,32 @@ def _bundled(
         for index, position in enumerate(bundle.positions):
             if position > after:
                 yield StoredPayload.of_bundle(bundle, index, size)
+
+
+def _fetched(
+    connection: sa.Connection, bundles: Sequence[Any]
+) -> Iterator[tuple[Any, Callable[[], bytes]]]:
+    """Each bundle with what gives its bytes; objects are fetched some ahead."""
+    rows = _references(connection, bundles)
+    if not any(listed.object for listed in bundles):
+        for listed, reference in rows:
+            yield listed, partial(fetched, reference)
+        return
+    ahead, kept = tee(rows)
+    futures = fetched_ahead(reference for _, reference in ahead)
+    for future, (listed, _) in zip(futures, kept, strict=False):
+        yield listed, future.result
+
+
+def _references(
+    connection: sa.Connection, bundles: Iterable[Any]
+) -> Iterator[tuple[Any, Reference]]:
+    table = schema.bundle
+    columns = [table.c[name] for name in Reference._fields]
+    for listed in bundles:
+        found = connection.execute(sa.select(*columns).where(table.c.id == listed.id)).one_or_none()
+        if found is not None:  # else it was removed since
+            yield listed, Reference(*found)
 
 
 def _each_once(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.database import begin_writing, insert
+from stepwatch.collector.store.database import insert, writing
 from stepwatch.collector.store.leases import Now, database_ns
 from stepwatch.signals.clock import NANOSECONDS
 
@@ -71,8 +71,7 @@ class Outbox:
         with self._engine.connect() as connection:  # mostly there is nothing
             if connection.execute(self._due(connection).limit(1)).first() is None:
                 return []
-        with self._engine.begin() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             due = self._due(connection).order_by(table.c.due_ns, table.c.key).limit(limit)
             due = due.with_for_update(skip_locked=True)
             until = self._now(connection) + int(CLAIMED_SECONDS * NANOSECONDS)
@@ -112,8 +111,7 @@ class Outbox:
     def prune(self) -> None:
         """Remove what was delivered or given up a day ago."""
         table = schema.outbox
-        with self._engine.begin() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             before = self._now(connection) - int(KEPT_SECONDS * NANOSECONDS)
             old = sa.and_(table.c.state != PENDING, table.c.due_ns < before)
             connection.execute(sa.delete(table).where(old))
@@ -125,8 +123,7 @@ class Outbox:
 
     def _set(self, key: str, state: str, after_seconds: float) -> None:
         table = schema.outbox
-        with self._engine.begin() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             due = self._now(connection) + int(after_seconds * NANOSECONDS)
             change = sa.update(table).where(table.c.key == key, table.c.state == PENDING)
             connection.execute(change.values(state=state, due_ns=due))

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import insert
 
 SLICE_SECONDS = 10
 
@@ -23,3 +30,34 @@ class Slice(NamedTuple):
     cumulative_good: float
     cumulative_total: float
     seconds: int = SLICE_SECONDS
+
+
+def put_slices(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows of slices in the place of those of the same start; a coarse one takes the place of
+    all that are in it."""
+    coarse = [
+        {"of_job": row["job"], "of_sli": row["sli"], "first": row["start_s"],
+         "last": row["start_s"] + row["seconds"] - 1}
+        for row in rows
+        if row["seconds"] > SLICE_SECONDS
+    ]  # fmt: skip
+    if coarse:
+        connection.execute(_REMOVE, coarse)
+    if rows:
+        connection.execute(_put(connection.dialect), rows)
+
+
+@lru_cache(maxsize=4)
+def _put(dialect: sa.Dialect) -> sa.Insert:
+    keys = [column.name for column in _TABLE.primary_key]
+    new = insert(dialect, _TABLE)
+    changed = {each.name: new.excluded[each.name] for each in _TABLE.c if each.name not in keys}
+    return new.on_conflict_do_update(index_elements=keys, set_=changed)
+
+
+_TABLE = schema.sli_slice
+_REMOVE = sa.delete(_TABLE).where(
+    _TABLE.c.job == sa.bindparam("of_job"),
+    _TABLE.c.sli == sa.bindparam("of_sli"),
+    _TABLE.c.start_s.between(sa.bindparam("first"), sa.bindparam("last")),
+)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection, Generator, Iterable, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import Row, SegmentInserts
-from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+from stepwatch.collector.store.slices import Slice, put_slices
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.collector.store.upkeep.counts import Upkeep
@@ -205,11 +204,7 @@ class Store:
         if not rows and not incidents:
             return
         with fenced(self._engine, lease) as connection:
-            for is_coarse, run in groupby(rows, lambda row: row["seconds"] > SLICE_SECONDS):
-                some = list(run)
-                for row in some if is_coarse else ():
-                    connection.execute(_inside(row))
-                upsert(connection, schema.sli_slice, some)
+            put_slices(connection, rows)
             upsert(connection, schema.incident, [_incident_columns(each) for each in incidents])
             add_notices(connection, notices)
 
@@ -289,15 +284,6 @@ class Store:
 
 def _added(position: int) -> Added:
     return Added(position > 0, position=position)
-
-
-def _inside(coarse: Row) -> sa.Delete:
-    """Remove the slices of which a coarse one takes the place."""
-    table, start = schema.sli_slice, coarse["start_s"]
-    within = table.c.start_s.between(start, start + coarse["seconds"] - 1)
-    return sa.delete(table).where(
-        table.c.job == coarse["job"], table.c.sli == coarse["sli"], within
-    )
 
 
 def _incident_columns(document: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.database import begin_writing, insert
+from stepwatch.collector.store.database import insert, writing
 from stepwatch.collector.store.leases import Lease, database_ns, still_held
 from stepwatch.signals.clock import NANOSECONDS
 
@@ -39,8 +39,7 @@ class StoredViews:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
         rows = [(each, zlib.compress(each.payload, 1)) for each in views]
-        with self._engine.begin() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             held = still_held(connection, leases)
             for view, packed in rows:
                 if view.job in held:
@@ -58,8 +57,7 @@ class StoredViews:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
-        with self._engine.begin() as connection:
-            begin_writing(connection)
+        with writing(self._engine) as connection:
             now = database_ns(connection)
             new = insert(connection.dialect, schema.view)
             new = new.values(job=job, name=name, wanted_ns=now, as_of=0.0, payload=None)
@@ -94,7 +92,7 @@ class StoredViews:
     def prune(self, before: float) -> None:
         """Remove what is older (Unix seconds): nobody evaluates those jobs any more."""
         table = schema.view
-        with self._engine.begin() as connection:
+        with writing(self._engine) as connection:
             connection.execute(sa.delete(table).where(table.c.as_of < before))
 
     def _select(self) -> sa.Select[Any]:

@@ -168,6 +168,8 @@ def _upkeep(done: Upkeep) -> Iterator[Metric]:
     yield _counter(names.COLLECTOR_COMPACTED_BYTES, [((), done.made.bytes_before)])
     yield _counter(names.COLLECTOR_BUNDLES, [((), done.made.bundles)])
     yield _counter(names.COLLECTOR_BUNDLE_BYTES, [((), done.made.bytes_after)])
+    yield _counter(names.COLLECTOR_OBJECT_FAILURES, [((), done.object_failures)])
+    yield _counter(names.COLLECTOR_OBJECT_ORPHANS, [((), done.orphans)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:

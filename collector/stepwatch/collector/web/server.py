@@ -16,6 +16,7 @@ from stepwatch.collector.store.database import open_database
 from stepwatch.collector.store.holders import new_holder
 from stepwatch.collector.store.leases import Leases
 from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
+from stepwatch.collector.store.upkeep.payloads import Payloads
 from stepwatch.collector.store.upkeep.removal import Keep
 from stepwatch.collector.store.upkeep.retention import Retention
 from stepwatch.collector.web.api import make_api
@@ -81,9 +82,10 @@ def serve(
     runbook: ReadRunbook | None = None,
     keep: Keep | None = None,
     compaction: Compaction | None = None,
+    payloads: Payloads | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then close everything; `keep` says what is not removed,
-    `compaction` when segments are put together.
+    `compaction` when segments are put together, `payloads` where they go then.
 
     Raises:
         KeyboardInterrupt: it was SIGINT.
@@ -112,7 +114,7 @@ def serve(
         target=retention.run, args=(keep or Keep(), service.clock), name="retention"
     )
     removal.start()
-    compactor = Compactor(service.store.engine, stopping.wait, service.store.upkeep)
+    compactor = Compactor(service.store.engine, stopping.wait, service.store.upkeep, payloads)
     compacting = threading.Thread(
         target=compactor.run, args=(compaction or Compaction(), service.clock), name="compaction"
     )

@@ -163,12 +163,8 @@ def some_batch(random: np.random.Generator) -> Batch:
     if nics:
         tables[Kind.NIC] = np.concatenate(nics)
     devices = [
-        row(
-            Kind.DEVICE, at, rank=random.integers(-1, 6), device=random.integers(2),
-            throttle=random.integers(-1, 99), lost=random.integers(-1, 2),
-            busy_ratio=random.random(), clock_hertz=random.random(), clock_limit_hertz=1.0,
-            ecc_uncorrected=random.integers(5), xid_count=random.integers(5),
-        )
+        row(Kind.DEVICE, at, clock_hertz=random.random(), clock_limit_hertz=1.0,
+            **{name: float(random.integers(*span)) for name, span in DEVICE_SPANS.items()})
         for _ in range(int(random.integers(4)))
     ]  # fmt: skip
     if devices:
@@ -177,3 +173,12 @@ def some_batch(random: np.random.Generator) -> Batch:
 
 
 COUNTERS = ("errors", "drops", "carrier_changes", "tcp_sent_segments", "tcp_retransmits")
+DEVICE_SPANS = {
+    "rank": (-1, 6),
+    "device": (0, 2),
+    "throttle": (-1, 99),
+    "lost": (-1, 2),
+    "busy_ratio": (0, 2),
+    "ecc_uncorrected": (0, 5),
+    "xid_count": (0, 5),
+}

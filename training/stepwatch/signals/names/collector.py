@@ -94,6 +94,16 @@ COLLECTOR_BUNDLES = Metric(
 COLLECTOR_BUNDLE_BYTES = Metric(
     "stepwatch_collector_bundle_bytes_total", _C, "Bytes of the bundles that were made."
 )
+COLLECTOR_OBJECT_FAILURES = Metric(
+    "stepwatch_collector_object_failures_total",
+    _C,
+    "Times that the place of payloads did not answer; segments stay in the database until it does.",
+)
+COLLECTOR_OBJECT_ORPHANS = Metric(
+    "stepwatch_collector_object_orphans_total",
+    _C,
+    "Objects that were removed as no bundle refers to them.",
+)
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",
     _C,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from stepwatch.collector.store.bundles import frame
+from stepwatch.collector.store.objects import Reference, fetched
 from stepwatch.signals import wire
-from stepwatch.signals.errors import StoreError
 
 _DAY_NS = 24 * 3600 * 1_000_000_000
 
@@ -16,22 +16,20 @@ def put_apart(connection: sa.Connection) -> int:
 
     Raises:
         SegmentError: a bundle cannot be read.
-        StoreError: one is in an object store.
+        ObjectsUnreachable: one is an object that cannot be asked for.
     """
     # As schema 3 has them: a migration's tables are those of its time.
-    bundle = sa.table("bundle", *map(sa.column, ("id", "job", "last", "payload", "object")))
-    names = (*wire.SegmentKey._fields, "position", "received_ns", "wall_ns", "wall_day")
-    segment = sa.table("segment", *map(sa.column, (*names, "row_count", "payload")))
+    names = ("payload", "object", "size", "crc32")
+    bundle = sa.table("bundle", *map(sa.column, ("id", "job", "last", *names)))
+    columns_of = (*wire.SegmentKey._fields, "position", "received_ns", "wall_ns", "wall_day")
+    segment = sa.table("segment", *map(sa.column, (*columns_of, "row_count", "payload")))
     count = 0
     query = sa.select(bundle.c.id).order_by(bundle.c.job, bundle.c.last)
     for identity in connection.execute(query).scalars().all():
         of_bundle = bundle.c.id == identity
-        data, name = connection.execute(
-            sa.select(bundle.c.payload, bundle.c.object).where(of_bundle)
-        ).one()
-        if data is None:
-            raise StoreError(f"a bundle is the object {name}; bring objects back first")
-        found = frame.unpacked(bytes(data))
+        columns = [bundle.c[name] for name in Reference._fields]
+        reference = Reference(*connection.execute(sa.select(*columns).where(of_bundle)).one())
+        found = frame.unpacked(fetched(reference))
         rows = [_row(found.placed(index)) for index in range(len(found.positions))]
         connection.execute(sa.insert(segment), rows)
         count += len(rows)

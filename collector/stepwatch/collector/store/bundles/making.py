@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import keys
 from stepwatch.collector.store.bundles.frame import Placed, packed
+from stepwatch.collector.store.objects import Objects
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
 
@@ -89,6 +90,7 @@ class Bundling:
         self._behind = behind
         self._mark = int(chosen[-1].position)
         self._placed = list(_placed(connection, behind.job, chosen))
+        self._object: str | None = None
         self._data = packed(self._placed) if self._placed else b""
         positions = {each.position for each in self._placed}
         sizes = [each.size for each in chosen if each.position in positions]
@@ -98,6 +100,18 @@ class Bundling:
     def next(self) -> Behind:
         """What is behind the bundle."""
         return self._behind._replace(mark=self._mark)
+
+    def put(self, objects: Objects, base: str) -> None:
+        """Write the bundle as an object below a URL; its row will refer to it.
+
+        Raises:
+            ObjectsUnreachable: it could not be written.
+        """
+        if self._placed:
+            first, last = self._placed[0].position, self._placed[-1].position
+            name = f"{first}-{last}-{zlib.crc32(self._data):08x}"
+            self._object = f"{base}/{self._behind.job}/{name}"
+            objects.put(self._object, self._data)
 
     def store(self, connection: sa.Connection) -> bool:
         """Put the bundle in the place of its segments, within the connection's transaction.
@@ -142,7 +156,8 @@ class Bundling:
             "last_received_ns": max(received),
             "size": len(self._data),
             "crc32": zlib.crc32(self._data),
-            "payload": self._data,
+            "payload": self._data if self._object is None else None,
+            "object": self._object,
         }
 
 

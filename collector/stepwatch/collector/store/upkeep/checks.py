@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import frame
+from stepwatch.collector.store.objects import Reference, fetched
 from stepwatch.collector.store.outage import reason_of
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
@@ -88,7 +89,8 @@ def _bundles(connection: sa.Connection) -> Iterator[str]:
     for row in connection.execute(sa.select(table).order_by(table.c.job, table.c.last)):
         place = f"the bundle of segments {row.first} to {row.last} of job {row.job}"
         try:
-            positions = frame.unpacked(bytes(row.payload)).positions
+            reference = Reference(row.payload, row.object, row.size, row.crc32)
+            positions = frame.unpacked(fetched(reference)).positions
             if (positions[0], positions[-1], len(positions)) != (row.first, row.last, row.segments):
                 yield f"{place} holds segments {positions[0]} to {positions[-1]}"
         except (SegmentError, TypeError) as error:

@@ -15,8 +15,10 @@ from stepwatch.collector.quantities import size
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles.making import Behind, Bundling, Made, choose
 from stepwatch.collector.store.database import begin_writing
+from stepwatch.collector.store.objects import ObjectsUnreachable
 from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.upkeep.counts import Upkeep
+from stepwatch.collector.store.upkeep.payloads import Payloads
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 logger = logging.getLogger(__name__)
@@ -41,7 +43,8 @@ class Compaction:
 class Compactor:
     """Puts segments together that a snapshot includes: no restart reads them.
 
-    `wait` lets so many seconds pass, and says whether to stop; `upkeep` counts.
+    `wait` lets so many seconds pass, and says whether to stop; `upkeep` counts. With `payloads`
+    each bundle is an object, written before the database refers to it.
     """
 
     def __init__(
@@ -49,18 +52,25 @@ class Compactor:
         engine: sa.Engine,
         wait: Callable[[float], bool] | None = None,
         upkeep: Upkeep | None = None,
+        payloads: Payloads | None = None,
     ) -> None:
+        self._payloads = payloads
         self._engine = engine
         self._upkeep = upkeep or Upkeep(engine)
         self._wait = wait or threading.Event().wait
 
     def run(self, options: Compaction, clock: Clock) -> None:
         """Compact now and then, until `wait` says to stop."""
-        outage = Outage("put segments together")
+        outage, swept_ns = Outage("put segments together"), 0
         while options.age_s is not None and not self._wait(EVERY_S):
+            now_ns = clock.wall_ns()
             try:
-                made = self.compact(options, clock.wall_ns())
+                made = self.compact(options, now_ns)
+                if self._payloads is not None and now_ns - swept_ns > schema.DAY_NS:
+                    swept_ns = now_ns
+                    self._upkeep.orphans += self._payloads.remove_orphans(now_ns / NANOSECONDS)
             except sa.exc.SQLAlchemyError as error:
+                self._upkeep.object_failures += isinstance(error, ObjectsUnreachable)
                 outage.noted(error)
                 continue
             outage.over()
@@ -118,6 +128,8 @@ class Compactor:
                 if not chosen:
                     return
                 bundling = Bundling(connection, behind, chosen)
+            if self._payloads is not None:
+                bundling.put(self._payloads.objects, self._payloads.base())
             if not self._store(bundling, now_ns):
                 return
             yield bundling.made

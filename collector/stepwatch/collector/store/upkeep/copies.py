@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import begin_writing, open_database
+from stepwatch.collector.store.objects import Reference, fetched
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.signals.errors import StoreError
 
@@ -105,9 +106,17 @@ def _copy_table(reading: sa.Connection, writing: sa.Connection, table: sa.Table)
     columns = (sa.column(each.name, _written(each, writing.dialect)) for each in table.columns)
     statement, count = sa.insert(sa.table(table.name, *columns)), 0
     for part in rows.partitions():
-        writing.execute(statement, [dict(row) for row in part])
+        writing.execute(statement, [_whole(table, dict(row)) for row in part])
         count += len(part)
     return count
+
+
+def _whole(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
+    """The row; a bundle that is an object comes into it: a copy needs nothing beside it."""
+    if table is schema.bundle and row["object"] is not None:
+        found = fetched(Reference(*(row[name] for name in Reference._fields)))
+        return {**row, "payload": found, "object": None}
+    return row
 
 
 def _as_text(column: sa.Column[Any]) -> sa.ColumnElement[Any]:

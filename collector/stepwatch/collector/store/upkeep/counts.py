@@ -33,13 +33,17 @@ class Upkeep:
     """Counts of one process, and those of all processes, which are in the store.
 
     `removed` maps a kind of data to (rows, bytes) that retention removed, `retention_s` is when
-    it looked last, in Unix seconds, NaN before the first time. `made` is what compaction did.
+    it looked last, in Unix seconds, NaN before the first time. `made` is what compaction did,
+    `object_failures` how often the place of payloads did not answer it, `orphans` the objects
+    that it removed as no bundle refers to them.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
         self.removed: dict[str, tuple[int, int]] = dict.fromkeys(KINDS, (0, 0))
         self.retention_s = math.nan
         self.made = Made()
+        self.object_failures = 0
+        self.orphans = 0
         self._engine = engine
 
     def retained(self, removed: Iterable[tuple[str, int, int]], now_ns: int) -> None:

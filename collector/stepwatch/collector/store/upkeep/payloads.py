@@ -1,0 +1,76 @@
+"""The objects of one store: where new ones go, and those that no bundle refers to."""
+
+from __future__ import annotations
+
+import uuid
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import insert
+from stepwatch.collector.store.objects import Listed, checked_url, place_of
+
+ORPHANED_S = 24 * 3600.0
+"""Age from which an object that no bundle refers to is removed: its row will not come any more."""
+_AT_ONCE = 500
+_KEY = "objects"
+
+
+class Payloads:
+    """Objects of a store below `url`, in a folder of the store's own: several stores share a place.
+
+    Raises:
+        StoreError: nothing that is installed reads and writes such objects.
+    """
+
+    def __init__(self, engine: sa.Engine, url: str) -> None:
+        self._engine = engine
+        self._url = checked_url(url)
+        self.objects = place_of(self._url)
+
+    def base(self) -> str:
+        """The URL of the folder of this store.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+        """
+        table = schema.meta
+        query = sa.select(table.c.value).where(table.c.key == _KEY)
+        with self._engine.begin() as connection:
+            found = connection.execute(query).scalar_one_or_none()
+            if found is None:
+                made = insert(connection.dialect, table).values(key=_KEY, value=uuid.uuid4().hex)
+                connection.execute(made.on_conflict_do_nothing())
+                found = connection.execute(query).scalar_one()
+        return f"{self._url}/{found}"
+
+    def orphans(self, now_s: float) -> list[Listed]:
+        """Objects that no bundle refers to, old enough that none will.
+
+        A crash after an object was written leaves one, and so does retention.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store, or the place, does not answer.
+        """
+        listed = self.objects.listed(self.base())
+        old = [each for each in listed if each.written_s < now_s - ORPHANED_S]
+        found = []
+        with self._engine.connect() as connection:
+            for at in range(0, len(old), _AT_ONCE):
+                some = old[at : at + _AT_ONCE]
+                column = schema.bundle.c.object
+                query = sa.select(column).where(column.in_([each.url for each in some]))
+                known = set(connection.execute(query).scalars())
+                found += [each for each in some if each.url not in known]
+        return found
+
+    def remove_orphans(self, now_s: float) -> int:
+        """Remove those, and return how many.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the store, or the place, does not answer.
+        """
+        found = self.orphans(now_s)
+        for each in found:
+            self.objects.remove(each.url)
+        return len(found)

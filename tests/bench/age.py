@@ -1,0 +1,104 @@
+"""An evaluation and the memory of a job, by its age: an hour, forty hours, thirty days."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.snapshot import taken_apart
+from stepwatch.collector.store import Store
+from stepwatch.signals import wire
+from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.wire import Rows, Segment
+from tests.collector.made import JOB, lifecycle_rows, segment, state_rows, step_rows
+from tests.soak.reference import MovedClock
+
+from .result import Result
+
+AGES = {1: "an hour", 40: "40 hours", 720: "30 days"}
+HOUR, WORLD, SECOND = 3600, 2, 1_000_000_000
+LOOKS = 15
+
+
+class Aged(NamedTuple):
+    """Seconds of processor time of one evaluation, bytes of state and slices, and steps known."""
+
+    seconds: float
+    state: int
+    slices: int
+    steps: int
+
+
+def measure() -> Iterator[Result]:
+    """The same job at each age; each evaluation takes in one more step."""
+    first: Aged | None = None
+    for hours, age in AGES.items():
+        found = _aged(hours)
+        first = first or found
+        megabytes = (found.state + found.slices) / 1e6
+        days = hours / 24
+        beside = f"{found.seconds / first.seconds:.2f} x that of {AGES[1]}; {found.steps:,} steps"
+        beside += f", {megabytes:.1f} MB: state {found.state / 1e6:.1f}, slices the rest"
+        if days > 1:
+            beside += f"; {megabytes / days:.2f} MB a job-day"
+        yield Result(
+            f"evaluation of a job of {age}, 1 s steps, {WORLD} ranks",
+            f"{1e3 * found.seconds:.1f} ms", "1.2 x" if hours > 1 else "none", beside,
+        )  # fmt: skip
+
+
+def _aged(hours: int) -> Aged:
+    began_ns = time.time_ns() - hours * HOUR * SECOND
+    clock = MovedClock(began_ns)
+    made = step_rows(range(HOUR), range(WORLD), 1.0)
+    noise = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.sqlite(Path(folder) / "store.db")
+        service = Service(store, clock)
+
+        def take(sequence: int, rows: Rows, end: int) -> None:
+            clock.now_ns = began_ns + end * SECOND
+            tables = {Kind.STEP: rows, Kind.RANK_STATE: state_rows(range(WORLD), WORLD, end, end)}
+            if sequence == 1:
+                tables[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD)
+            key = segment(sequence, {}).key
+            service.receive(
+                wire.encode(Segment(key, ClockPair(end * SECOND, clock.now_ns), tables))
+            )
+
+        for hour in range(hours):
+            take(hour + 1, _later(made, hour * HOUR, noise), (hour + 1) * HOUR)
+            service.evaluate()
+        spent = []
+        for more in range(LOOKS):
+            end = hours * HOUR + more
+            take(hours + 1 + more, _later(made[:WORLD], end, noise), end + 1)
+            service.jobs_now()  # folds it in
+            began = time.process_time()
+            service.evaluate()
+            spent.append(time.process_time() - began)
+        found = service.job(JOB)
+        assert found is not None
+        job, verdicts = found
+        state = sum(each.nbytes for each in taken_apart(job).arrays)
+        slices = sum(each.line.nbytes for each in verdicts.slices.values())
+        store.close()
+    return Aged(statistics.median(spent), state, slices, len(job.current.step_history))
+
+
+def _later(rows: Rows, steps: int, noise: np.random.Generator) -> Rows:
+    """The same rows so many steps later, each a little longer or shorter."""
+    rows = rows.copy()
+    rows["step"] += steps
+    rows["seq"] += steps
+    rows["time_ns"] += steps * SECOND
+    rows["duration_ns"] = rows["duration_ns"] * noise.normal(1, 0.005, len(rows))
+    return rows

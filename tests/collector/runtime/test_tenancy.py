@@ -1,0 +1,70 @@
+"""A collector holds what it can, gives up what is too much, and takes it again when it writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state import live
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.leases import Leases
+from tests.collector.made import HandClock, body, run_segments
+
+
+def service_over(store: Store, clock: HandClock, name: str = "one") -> Service:
+    return Service(store, clock, Leases(store.engine, name))
+
+
+def evaluated(service: Service) -> list[str]:
+    """One round, as its threads make it."""
+    service.evaluate()
+    service.tenancy.tick()
+    return sorted(service.tenancy.held())
+
+
+def test_what_is_too_much_is_given_up_until_it_writes_again(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MAX_JOBS", 2)
+    service = service_over(store, clock)
+    jobs = [run_segments(10, job=f"job-{number}") for number in range(3)]
+    for first, _ in jobs:
+        service.receive(body([first]))
+        held = evaluated(service)
+    assert held == ["job-1", "job-2"]
+    assert evaluated(service) == held, "nobody takes it up"
+    service.receive(body(jobs[0][1:]))
+    service.evaluate()
+    assert evaluated(service) == ["job-0", "job-2"]
+    known = service.job("job-0")
+    assert known is not None and len(known[0].current.step_history) == 10
+
+
+def test_a_restart_takes_up_what_it_held_itself(store: Store, clock: HandClock) -> None:
+    first = service_over(store, clock, "first")
+    first.receive(body(run_segments(10)))
+    assert evaluated(first) == ["made-by-hand"]
+    first.stop()
+    first.run(0.001)
+    second = service_over(store, clock, "second")
+    assert second.job("made-by-hand") is not None and second.withheld() == {}
+    assert dict(second.tenancy.held()) == {"made-by-hand": 2}
+
+
+def test_a_new_job_is_shown_before_its_lease_is_claimed(store: Store, clock: HandClock) -> None:
+    service = service_over(store, clock)
+    service.receive(body(run_segments(10)))
+    assert service.job("made-by-hand") is not None and not service.tenancy.held()
+    service.evaluate()
+    assert dict(service.tenancy.held()) == {"made-by-hand": 1}
+
+
+def test_a_job_of_which_nothing_is_left_is_held_by_nobody(store: Store, clock: HandClock) -> None:
+    first = service_over(store, clock, "first")
+    first.receive(body(run_segments(10)))
+    assert evaluated(first) == ["made-by-hand"]
+    first.tenancy.leave()
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM segment")
+    second = service_over(store, clock, "second")
+    assert evaluated(second) == [] and second.withheld() == {}

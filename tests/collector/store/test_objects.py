@@ -1,0 +1,169 @@
+"""Bundles as objects: in a directory and in a server that speaks S3, whatever happens to them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.cli.main import main
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store, objects, schema
+from stepwatch.collector.store.bundles import making
+from stepwatch.collector.store.migrations import moving
+from stepwatch.collector.store.objects import ObjectsUnreachable, checked_url
+from stepwatch.collector.store.snapshots import StoredSnapshot
+from stepwatch.collector.store.upkeep import copies
+from stepwatch.collector.store.upkeep.checks import problems
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
+from stepwatch.collector.store.upkeep.payloads import ORPHANED_S, Payloads
+from stepwatch.collector.store.upkeep.removal import Keep
+from stepwatch.collector.store.upkeep.retention import Retention
+from stepwatch.signals.errors import StoreError
+from tests import object_store
+from tests.collector.made import JOB, HandClock, run_segments
+from tests.collector.store.filled import DAY_NS, RECEIVED, stored
+
+RUN = run_segments(150)
+COUNT = len(RUN)
+LATER = RECEIVED + DAY_NS
+FAR = 4e9
+"""Unix seconds at which every object is old."""
+
+
+@pytest.fixture(scope="session")
+def bucket() -> Iterator[str]:
+    if absent := object_store.missing():
+        pytest.skip(f"not installed: {absent}; make test installs it")
+    with object_store.running() as url:
+        yield url
+    objects._remote.cache_clear()
+
+
+@pytest.fixture(params=["directory", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty place of objects."""
+    if request.param == "directory":
+        return str(tmp_path / "objects")
+    return f"{request.getfixturevalue('bucket')}/{tmp_path.name}"
+
+
+@pytest.fixture
+def filled(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A job of three bundles, if it is compacted."""
+    monkeypatch.setattr(making, "MOST_SEGMENTS", 10)
+    store.add_segments(stored(RUN), RECEIVED)
+    store.snapshots.save(JOB, StoredSnapshot(COUNT, b"damaged"), format=1, saved_ns=5)
+    return store
+
+
+def compact(store: Store, payloads: Payloads | None) -> making.Made:
+    wait, now_ns = (lambda _: False), LATER
+    return Compactor(store.engine, wait, store.upkeep, payloads).compact(Compaction(), now_ns)
+
+
+def read(store: Store) -> list[tuple[int, bytes]]:
+    return [(each.position, each.payload) for each in store.segments(JOB)]
+
+
+def test_what_is_read_out_of_objects_is_the_same(filled: Store, place: str, tmp_path: Path) -> None:
+    before, payloads = read(filled), Payloads(filled.engine, place)
+    assert compact(filled, payloads).bundles == 3
+    assert len(payloads.objects.listed(payloads.base())) == 3
+    with filled.engine.connect() as connection:
+        kept = connection.execute(sa.select(schema.bundle.c.payload)).scalars().all()
+    assert kept == [None] * 3
+    assert read(filled) == before and list(problems(filled.engine)) == []
+    assert [each.position for each in filled.segments(JOB, after=12, limit=3)] == [13, 14, 15]
+    assert payloads.orphans(FAR) == []
+    copies.back_up(filled.engine, tmp_path / "backup.db")
+    for each in payloads.objects.listed(payloads.base()):
+        payloads.objects.remove(each.url)
+    backup = Store.sqlite(tmp_path / "backup.db")
+    assert read(backup) == before, "a backup needs nothing beside it"
+    backup.close()
+
+
+def test_a_lost_or_changed_object_is_named_and_counted(filled: Store, place: str) -> None:
+    payloads = Payloads(filled.engine, place)
+    compact(filled, payloads)
+    first, second, _ = sorted(payloads.objects.listed(payloads.base()))
+    payloads.objects.remove(first.url)
+    payloads.objects.put(second.url, b"another")
+    assert Service(filled, HandClock(60.0)).unreadable_segments() == 20
+    lost, changed = problems(filled.engine)
+    assert "there is no object" in lost and "is not the one that was written" in changed
+
+
+def test_what_nothing_refers_to_is_removed_after_a_day(
+    filled: Store, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A crash between the object and its row, and retention, leave objects behind."""
+    payloads = Payloads(filled.engine, place)
+    behind = making.Behind(JOB, 0, COUNT)
+    with filled.engine.connect() as connection:
+        chosen = making.choose(connection, behind, before_ns=LATER, partly_before_ns=LATER)
+        making.Bundling(connection, behind, chosen).put(payloads.objects, payloads.base())
+    (lost,) = payloads.orphans(FAR)
+    assert payloads.orphans(lost.written_s + ORPHANED_S - 1) == [], "its row may come yet"
+    assert len(read(filled)) == COUNT
+    compact(filled, payloads)
+    assert payloads.orphans(FAR) == [], "what is made again has the same name"
+    Retention(filled.engine).prune(Keep(), RECEIVED + 30 * DAY_NS)
+    assert payloads.remove_orphans(FAR) == 3
+    assert payloads.objects.listed(payloads.base()) == []
+    words = ["store", "verify", "--store", str(filled.engine.url.database), "--json"]
+    assert main([*words, "--payloads", place, "--repair"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"problems": []}
+
+
+def test_stores_that_share_a_place_leave_each_other_alone(
+    filled: Store, place: str, tmp_path: Path
+) -> None:
+    compact(filled, Payloads(filled.engine, place))
+    other = Store.sqlite(tmp_path / "other.db")
+    assert Payloads(other.engine, place).remove_orphans(FAR) == 0
+    other.close()
+    assert len(read(filled)) == COUNT
+
+
+def test_while_the_place_does_not_answer_segments_stay(filled: Store, tmp_path: Path) -> None:
+    before, at = read(filled), tmp_path / "objects"
+    payloads = Payloads(filled.engine, str(at))
+    at.write_text("no directory")
+    waits = iter([False, True])
+    compactor = Compactor(filled.engine, lambda _: next(waits), filled.upkeep, payloads)
+    compactor.run(Compaction(), HandClock(86400.0))
+    assert filled.upkeep.object_failures == 1 and filled.upkeep.made.bundles == 0
+    assert read(filled) == before
+    at.unlink()
+    compact(filled, payloads)
+    assert read(filled) == before
+    shutil.move(at, tmp_path / "away")
+    at.write_text("no directory")
+    with pytest.raises(ObjectsUnreachable, match="cannot read"):
+        read(filled)
+
+
+def test_going_back_brings_objects_back(filled: Store, place: str) -> None:
+    before = read(filled)
+    compact(filled, Payloads(filled.engine, place))
+    url = filled.engine.url
+    filled.close()
+    assert moving.move(url, "2").to == "2"
+    again = Store(url)
+    assert read(again) == before
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("nothing://x", "stepwatch\\[object-store\\]"), ("/" + "x" * 200, "more than 160 characters")],
+)
+def test_a_place_that_cannot_be_is_refused(given: str, said: str) -> None:
+    with pytest.raises(StoreError, match=said):
+        checked_url(given)
