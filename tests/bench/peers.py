@@ -184,10 +184,21 @@ def _fed(
     """Processor and wall seconds from the first request until it has settled."""
     before, began = processor_seconds(process.pid), time.monotonic()
     for body in stream.writes if server.remote else stream.segments:
-        client.post(server.write, content=body, headers=server.headers).raise_for_status()
+        _send(server, body, client)
     wall = time.monotonic() - began
     time.sleep(_SETTLE_SECONDS)
     return processor_seconds(process.pid) - before, wall
+
+
+def _send(server: Server, body: bytes, client: httpx.Client) -> None:
+    """Send until it is taken: Prometheus answers 503 until it is ready."""
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        answer = client.post(server.write, content=body, headers=server.headers)
+        if answer.status_code != 503 or time.monotonic() > deadline:
+            answer.raise_for_status()
+            return
+        time.sleep(0.05)
 
 
 def _asked(server: Server, stream: Stream, client: httpx.Client) -> tuple[float, bool]:
