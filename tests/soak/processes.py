@@ -73,7 +73,7 @@ class Collector:
         self.url = f"http://127.0.0.1:{self.port}"
         self.lives = 0
         self.log = folder / f"{name}.log"
-        self._words = ["--store", store, "--port", str(self.port), *more]
+        self._words = ["--store", store, "--port", str(self.port), "--compact-after", "1", *more]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, meanwhile: Callable[[], None] | None = None) -> float:

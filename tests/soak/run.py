@@ -17,6 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.signals.arrays import Rows
 
 from . import comparison, receipts, reference, slices
@@ -195,6 +196,10 @@ class Soak:
         self._note("the fleet ended; reading what is stored")
         store = open_store(self._store)
         try:
+            # What is compared has been through bundles.
+            compactor = Compactor(store.engine, lambda _: False)
+            made = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
+            self._note(f"put {made.segments:,} segments into {made.bundles:,} bundles")
             log = read_log(store, JOB, self.plan.folder / "segments")
             yield from self._log_checks(log)
             for sli, expected in slices.brute_force(log, self.plan.ranks).items():

@@ -15,6 +15,7 @@ from stepwatch.cli.simulate.fleet import Fleet
 from stepwatch.cli.verbs import simulate
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.signals.arrays import Rows
 from tests.soak import comparison, slices
 from tests.soak.comparison import Check
@@ -43,6 +44,8 @@ class Soaked:
             if number % 8 == 0:
                 service.evaluate()
         service.evaluate()
+        service.stop()
+        service.run()  # saves the state, as a collector does at its end
         self.receipts = read(folder / "receipts")
         self.log = read_log(self.store, JOB, folder / "segments")
         self.incidents = self.store.incidents(JOB)
@@ -191,3 +194,11 @@ def test_a_log_is_read_back_in_the_order_in_which_nodes_packed_it(soaked: Soaked
     log: StoredLog = soaked.log
     times = [wall_ns for wall_ns, _ in log.bodies()]
     assert times == sorted(times) and len(times) == len(log.stored)
+
+
+def test_a_log_that_was_put_together_has_the_same_content(soaked: Soaked, tmp_path: Path) -> None:
+    compactor = Compactor(soaked.store.engine, lambda _: False)
+    assert compactor.compact(Compaction(0.0, 0.0), soaked.clock.wall_ns() * 2).segments > 0
+    again = read_log(soaked.store, JOB, tmp_path / "segments")
+    assert (again.stored == soaked.log.stored).all()
+    assert failed(comparison.stored_once(soaked.receipts, again.stored)) == []
