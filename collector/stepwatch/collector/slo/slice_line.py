@@ -160,19 +160,23 @@ class SliceLine:
         """
         if not self._used or math.isinf(before_s):
             return []
-        newest = int(self._rows["start_s"][self._used - 1])
-        for rung in reversed(ladder):
-            last = self._index(min(before_s, newest - rung.after_s) // rung.seconds * rung.seconds)
-            # Slices are never coarser than those before: of 3600, 300, 300, 10 s the last is finer
-            # than 300.
-            first = int(np.searchsorted(-self._rows["seconds"][: self._used], 1 - rung.seconds))
-            if first < last:
-                part = self._rows[first:last][: AT_ONCE * rung.seconds // SLICE_SECONDS]
-                rows = joined(part, rung.seconds)
-                if len(part) < last - first:
-                    rows = rows[:-1]  # there is more of it
-                return _slices(rows[:AT_ONCE])
-        return []
+        due = [(*self._due(rung, before_s), rung) for rung in ladder]
+        first, last, rung = max(due, key=lambda each: each[1] - each[0])
+        if first >= last:
+            return []
+        part = self._rows[first:last][: AT_ONCE * rung.seconds // SLICE_SECONDS]
+        rows = joined(part, rung.seconds)
+        if len(part) < last - first:
+            rows = rows[:-1]  # there is more of it
+        return _slices(rows[:AT_ONCE])
+
+    def _due(self, rung: Rung, before_s: float) -> tuple[int, int]:
+        """From which slice on, up to which, they are to be joined."""
+        oldest = min(before_s, int(self._rows["start_s"][self._used - 1]) - rung.after_s)
+        # Slices are never coarser than those before: of 3600, 300, 300, 10 s the last is finer
+        # than 300.
+        first = int(np.searchsorted(-self._rows["seconds"][: self._used], 1 - rung.seconds))
+        return first, self._index(oldest // rung.seconds * rung.seconds)
 
     def join(self, coarse: Sequence[Slice]) -> None:
         """Put slices that `coarser` returned in the place of those that they hold."""
