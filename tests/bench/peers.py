@@ -161,6 +161,7 @@ def _measured(server: Server, stream: Stream) -> Measured:
             process = spawn(folder / "log", *words)
             _until(lambda: server.slowest(client) == stream.slowest, process, folder)
             restart = time.monotonic() - began
+            time.sleep(_SETTLE_SECONDS)  # a collector saves the state of jobs that it evaluates
             end(process, signal.SIGTERM)
         before = _bytes(folder / server.store)
         if not server.remote:
