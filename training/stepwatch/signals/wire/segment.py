@@ -64,7 +64,8 @@ class Segment(NamedTuple):
         """Bytes that the rows of all tables take, those of unknown kinds as well."""
         known = self.tables
         if isinstance(known, PackedTables):
-            return known.nbytes + _bytes(self.unknown)
+            # What is packed holds the unknown ones, too.
+            return max(len(known.raw), known.places.nbytes + _bytes(self.unknown))
         return _bytes(known) + _bytes(self.unknown)
 
 

@@ -106,9 +106,16 @@ class Compactor:
         if self._engine.dialect.name != "postgresql":
             yield True
             return
-        with self._engine.begin() as connection:
-            lock = sa.func.pg_try_advisory_xact_lock(_TURN)
-            yield bool(connection.execute(sa.select(lock)).scalar_one())
+        with self._engine.connect() as connection:
+            # Outside a transaction: one that does nothing for long is ended by the server.
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            lock = sa.select(sa.func.pg_try_advisory_lock(_TURN))
+            mine = bool(connection.execute(lock).scalar_one())
+            try:
+                yield mine
+            finally:
+                if mine:
+                    connection.execute(sa.select(sa.func.pg_advisory_unlock(_TURN)))
 
     def _jobs(self) -> list[Behind]:
         """Jobs whose newest snapshot includes segments that are in no bundle."""
