@@ -14,8 +14,11 @@ from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
+from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import Rows
 from tests.collector.client import Client
 from tests.collector.exported import metric
+from tests.collector.gathered import gathering_run
 from tests.collector.made import JOB, HandClock, body, run_segments
 
 BAD = "bad-job"
@@ -129,3 +132,14 @@ def test_counters_of_a_quarantined_job_are_absent_and_never_lower(
     registry = CollectorRegistry()
     registry.register(JobExporter(service))
     assert BAD not in generate_latest(registry).decode()
+
+
+def test_a_newest_step_without_collectives_is_no_error(service: Service) -> None:
+    run = gathering_run()
+    for item in run:
+        calls = item.tables[Kind.COLLECTIVE]
+        without = calls[calls["step"] != calls["step"].max()] if item is run[-1] else calls
+        tables: dict[Kind, Rows] = {**item.tables, Kind.COLLECTIVE: without}
+        service.receive(body([item._replace(tables=tables)]))
+        service.evaluate()
+    assert service.withheld() == {}

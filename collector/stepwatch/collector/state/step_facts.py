@@ -100,7 +100,7 @@ def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: 
     history.drop(count)
     history.dropped.timed = timed
     history.dropped.end(facts.end_s[:count], facts.on_device[:count], closed_before_s)
-    attempt.tracker(DeviceSteps).lengths.drop(count)
+    attempt.tracker(DeviceSteps).lengths.drop(count, history.first)
 
 
 def clock_of(steps_on: dict[StepClock, int]) -> str | None:

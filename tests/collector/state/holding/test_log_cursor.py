@@ -52,6 +52,16 @@ def test_a_reading_from_before_what_waited_was_given_back_covers_nothing() -> No
     assert taken(cursor) == [] and cursor.missing(2) == range(1, 3)
 
 
+def test_what_was_read_and_given_back_before_it_was_taken_is_read_again() -> None:
+    cursor = LogCursor()
+    offer(cursor, 1, 2)
+    cursor.covered(2, cursor.drops)
+    cursor.drop()
+    assert taken(cursor) == [] and cursor.missing(2) == range(1, 3)
+    offer(cursor, 1, 2)
+    assert taken(cursor) == [1, 2]
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_every_segment_is_applied_once_in_the_order_of_the_log(data: st.DataObject) -> None:

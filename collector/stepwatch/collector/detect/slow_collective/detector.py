@@ -120,6 +120,8 @@ def is_slow_now(
 
     Whether a step is slow depends on no other step, so the newest alone are enough to look at.
     """
+    if not len(found.rows):  # the step made no collective, or they are not here yet
+        return False
     slow = _is_slow(_transfers(found, baseline, steps), steps, limits)
     return bool(slow[:, -1:].any())
 

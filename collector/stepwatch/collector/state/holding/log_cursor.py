@@ -90,9 +90,13 @@ class LogCursor:
             return position <= self.applied or position in self._waiting
 
     def drop(self) -> None:
-        """Give back what waits; it is read from the log when its turn comes."""
+        """Give back what waits; it is read from the log when its turn comes.
+
+        Also what was read from there and not taken yet: nothing is covered any more.
+        """
         with self._lock:
             self._waiting.clear()
+            self._read_to = self.applied
             self.waiting_bytes = 0
             self.drops += 1
 

@@ -32,21 +32,23 @@ class DeviceLengths:
         self.any = False
         self.late_rows = 0
         self._first = 0
+        self._used = 0
         self._dropped = 0
         self._longest_dropped = math.nan
         self._beginning: Rows = np.zeros(0, dtype=LENGTH)
         self._rows: Rows = np.zeros(0, dtype=LENGTH)
 
-    def add(self, fresh: Fresh, first: int) -> None:
-        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step.
+    def add(self, fresh: Fresh, first: int | None) -> None:
+        """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step, None
+        while no host reported one: then it is the first that a device timed.
 
         Sums are taken row after row (`np.add.at`), so they do not depend on which rows come in one
         call.
         """
-        if len(self._rows) and first < self._first:
-            earlier = np.zeros(min(self._first - first, MAX_STEPS), dtype=LENGTH)
-            self._rows = np.concatenate([earlier, self._rows])[:MAX_STEPS]
-        self._first = first
+        if first is None:
+            first = int(fresh.steps.min())
+            first = min(first, self._first) if self._used else first
+        self._begin_at(first)
         index = fresh.steps - first - self._dropped
         self.late_rows += int((index < 0).sum()) if self._dropped else 0
         inside = (index >= 0) & (index < MAX_STEPS)
@@ -84,24 +86,38 @@ class DeviceLengths:
             found[inside] = rows[index[inside]]
         return found
 
-    def drop(self, count: int) -> None:
-        """Let the first `count` steps held go, but for the `_beginning`."""
+    def drop(self, count: int, first: int) -> None:
+        """Let the first `count` steps held go, but for the `_beginning`; `first` is the attempt's
+        first step."""
         if not self._dropped:
+            self._begin_at(first)
             self._beginning = self._rows[: WARMUP_STEPS + BASELINE_STEPS].copy()
         self._longest_dropped = float(np.fmax(self._longest_dropped, _longest(self._rows[:count])))
         self._dropped += count
-        self._rows = self._rows[count:].copy()
+        self._rows, self._used = self._rows[count:].copy(), max(0, self._used - count)
 
     @property
     def _held_from(self) -> int:
         return self._first + self._dropped
 
+    def _begin_at(self, first: int) -> None:
+        """Let rows begin with the step `first`; those of earlier steps are none of the attempt's.
+
+        Begun with step 5, steps 5 and 6 known: from 4 on they are rows 1 and 2, from 6 on one is 0.
+        """
+        if self._used and first != self._first:
+            later = min(max(self._first - first, 0), MAX_STEPS)
+            known = self._rows[max(first - self._first, 0) : self._used][: MAX_STEPS - later]
+            self._used = later + len(known) if len(known) else 0
+            self._rows = np.zeros(_length(self._used), dtype=LENGTH)
+            self._rows[later : later + len(known)] = known
+        self._first = first
+
     def _make_room(self, used: int) -> None:
         self.any = self.any or used > 0
+        self._used = max(self._used, used)
         if used > len(self._rows):
-            # A power of two: the same length whether it grows at once or little by little.
-            length = min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length()))
-            grown = np.zeros(length, dtype=LENGTH)
+            grown = np.zeros(_length(used), dtype=LENGTH)
             grown[: len(self._rows)] = self._rows
             self._rows = grown
 
@@ -110,6 +126,11 @@ class DeviceLengths:
         rows = self.of(steps)
         timed = (rows["ranks"] > 0) & (rows["ranks"] >= world)
         return np.where(timed, rows["longest"].astype(np.float64), np.nan)
+
+
+def _length(used: int) -> int:
+    """A power of two: the same whether rows grow at once or little by little."""
+    return min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())) if used else 0
 
 
 def _longest(rows: Rows) -> float:

@@ -96,7 +96,8 @@ class SettledSteps(JoinedTracker):
         if len(host.rows):
             steps.enter(host)
         if len(device.rows):
-            attempt.tracker(DeviceSteps).lengths.add(device, steps.history.first)
+            first = steps.history.first if len(steps.history) else None
+            attempt.tracker(DeviceSteps).lengths.add(device, first)
         self._advance(attempt)
 
     def _advance(self, attempt: TrackedAttempt) -> None:
