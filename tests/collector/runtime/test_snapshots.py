@@ -94,6 +94,21 @@ def test_a_job_is_saved_once_a_minute_while_it_changes(store: Store, clock: Hand
     assert known.snapshot_counts()["saved"] == 2
 
 
+def test_a_collector_that_is_killed_every_few_seconds_reads_no_more_each_time(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched, read = Watched(store, monkeypatch), []
+    for item in RUN:
+        known = Service(store, clock)
+        read.append(len(watched.read))
+        watched.read.clear()
+        known.evaluate()
+        known.receive(body([item]))
+        known.evaluate()
+        clock.advance(snapshots.EVERY_SECONDS / 10)
+    assert max(read) == 1, "what came since the last start"
+
+
 def test_a_clean_stop_saves_what_changed(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +172,29 @@ def test_damage_behind_a_right_checksum_falls_back_to_the_log(
     after = Service(store, clock)
     assert after.snapshot_counts()["unreadable"] == 1
     assert differences(job_of(after), job_of(before)) == []
+
+
+def test_what_is_left_of_a_pruned_log_is_no_history(
+    store: Store, clock: HandClock, caplog: Any
+) -> None:
+    saved_at(store, clock, len(RUN))
+    before = store.slices(JOB, "goodput")
+    table = schema.segment
+    with store._engine.begin() as connection:
+        connection.execute(sa.delete(table).where(table.c.position.not_in([4, 5, 6])))
+    damage(store, all_of_them=True)
+    with caplog.at_level(logging.WARNING):
+        after = Service(store, clock)
+    after.evaluate()
+    assert f"{JOB} begins anew behind position {len(RUN)}" in caplog.text
+    assert after.job(JOB) is None
+    assert store.slices(JOB, "goodput") == before
+    late = run_segments(70)[len(RUN) :]
+    after.receive(body(late))
+    after.evaluate()
+    assert job_of(after).current.step_history.first == 60
+    known = {each.start_s: each for each in store.slices(JOB, "goodput")}
+    assert all(known[each.start_s] == each for each in before[:-1])
 
 
 def test_two_snapshots_of_a_job_are_kept(store: Store, clock: HandClock) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from stepwatch.collector.store import Store, StoredSegment, partitions
+from stepwatch.collector.store import Store, StoredSegment, partitions, schema
 from stepwatch.signals import wire
 from tests.collector.made import JOB, run_segments
 from tests.collector.store.filled import DAY_NS, OTHER, RECEIVED, fill, positions, stored
@@ -43,6 +44,22 @@ def test_positions_have_no_gap_and_repeats_take_none(opened: Store) -> None:
         count = sum(key.job == job for key in seen)
         assert positions(opened, job) == [*range(1, count + 1)]
         assert opened.position(job) == count
+
+
+@pytest.mark.parametrize(
+    ("left", "newest_missing"),
+    [(range(1, 7), 0), ([2, 3, 5, 6], 4), ([2, 3, 4], 6), ([], 6), ([1, 2, 3, 4, 6], 5)],
+)
+def test_the_newest_position_that_is_missing_is_known(
+    opened: Store, left: Iterable[int], newest_missing: int
+) -> None:
+    fill(opened)
+    table = schema.segment
+    with opened.engine.begin() as connection:
+        among = sa.and_(table.c.job == JOB, table.c.position.not_in(list(left)))
+        connection.execute(sa.delete(table).where(among))
+    assert opened.whole_after(JOB) == newest_missing
+    assert opened.whole_after("nobody") == 0
 
 
 def refuse(store: Store, sequence: int) -> None:

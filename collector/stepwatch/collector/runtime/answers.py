@@ -42,9 +42,14 @@ class Answers:
             if not self._state.fold(job, self._now()):
                 return None
             made = self._make(job, view)
+        except CONTAINED as error:
+            return self._left_out(view, job, error)
         finally:
             job.lock.release()
-        return self._finish(views, made)
+        try:
+            return self._finish(views, made)
+        except CONTAINED as error:
+            return self._left_out(view, job, error)
 
     def made(self, job: HeldJob) -> list[Made]:
         """What somebody asked for lately, made anew; the job's lock is held."""
@@ -52,14 +57,21 @@ class Answers:
         for view in views.asked(self._monotonic()) if views is not None else ():
             try:
                 made.append(self._make(job, view))
-            except CONTAINED as error:  # it is an answer less; the job goes on
-                logger.error("no answer %s about %s", view.name, job.name, exc_info=error)
+            except CONTAINED as error:
+                self._left_out(view, job, error)
         return made
 
     def publish(self, job: HeldJob, made: Iterable[Made]) -> None:
         """Finish answers and give them out; no lock is held."""
         for each in made:
-            self._finish(self._views.setdefault(job.name, Views()), each)
+            try:
+                self._finish(self._views.setdefault(job.name, Views()), each)
+            except CONTAINED as error:
+                self._left_out(each[0], job, error)
+
+    def _left_out(self, view: View, job: HeldJob, error: BaseException) -> None:
+        """It is an answer less; the job goes on, and so do answers about others."""
+        logger.error("no answer %s about %s", view.name, job.name, exc_info=error)
 
     def age(self, as_of: float) -> float:
         """Seconds since a moment (Unix seconds)."""

@@ -87,7 +87,7 @@ class Notifier:
         headers = {"content-type": "application/json", KEY_HEADER: claimed.key}
         try:
             status, reason = self._post(self._url, body, headers), ""
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             status, reason = 0, type(error).__name__
         if 200 <= status < 300:
             self._failing = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from stepwatch.collector.runtime.evaluation import Evaluator
@@ -18,6 +18,7 @@ from stepwatch.collector.state.live import (
 )
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store, StoredPayload, StoredSegment
+from stepwatch.collector.store.bundles.objects import ObjectsUnreachable
 from stepwatch.collector.store.undecoded import UndecodedSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock
@@ -29,6 +30,8 @@ PAGE_SEGMENTS = 1024
 """Segments read at once; between two pages others may use the store."""
 PAGE_BYTES = 16 << 20
 """About the bytes of their payloads."""
+ASIDE_SECONDS = 60.0
+"""Time until a job is tried again whose payloads could not be had."""
 BUDGET_SECONDS = 0.5
 """Time a restore may take of one round of evaluations: the other jobs wait so long for theirs."""
 
@@ -109,6 +112,8 @@ class Restorer:
         self._snapshotter = snapshotter
         self._clock = clock
         self._progress: HeldJob | None = None
+        self._aside: dict[str, float] = {}
+        """Until when (monotonic) jobs wait for a place of payloads that did not answer."""
 
     @property
     def unreadable(self) -> int:
@@ -133,12 +138,27 @@ class Restorer:
                     self._read_page(progress)
             except LeaseLostError:
                 self._progress = None
-                self._tenancy.lost(progress.name)
+                self._tenancy.lost(progress)
                 self._state.release(progress.name)
+            except ObjectsUnreachable as error:
+                self._set_aside(progress.name, error)
             if time.monotonic() >= deadline:
-                withheld = self._state.withheld_now().values()
-                return any(why.state == RESTORING for why in withheld)
+                return next(self._waiting(), None) is not None
         return False
+
+    def _set_aside(self, name: str, error: ObjectsUnreachable) -> None:
+        """Go on with other jobs: what this one's log lies in does not answer."""
+        if name not in self._aside:
+            logger.warning("%s is read back later: %s", name, error)
+        self._progress = None
+        self._aside[name] = time.monotonic() + ASIDE_SECONDS
+
+    def _waiting(self) -> Iterator[str]:
+        """Jobs to be read back whose turn it is."""
+        withheld, now = self._state.withheld_now(), time.monotonic()
+        names = {name for name, why in withheld.items() if why.state == RESTORING}
+        self._aside = {name: at for name, at in self._aside.items() if name in names}
+        return (name for name in withheld if name in names and self._aside.get(name, 0.0) <= now)
 
     def follow(self, jobs: Sequence[HeldJob], seconds: float) -> None:
         """Let live jobs catch up with their logs: one query for all, and what is missing is read.
@@ -164,8 +184,7 @@ class Restorer:
                     self._state.fold(job, self._now())
 
     def _current(self) -> HeldJob | None:
-        withheld = self._state.withheld_now().items()
-        name = next((name for name, why in withheld if why.state == RESTORING), None)
+        name = next(self._waiting(), None)
         if name is None:
             self._progress = None
         elif self._progress is None or self._progress.name != name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -244,7 +244,7 @@ class Service:
                 try:
                     made = self._evaluated(held)
                 except LeaseLostError:
-                    self.tenancy.lost(name)
+                    self.tenancy.lost(held)
                     self._state.release(name)
         self._answers.publish(held, made)
         if name in self._state.withheld:
@@ -260,16 +260,17 @@ class Service:
     def run(self, interval_seconds: float = 1.0) -> None:
         """Evaluate at the interval until `stop`; then save the state of all jobs, and give the
         leases back."""
-        beside: list[Callable[[threading.Event], None]] = [self.tenancy.run]
+        saved = threading.Event()  # leases are renewed while states are saved
+        threads = [threading.Thread(target=self.tenancy.run, args=(saved,))]
         if self._notifier is not None:
-            beside.append(self._notifier.run)
-        threads = [threading.Thread(target=run, args=(self._stopping,)) for run in beside]
+            threads.append(threading.Thread(target=self._notifier.run, args=(self._stopping,)))
         for thread in threads:
             thread.daemon = True  # an error here ends the process, and must not wait for them
             thread.start()
         while not self._stopping.wait(interval_seconds):
             self.evaluate()
         self._snapshotter.save_all()
+        saved.set()
         for thread in threads:
             thread.join()
         self.tenancy.leave()

@@ -76,11 +76,13 @@ class Snapshotter:
     def load(self, name: str) -> tuple[LiveJob, int]:
         """A job as its newest readable snapshot has it, with the position of that in its log.
 
-        One that knows nothing, and 0, where there is none.
+        One that knows nothing where there is none, with the position behind which its log is whole:
+        parts of a log that was pruned are no history, and would be taken for all of it.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
+        whole_after = 0
         for stored in self._store.snapshots.newest_first(name):
             try:
                 job = self._put_together(name, stored)
@@ -88,10 +90,25 @@ class Snapshotter:
                 # Damage behind a right checksum may raise anything; the log has all of it.
                 self.counts[UNREADABLE] += 1
                 logger.warning("a snapshot of %s is left out: %s", name, error)
+                whole_after = self._store.whole_after(name)
                 continue
-            self._kept[name] = _Kept(stored.position, self._now())
+            if stored.position < whole_after:
+                break
+            self._kept[name] = self._due_at_once(stored.position)
             return job, stored.position
-        return LiveJob(name), 0
+        whole_after = self._store.whole_after(name)
+        if whole_after:
+            logger.warning(
+                "%s begins anew behind position %d: its log before was pruned, no snapshot has it",
+                *(name, whole_after),
+            )
+        self._kept[name] = self._due_at_once(0)
+        return LiveJob(name), whole_after
+
+    def _due_at_once(self, position: int) -> _Kept:
+        """What was read back is saved first of all: killed again and again within a minute, a
+        collector would have more to read each time."""
+        return _Kept(position, self._now() - EVERY_SECONDS)
 
     def forget(self, name: str) -> None:
         """A job is no longer live."""
@@ -134,7 +151,7 @@ class Snapshotter:
                 kept.position = position
                 self.counts[SAVED] += 1
         except LeaseLostError:
-            self._tenancy.lost(name)
+            self._tenancy.lost(job)
         except (*CONTAINED, sa.exc.SQLAlchemyError) as error:
             self.counts[FAILED] += 1
             logger.error("cannot save the state of %s: %s", name, error)

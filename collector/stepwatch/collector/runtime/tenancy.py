@@ -134,6 +134,9 @@ class Tenancy:
                 if renewed.get(name) != epoch and self._held.get(name) == epoch:
                     del self._held[name]
             self._held |= claimed
+            # Whose claim was committed although its answer was lost: nobody else would take it.
+            for name in renewed.keys() - before.keys() - given_up - self._given_up:
+                self._held.setdefault(name, renewed[name])
             self._given_up -= given_up
             self._confirmed_at = began
         self._renewing.over()
@@ -148,12 +151,13 @@ class Tenancy:
             except sa.exc.SQLAlchemyError as error:
                 self._renewing.noted(error)
 
-    def lost(self, name: str) -> None:
-        """A write was refused: somebody else holds the job."""
+    def lost(self, job: HeldJob) -> None:
+        """A write was refused: somebody else held the job since. Its lease may be ours again."""
         with self._lock:
             self.refused += 1
-            self._held.pop(name, None)
-        logger.warning("%s is evaluated by another collector now", name)
+            if self._held.get(job.name) == job.epoch:
+                del self._held[job.name]
+        logger.warning("%s was evaluated by another collector meanwhile", job.name)
 
     def give_up(self, names: Collection[str]) -> None:
         """Nobody should hold these jobs before they write again; the next `tick` says so."""

@@ -187,7 +187,7 @@ def _keep_redoable(
     if not any((rows["kept"] != rows["redone"]).any() for rows in found.values()):
         return
     for number, rows in found.items():
-        rows["start_s"] = line.starts(line.covering(rows["start_s"]))
+        rows["start_s"] = line.starts(rows["start_s"])
         known = attempts[number].dropped
         if known is not None:
             before = known.redoable.get(sli.name, rows[:0])
@@ -214,7 +214,7 @@ def _join_oldest(job: LiveJob, running: Sequence[RunningSlices], single: int) ->
             rows = redoable.get(each.sli.name)
             if rows is not None and len(rows) > single:
                 old, newest = rows[: len(rows) - single], rows[len(rows) - single :]
-                starts = each.line.starts(each.line.covering(old["start_s"]))
+                starts = each.line.starts(old["start_s"])
                 redoable[each.sli.name] = np.concatenate([joined(old, starts), newest])
 
 

@@ -90,9 +90,13 @@ class SliceLine:
         starts = self._rows["start_s"][: self._used]
         return np.asarray(np.searchsorted(starts, moments, side="right")) - 1
 
-    def starts(self, places: Integers) -> Integers:
-        """Where the slices at `places` start, Unix seconds."""
-        return np.asarray(self._rows["start_s"][places])
+    def starts(self, moments: Integers) -> Integers:
+        """Where the slice that each of `moments` lies in starts, Unix seconds; the moment itself
+        where no slice is so old."""
+        places = self.covering(moments)
+        if not self._used:
+            return moments
+        return np.where(places < 0, moments, self._rows["start_s"][places])
 
     def with_good(self, places: Integers, good: Vector, before_s: float) -> list[Slice]:
         """The slices before `before_s` that differ once those at `places` have as much `good`.

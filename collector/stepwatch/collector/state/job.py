@@ -71,6 +71,8 @@ class LiveJob:
             attempt = self._attempt(number, run[at])
             size = 1 if number < max(self.attempts) else grouping.size(at, attempt)
             attempt.fold(run.part(at, at + size))
+            if number < max(self.attempts):
+                attempt.give_up()  # a later attempt runs: nothing that is missing will come
             at += size
             if self.cells > MAX_JOB_CELLS:
                 self._release_oldest()

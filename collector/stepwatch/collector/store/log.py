@@ -107,3 +107,27 @@ def _each_once(
         if each.position > after:
             after = each.position
             yield each
+
+
+def whole_after(engine: sa.Engine, job: str) -> int:
+    """The newest position of a job that is missing in its log; 0 where none is.
+
+    Retention removes what came long ago, but not what an incident refers to: of 1 to 9 with 4, 5, 8
+    and 9 left it is 7.
+    """
+    segment, bundle = schema.segment, schema.bundle
+    loose = sa.select(segment.c.position, segment.c.position).where(segment.c.job == job)
+    whole = sa.select(bundle.c.first, bundle.c.last).where(bundle.c.job == job)
+    last = sa.select(schema.job.c.position).where(schema.job.c.name == job)
+    with engine.connect() as connection:
+        missing = int(connection.execute(last).scalar_one_or_none() or 0)
+        parts = [
+            (int(high), int(low))
+            for query in (loose, whole)
+            for low, high in connection.execute(query)
+        ]
+    for high, low in sorted(parts, reverse=True):
+        if high < missing:
+            break
+        missing = min(missing, low - 1)
+    return missing

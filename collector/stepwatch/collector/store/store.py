@@ -19,7 +19,7 @@ from stepwatch.collector.store.database import (
     upsert,
 )
 from stepwatch.collector.store.leases import Lease, fenced
-from stepwatch.collector.store.log import read_segments
+from stepwatch.collector.store.log import read_segments, whole_after
 from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
@@ -159,6 +159,10 @@ class Store:
         reads no further closes it.
         """
         return read_segments(self._engine, job, after, limit)
+
+    def whole_after(self, job: str) -> int:
+        """The newest position of a job that is missing in its log; 0 where none is."""
+        return whole_after(self._engine, job)
 
     def position(self, job: str) -> int:
         """The position of the newest segment of a job; 0 where there is none."""

@@ -44,6 +44,23 @@ def bucket() -> Iterator[str]:
     objects._remote.cache_clear()
 
 
+@pytest.mark.parametrize(
+    "text", ["file://localhost{}", "file://{}", "file://{}//", "{}/../a%20b", "file://{}/../a%20b"]
+)
+def test_a_directory_has_one_url_however_it_is_written(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "a b"
+    written = str(folder) if "://" not in text else folder.as_uri().removeprefix("file://")
+    url = checked_url(text.format(written).replace("%20", "%20" if "://" in text else " "))
+    objects.Directory().put(f"{url}/one", b"1")
+    assert [each.url for each in objects.Directory().listed(url)] == [f"{url}/one"]
+    assert url == folder.as_uri()
+
+
+def test_a_directory_of_another_machine_is_refused() -> None:
+    with pytest.raises(StoreError, match="another machine"):
+        checked_url("file://elsewhere/data")
+
+
 @pytest.fixture(params=["directory", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty place of objects."""

@@ -52,6 +52,38 @@ def read(store: Store, **options: Any) -> list[tuple[int, int, bytes]]:
     return [(s.position, s.received_ns, wire.encode(s.segment())) for s in found]
 
 
+def test_what_cannot_be_put_together_stays_as_it_is(
+    filled: Store, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    snapshot(filled)
+    before = read(filled)
+
+    def broken(_: object) -> bytes:
+        raise ValueError("cannot reshape")
+
+    monkeypatch.setattr(making, "packed", broken)
+    with caplog.at_level(logging.WARNING):
+        assert compact(filled).bundles == 0
+    assert read(filled) == before and len(loose(filled)) == COUNT
+    assert "stay as they are: cannot reshape" in caplog.text
+
+
+def test_a_bundle_that_reads_back_otherwise_is_not_stored(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot(filled)
+    before, unpacked = read(filled), making.unpacked
+
+    def other(data: bytes) -> Any:
+        found = unpacked(data)
+        found.received_ns = [0] * len(found.positions)
+        return found
+
+    monkeypatch.setattr(making, "unpacked", other)
+    assert compact(filled).bundles == 0
+    assert read(filled) == before and len(loose(filled)) == COUNT
+
+
 @pytest.fixture
 def filled(opened: Store) -> Store:
     """A job with a log, of which three come apart; and another."""

@@ -84,10 +84,11 @@ class SharedName(JoinedTracker):
         moving = np.unique(ranks[self._at[ranks] != places])
         if not len(moving):
             return
+        names = list(self._nodes)
         for index in np.flatnonzero(np.isin(ranks, moving)).tolist():
-            self._follow(int(ranks[index]), int(places[index]), int(wall_ns[index]))
+            self._follow(int(ranks[index]), int(places[index]), int(wall_ns[index]), names)
 
-    def _follow(self, rank: int, place: int, wall_ns: int) -> None:
+    def _follow(self, rank: int, place: int, wall_ns: int, names: list[str]) -> None:
         if place in (self._at[rank], _NOWHERE):
             return
         if place == self._before[rank]:
@@ -97,6 +98,5 @@ class SharedName(JoinedTracker):
         self._before[rank], self._at[rank] = self._at[rank], place
         self._since_ns[rank] = wall_ns
         if self._returns[rank] >= RETURNS:
-            names = list(self._nodes)
             self.nodes_of[rank] = names[self._before[rank]], names[place]
             self.seen_s = max(self.seen_s, wall_ns / NANOSECONDS)

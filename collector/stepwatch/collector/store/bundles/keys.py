@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -39,6 +40,7 @@ class BundledKeys:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()
 
     def among(
         self,
@@ -63,11 +65,12 @@ class BundledKeys:
         self, connection: sa.Connection, job: str, mark: int, senders: set[Sender]
     ) -> Mapping[Sender, int]:
         """The last bundled sequence number of each sender, -1 where there is none."""
-        known = self._known.get(job)
-        if known is None or known.mark != mark:
-            if sum(len(each.last) for each in self._known.values()) > _MOST_KEPT:
-                self._known.clear()
-            known = self._known[job] = _Known(mark, {})
+        with self._lock:
+            known = self._known.get(job)
+            if known is None or known.mark != mark:
+                if sum(len(each.last) for each in self._known.values()) > _MOST_KEPT:
+                    self._known.clear()
+                known = self._known[job] = _Known(mark, {})
         for row in _of_senders(connection, job, sorted(senders - known.last.keys())):
             sender = (row.attempt, row.node, row.spool)
             known.last[sender] = max(known.last.get(sender, -1), row.last)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import keys
-from stepwatch.collector.store.bundles.frame import Placed, packed
+from stepwatch.collector.store.bundles.frame import Bundle, Placed, packed, unpacked
 from stepwatch.collector.store.bundles.objects import Objects
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 MOST_SEGMENTS, MOST_RECORDS, MOST_BYTES = 1024, 1 << 16, 8 << 20
 """What one bundle holds at most, bytes as they came; one larger segment is a bundle of its own."""
+MOST_LAYOUTS = 256
+"""Tables of different kinds or fields; what packs them takes the square of it."""
 FEWEST_SEGMENTS = 8
 """Fewer gain nothing: a bundle takes a kilobyte to describe itself."""
 _READ_AT_ONCE = 64
@@ -91,10 +93,25 @@ class Bundling:
         self._mark = int(chosen[-1].position)
         self._placed = list(_placed(connection, behind.job, chosen))
         self._object: str | None = None
-        self._data = packed(self._placed) if self._placed else b""
+        self._data = b""
+        if self._placed:
+            self._pack()
         positions = {each.position for each in self._placed}
         sizes = [each.size for each in chosen if each.position in positions]
         self.made = Made(len(sizes), sum(sizes), int(bool(sizes)), len(self._data))
+
+    def _pack(self) -> None:
+        """Make the bundle and read it back: what does not come out as it went in stays as it is."""
+        try:
+            if _layouts(self._placed) > MOST_LAYOUTS:
+                raise SegmentError("they have too many kinds of tables")
+            self._data = packed(self._placed)
+            _compare(unpacked(self._data), self._placed)
+        except (SegmentError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            first, last = self._placed[0].position, self._placed[-1].position
+            place = (first, last, self._behind.job)
+            logger.warning("segments %d to %d of %s stay as they are: %s", *place, error)
+            self._data, self._placed = b"", []
 
     @property
     def next(self) -> Behind:
@@ -159,6 +176,29 @@ class Bundling:
             "payload": self._data if self._object is None else None,
             "object": self._object,
         }
+
+
+def _layouts(placed: Iterable[Placed]) -> int:
+    return len({(number, rows.dtype) for each in placed for number, rows in each.sent.tables})
+
+
+def _compare(bundle: Bundle, placed: Sequence[Placed]) -> None:
+    """Whether a bundle holds these segments.
+
+    Raises:
+        SegmentError: it does not.
+    """
+    if list(bundle.positions) != [each.position for each in placed]:
+        raise SegmentError("their bundle has other positions")
+    for index, each in enumerate(placed):
+        if _content(bundle.placed(index)) != _content(each):
+            raise SegmentError(f"their bundle has another segment at {each.position}")
+
+
+def _content(placed: Placed) -> tuple[Any, ...]:
+    sent = placed.sent
+    tables = [(number, rows.dtype, rows.tobytes()) for number, rows in sent.tables]
+    return placed.received_ns, sent.key, sent.clock, tables
 
 
 def _placed(connection: sa.Connection, job: str, chosen: Listed) -> Iterator[Placed]:

@@ -104,6 +104,12 @@ def checked_url(text: str) -> str:
         StoreError: it is no place of objects, or too long.
     """
     url = text if "://" in text else Path(text).resolve().as_uri()
+    if url.startswith("file://"):
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost"):
+            raise StoreError(f"{parts.netloc} is another machine; name a directory of this one")
+        # As a directory is listed: what is compared must be written the same way.
+        url = Path(unquote(parts.path)).resolve().as_uri()
     if len(url) > MAX_URL:
         raise StoreError(f"the place of payloads has more than {MAX_URL} characters")
     place_of(url)
@@ -180,9 +186,11 @@ def _failures(scheme: str) -> tuple[type[Exception], ...]:
     """What a file system raises when its store does not answer."""
     if scheme != "s3":
         return (OSError,)
+    from aiohttp import ClientError as ConnectionBroken
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
-    return (OSError, BotoCoreError, ClientError)
+    return (OSError, BotoCoreError, ClientError, ResponseParserError, ConnectionBroken)
 
 
 class Remote:

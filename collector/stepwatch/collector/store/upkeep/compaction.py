@@ -74,6 +74,10 @@ class Compactor:
                 self._upkeep.object_failures += isinstance(error, ObjectsUnreachable)
                 outage.noted(error)
                 continue
+            except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+                # Of one odd segment, or a place that answers oddly: the next round may do better.
+                logger.error("cannot put segments together", exc_info=error)
+                continue
             outage.over()
             if made.segments:
                 before, after = size(made.bytes_before), size(made.bytes_after)

@@ -47,22 +47,23 @@ class Payloads:
     def orphans(self, now_s: float) -> list[Listed]:
         """Objects that no bundle refers to, old enough that none will.
 
-        A crash after an object was written leaves one, and so does retention.
+        A crash after an object was written leaves one, and so does retention. Where any bundle
+        refers to an object that is not listed here, the place is not what it was, or has another
+        name: then nothing is an orphan.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store, or the place, does not answer.
         """
-        listed = self.objects.listed(self.base())
-        old = [each for each in listed if each.written_s < now_s - ORPHANED_S]
-        found = []
+        column = schema.bundle.c.object
         with self._engine.connect() as connection:
-            for at in range(0, len(old), _AT_ONCE):
-                some = old[at : at + _AT_ONCE]
-                column = schema.bundle.c.object
-                query = sa.select(column).where(column.in_([each.url for each in some]))
-                known = set(connection.execute(query).scalars())
-                found += [each for each in some if each.url not in known]
-        return found
+            referred = set(
+                connection.execute(sa.select(column).where(column.is_not(None))).scalars()
+            )
+        listed = self.objects.listed(self.base())
+        if not referred <= {each.url for each in listed}:
+            return []
+        old = (each for each in listed if each.written_s < now_s - ORPHANED_S)
+        return [each for each in old if each.url not in referred]
 
     def remove_orphans(self, now_s: float) -> int:
         """Remove those, and return how many.

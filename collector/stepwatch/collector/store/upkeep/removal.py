@@ -77,7 +77,8 @@ class Going:
     def counted(self, connection: sa.Connection) -> list[Removed]:
         """What goes, by job."""
         table = self.of.table
-        found = self._counted(connection, table.c.job.not_in(list(self.pins)), self.of.goes)
+        of_all = self._counted(connection, sa.true(), self.of.goes)
+        found = [each for each in of_all if each.job not in self.pins]
         for job in self.pins:
             found += self._counted(connection, table.c.job == job, self._goes(job))
         return sorted(found, key=lambda each: each.job)

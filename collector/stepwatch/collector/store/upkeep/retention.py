@@ -90,7 +90,9 @@ class Retention:
             planned = [(each, each.counted(connection)) for each in going(connection, keep, now_ns)]
         for each, items in planned:
             if each.of.kind == SEGMENTS and self._engine.dialect.name == "postgresql":
-                free = sa.and_(may_go(each.before_ns), schema.job.c.name.not_in(list(each.pins)))
+                is_pinned = sa.exists().where(schema.incident.c.job == schema.job.c.name)
+                free = may_go(each.before_ns)
+                free = sa.and_(free, ~is_pinned) if each.pins else free
                 partitions.drop_days(self._engine, free, each.before_ns)
             removed += [item for item in items if self._remove(each, item.job)]
         self._upkeep.retained([(item.kind, item.rows, item.bytes) for item in removed], now_ns)
