@@ -43,13 +43,15 @@ class Answers:
                 return None
             made = self._make(job, view)
         except CONTAINED as error:
-            return self._left_out(view, job, error)
+            self._left_out(view, job, error)
+            return None
         finally:
             job.lock.release()
         try:
             return self._finish(views, made)
         except CONTAINED as error:
-            return self._left_out(view, job, error)
+            self._left_out(view, job, error)
+            return None
 
     def made(self, job: HeldJob) -> list[Made]:
         """What somebody asked for lately, made anew; the job's lock is held."""

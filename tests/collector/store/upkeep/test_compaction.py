@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, StoredPayload, schema
-from stepwatch.collector.store.bundles import making
+from stepwatch.collector.store.bundles import frame, making
 from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.collector.store.upkeep import copies
 from stepwatch.collector.store.upkeep.checks import problems
@@ -72,7 +72,7 @@ def test_a_bundle_that_reads_back_otherwise_is_not_stored(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot(filled)
-    before, unpacked = read(filled), making.unpacked
+    before, unpacked = read(filled), frame.unpacked
 
     def other(data: bytes) -> Any:
         found = unpacked(data)

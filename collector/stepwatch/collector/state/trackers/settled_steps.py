@@ -96,8 +96,8 @@ class SettledSteps(JoinedTracker):
         if len(host.rows):
             steps.enter(host)
         if len(device.rows):
-            first = steps.history.first if len(steps.history) else None
-            attempt.tracker(DeviceSteps).lengths.add(device, first)
+            begins = steps.history.first if len(steps.history) else None
+            attempt.tracker(DeviceSteps).lengths.add(device, begins)
         self._advance(attempt)
 
     def _advance(self, attempt: TrackedAttempt) -> None:
