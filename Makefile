@@ -32,11 +32,11 @@ OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
 # Every rank is an interpreter: all but the first of a module read its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(ARGS),)
-# Tests wait for much: lint takes the processor time that they leave.
+# Tests wait for much: three at a time keep two cores busy, and lint takes the processor time that is left.
 test: $(READY) tools  ## install what is missing, lint, and run every test
 	@failed=0; \
 	nice -n 19 $(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
 		$(TIMED:%=--ignore=tests/%) $(FIRST) $(OTHERS) || failed=1; \
 	wait $$lint || failed=1; \
 	cat $(VENV)/lint.log; \
