@@ -111,12 +111,14 @@ class Ingest:
 
     def _count(self, verdicts: Iterable[Verdict], fresh: Iterable[Segment]) -> None:
         with self._counting:
-            for verdict in verdicts:
-                self.counts[verdict.verdict] += 1
+            for name, count in Counter(verdict.verdict for verdict in verdicts).items():
+                self.counts[name] += count
             self._count_unknown(fresh)
 
     def _count_unknown(self, segments: Iterable[Segment]) -> None:
         for segment in segments:
+            if not segment.unknown:
+                continue
             for number, rows in segment.unknown.items():
                 known = number in self.unknown_records or len(self.unknown_records) < MAX_KINDS
                 self.unknown_records[number if known else OTHER_KINDS] += len(rows)
