@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -18,6 +18,35 @@ from stepwatch.signals.wire import SegmentKey
 
 _job_of: Callable[[SegmentRow], str] = itemgetter(0)
 _of_spool = itemgetter(slice(len(SegmentKey._fields) - 1))
+
+
+_CLAIMED = ("name", "position", "first_received_ns", "last_received_ns")
+
+
+class _Plain:
+    """A statement as its driver takes it, with values in the order of `columns`."""
+
+    def __init__(self, statement: sa.Insert, dialect: sa.Dialect, columns: tuple[str, ...]) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=list(columns))
+        self._text = str(compiled)
+        order = getattr(compiled, "positiontup", None)
+        self._columns = columns if order is None else None
+        """Names of the values, where the driver takes them by name."""
+        if order is not None and tuple(order) != columns:
+            raise ValueError(f"{self._text} takes {order} and not {columns}")
+
+    def execute(
+        self, connection: sa.Connection, rows: Iterable[tuple[Any, ...]]
+    ) -> sa.CursorResult[Any]:
+        """Execute it for some rows; only for one of them it returns any."""
+        values: list[Any] = list(rows)
+        if self._columns is not None:
+            values = [dict(zip(self._columns, each, strict=True)) for each in values]
+        return connection.exec_driver_sql(
+            self._text,
+            values if len(values) > 1 else values[0],
+            execution_options={"preserve_rowcount": True},
+        )
 
 
 class SegmentInserts:
@@ -35,11 +64,9 @@ class SegmentInserts:
             },
         ).returning(schema.job.c.name, schema.job.c.position, schema.job.c.bundled)
         # SQLAlchemy takes 40 us to look at the values of a row, its database 20 to store them.
-        plain = insert(dialect, schema.segment).on_conflict_do_nothing().compile(dialect=dialect)
-        self._insert = str(plain)
-        self._by_name = plain.positiontup is None
-        if plain.positiontup is not None:
-            assert tuple(plain.positiontup) == COLUMNS, "rows have the order of the table's columns"
+        plain = insert(dialect, schema.segment).on_conflict_do_nothing()
+        self._insert = _Plain(plain, dialect, COLUMNS)
+        self._claim_one = _Plain(self._claim, dialect, _CLAIMED)
 
     def add(self, connection: sa.Connection, rows: Sequence[SegmentRow]) -> list[int]:
         """Insert rows in their order; returns the position of each, 0 of one that is not new.
@@ -86,13 +113,8 @@ class SegmentInserts:
         self, connection: sa.Connection, rows: Sequence[SegmentRow], positions: list[int]
     ) -> bool:
         """Insert rows; whether all of them were new."""
-        values: list[Any] = list(map(SegmentRow.placed, rows, positions))
-        if self._by_name:
-            values = [dict(zip(COLUMNS, each, strict=True)) for each in values]
-        result = connection.exec_driver_sql(
-            self._insert, values, execution_options={"preserve_rowcount": True}
-        )
-        return result.rowcount == len(rows)
+        values = map(SegmentRow.placed, rows, positions)
+        return self._insert.execute(connection, values).rowcount == len(rows)
 
     def _claim_positions(
         self, connection: sa.Connection, counts: Mapping[str, int], rows: Sequence[SegmentRow]
@@ -104,16 +126,12 @@ class SegmentInserts:
         the same ones wait for each other at the first.
         """
         received = rows[0].received_ns
-        claims = [
-            {
-                "name": name,
-                "position": counts[name],
-                "first_received_ns": received,
-                "last_received_ns": received,
-            }
-            for name in sorted(counts)
-        ]
-        found = connection.execute(self._claim, claims).all()
+        claims = [(name, counts[name], received, received) for name in sorted(counts)]
+        if len(claims) == 1:
+            found = self._claim_one.execute(connection, claims).all()
+        else:
+            named = [dict(zip(_CLAIMED, claim, strict=True)) for claim in claims]
+            found = connection.execute(self._claim, named).all()
         before = {row.name: row.position - counts[row.name] for row in found}
         return before, {row.name: row.bundled for row in found}
 
