@@ -7,6 +7,7 @@ import threading
 
 from stepwatch.collector.state.holding.log_cursor import LogCursor
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.unread import Unread
 
 FOLD_BYTES = 16 << 20
 """Decoded segments that are folded in together: a small payload may hold many rows."""
@@ -35,6 +36,9 @@ class HeldJob:
         """Fold in the run that waits without a gap; whether any record is known. `lock` is held."""
         run = self.cursor.take()
         for segment, received in run:
+            if isinstance(segment, Unread):
+                self.live.miss(segment)
+                continue
             self.live.append(segment, received)
             if self.live.pending_bytes > FOLD_BYTES:
                 self.live.fold()

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 
 from stepwatch.collector.state.job import segment_bytes
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.unread import Unread
 from stepwatch.signals.wire import Segment
 
-Arrived = tuple[Segment, Received]
+Arrived = tuple[Segment | Unread, Received]
 
 
 class LogCursor:
@@ -32,8 +33,11 @@ class LogCursor:
         self._read_to = applied
         self._lock = threading.Lock()
 
-    def offer(self, position: int, segment: Segment, received: Received) -> None:
-        """Let a stored segment wait for its turn; one that had it already is left out."""
+    def offer(self, position: int, segment: Segment | Unread, received: Received) -> None:
+        """Let a stored segment wait for its turn; one that had it already is left out.
+
+        A part of the log that could not be read waits as one, at its last position.
+        """
         with self._lock:
             if position <= self.applied or position in self._waiting:
                 return
