@@ -12,7 +12,7 @@ import pytest
 from stepwatch.cli.verbs.status import job_text
 from stepwatch.collector.runtime import restore
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.unread import Unread
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.bundles import making
 from stepwatch.collector.store.bundles.objects import Directory, ObjectsUnreachable, Remote
@@ -68,7 +68,7 @@ def test_positions_that_could_not_be_read_are_in_the_jobs_state(with_gap: Servic
     assert part.until_s == EPOCH + 20.0
 
 
-def test_whoever_looks_at_the_job_is_told(with_gap: Service) -> None:
+def test_status_and_metrics_say_it(with_gap: Service) -> None:
     found = with_gap.job(JOB)
     assert found is not None
     view = job_view.job_summary(*found, with_gap.now())
@@ -122,7 +122,7 @@ def test_a_bucket_that_is_not_there_is_no_lost_object(code: str, raised: type[Ex
 def test_nothing_is_folded_past_a_gap_that_may_come_back(
     bundled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The place fails at the second bundle, is set aside, and tried again a minute later."""
+    """The place fails at the second bundle, and is asked again a minute later."""
     get, hands = Directory.get, HandClock(31.0)
 
     def slow(self: Directory, url: str) -> bytes:

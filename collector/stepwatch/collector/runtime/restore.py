@@ -11,13 +11,13 @@ from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.state.holding.held import HeldJob
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.live import (
     RESTORING,
     LiveState,
     Withheld,
 )
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.unread import Unread
 from stepwatch.collector.store import Store, StoredPayload, StoredSegment
 from stepwatch.collector.store.bundles.objects import ObjectsUnreachable
 from stepwatch.collector.store.undecoded import UndecodedSegment

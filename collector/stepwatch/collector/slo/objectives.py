@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
-from stepwatch.collector.state.unread import Unread, unread_share
+from stepwatch.collector.state.holding.unread import Unread, unread_share
 
 SHORT_WINDOW_SECONDS = 60
 LEAST_TOTAL = Decimal("60")

@@ -12,9 +12,9 @@ import operator
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.folding.batches import Batch, Batches, batch_of
 from stepwatch.collector.state.folding.grouping import Grouping
+from stepwatch.collector.state.holding.unread import Unread, with_part
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.unread import Unread, with_part
 from stepwatch.signals.wire import Segment
 
 MAX_ATTEMPTS = 1000

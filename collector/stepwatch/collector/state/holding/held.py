@@ -6,8 +6,8 @@ import itertools
 import threading
 
 from stepwatch.collector.state.holding.log_cursor import LogCursor
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.unread import Unread
 
 FOLD_BYTES = 16 << 20
 """Decoded segments that are folded in together: a small payload may hold many rows."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.job import segment_bytes
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.unread import Unread
 from stepwatch.signals.wire import Segment
 
 Arrived = tuple[Segment | Unread, Received]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.state.unread import MAX_UNREAD, Unread, unread_share, with_part
+from stepwatch.collector.state.holding.unread import MAX_UNREAD, Unread, unread_share, with_part
 
 
 def test_neighbours_are_one_part_and_their_number_is_bounded() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MAX_UNREAD = 64
-"""Parts that are told apart; what comes beyond joins the newest one."""
+"""Parts that are kept apart; what comes beyond joins the newest one."""
 
 
 class Unread(NamedTuple):
