@@ -32,8 +32,16 @@ class StoredViews:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def save(self, views: Iterable[StoredView], leases: Collection[Lease]) -> None:
+    def save(
+        self,
+        views: Iterable[StoredView],
+        leases: Collection[Lease],
+        unchanged: Collection[tuple[str, str]] = (),
+        now: float = 0.0,
+    ) -> None:
         """Store answers about those jobs whose lease holds, in one transaction.
+
+        Of those `unchanged`, by (job, name), what is there is of `now` (Unix seconds), too.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
@@ -50,6 +58,10 @@ class StoredViews:
                     connection.execute(
                         new.on_conflict_do_update(index_elements=["job", "name"], set_=change)
                     )
+            if still := [key for key in unchanged if key[0] in held]:
+                table = schema.view
+                change = sa.update(table).where(sa.tuple_(table.c.job, table.c.name).in_(still))
+                connection.execute(change.where(table.c.as_of > 0).values(as_of=now))
 
     def want(self, job: str, name: str) -> None:
         """Note that somebody waits for an answer; what is there stays.

@@ -225,12 +225,19 @@ function drawWithheld(view) {
   return withheld;
 }
 
+function drawStale(view) {
+  const notice = document.getElementById("stale"), words = staleWords(view);
+  notice.hidden = !words;
+  notice.textContent = words ? "Nothing newer is known: " + words + "." : "";
+}
+
 async function load() {
   const base = "/v1/jobs/" + encodeURIComponent(job);
   const view = await getJson(base);
   document.title = "stepwatch: " + view.job;
   document.getElementById("title").textContent = view.job;
   drawFacts(view);
+  drawStale(view);
   drawTracked(view.links || []);
   drawSharedName(view.shared_name);
   if (drawWithheld(view)) return;
