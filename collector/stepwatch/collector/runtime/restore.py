@@ -198,7 +198,7 @@ class Restorer:
     def _read_page(self, job: HeldJob) -> None:
         more = self._reader.read_page(job, self._store.position(job.name))
         if job.fold():
-            self._evaluator.catch_up(job.live, self._tenancy.lease(job))
+            self._evaluator.catch_up(job.live)
         if not more:
             self._publish(job)
 

@@ -17,6 +17,9 @@ from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
 
+RunKey = tuple[int, int]
+"""Number of an attempt, and how many runs of that number were before: a launcher that does not
+count its restarts starts the same attempt again."""
 MAX_ATTEMPTS = 1000
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their step history only."""
@@ -142,14 +145,20 @@ class LiveJob:
 
     def ordered(self) -> list[tuple[Attempt, int | None]]:
         """Attempts in order, each with the step a later one resumed at (None: nothing lost)."""
-        result: list[tuple[Attempt, int | None]] = []
+        runs = self.runs()
+        return [runs[number, len(self.attempts[number].runs)] for number in sorted(self.attempts)]
+
+    def runs(self) -> dict[RunKey, tuple[Attempt, int | None]]:
+        """The same of every run of the attempts, those of a number one after the other."""
+        found: list[tuple[RunKey, tuple[Attempt, int | None]]] = []
         earliest: int | None = None
         for number in sorted(self.attempts, reverse=True):
             attempt = self.attempts[number]
-            result.append((attempt, earliest))
-            known = [step for step in (_restart_step(attempt), earliest) if step is not None]
-            earliest = min(known, default=None)
-        return result[::-1]
+            for place, run in reversed([*enumerate([*attempt.runs, attempt])]):
+                found.append(((number, place), (run, earliest)))
+                known = [step for step in (_restart_step(run), earliest) if step is not None]
+                earliest = min(known, default=None)
+        return dict(found[::-1])
 
 
 def _restart_step(attempt: Attempt) -> int | None:
