@@ -90,7 +90,6 @@ class Service:
             if not reads_only:
                 decode_kept(store)
             self._ingest = Ingest(store, self.clock, self._hand_over)
-            self.shared_views.prune(self.now())
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
             while self._restore(RENEW_SECONDS):
                 self.tenancy.tick()
@@ -138,6 +137,10 @@ class Service:
     def notice_counts(self) -> Mapping[str, int]:
         """Notices in the outbox, by state; empty where nothing is sent."""
         return {} if self._notifier is None else dict(self._notifier.counts)
+
+    def notices_given_up(self) -> Mapping[str, int]:
+        """Notices in the outbox that are never sent, by why; empty where nothing is sent."""
+        return {} if self._notifier is None else dict(self._notifier.given_up)
 
     def upkeep(self) -> Upkeep:
         """What looking after the store has done."""
