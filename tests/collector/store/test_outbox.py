@@ -215,10 +215,12 @@ def dripping(bytes_at_most: int) -> Iterator[str]:
 
     thread = threading.Thread(target=answer)
     thread.start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    ending.set()
-    thread.join()
-    listener.close()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        ending.set()
+        thread.join()
+        listener.close()
 
 
 def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
