@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -146,6 +147,24 @@ def test_stores_that_share_a_place_leave_each_other_alone(
     assert Payloads(other.engine, place).remove_orphans(FAR) == 0
     other.close()
     assert len(read(filled)) == COUNT
+
+
+def test_nothing_is_removed_while_another_collector_makes_bundles(
+    filled: Store, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each object is written, and its row not yet, when another collector sweeps."""
+    payloads = Payloads(filled.engine, place)
+    swept, store = [], Compactor._store
+
+    def sweep_first(self: Compactor, *args: Any) -> bool:
+        swept.append(Payloads(filled.engine, place).remove_orphans(FAR))
+        return store(self, *args)
+
+    monkeypatch.setattr(Compactor, "_store", sweep_first)
+    assert compact(filled, payloads).bundles == 3
+    assert swept == [None] * 3
+    assert len(read(filled)) == COUNT and list(problems(filled.engine)) == []
+    assert payloads.remove_orphans(FAR) == 0
 
 
 def test_while_the_place_does_not_answer_segments_stay(filled: Store, tmp_path: Path) -> None:
