@@ -15,9 +15,12 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import frame
 from stepwatch.collector.store.bundles.objects import Reference, fetched, fetched_ahead
+from stepwatch.collector.store.database import hold_moment
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.signals.errors import SegmentError
 
+_PLACES_AT_ONCE = 4096
+"""Positions in memory while gaps are looked for."""
 _READ_AT_ONCE = 16
 """Payloads in memory while segments are read, of at most 8 MiB each."""
 
@@ -117,19 +120,34 @@ def whole_after(engine: sa.Engine, job: str) -> int:
     Retention removes what came long ago, but not what an incident refers to: of 1 to 9 with 4, 5, 8
     and 9 left it is 7.
     """
-    segment, bundle = schema.segment, schema.bundle
-    loose = sa.select(segment.c.position, segment.c.position).where(segment.c.job == job)
-    whole = sa.select(bundle.c.first, bundle.c.last).where(bundle.c.job == job)
     last = sa.select(schema.job.c.position).where(schema.job.c.name == job)
     with engine.connect() as connection:
+        hold_moment(connection)  # what is put into a bundle meanwhile is not missing
         missing = int(connection.execute(last).scalar_one_or_none() or 0)
-        parts = [
-            (int(high), int(low))
-            for query in (loose, whole)
-            for low, high in connection.execute(query)
-        ]
-    for high, low in sorted(parts, reverse=True):
-        if high < missing:
-            break
-        missing = min(missing, low - 1)
+        for high, low in _newest_first(connection, job):
+            if high < missing:
+                break
+            missing = min(missing, low - 1)
     return missing
+
+
+def _newest_first(connection: sa.Connection, job: str) -> Iterator[tuple[int, int]]:
+    """Last and first position of each part of a job's log, a few in memory at a time."""
+    segment, bundle = schema.segment, schema.bundle
+    loose = _pages(connection, segment.c.job == job, segment.c.position, segment.c.position)
+    whole = _pages(connection, bundle.c.job == job, bundle.c.last, bundle.c.first)
+    return heapq.merge(loose, whole, reverse=True)
+
+
+def _pages(
+    connection: sa.Connection,
+    of_job: sa.ColumnElement[bool],
+    last: sa.Column[int],
+    first: sa.Column[int],
+) -> Iterator[tuple[int, int]]:
+    query = sa.select(last, first).where(of_job).order_by(last.desc()).limit(_PLACES_AT_ONCE)
+    page = connection.execute(query).all()
+    while page:
+        for high, low in page:
+            yield int(high), int(low)
+        page = connection.execute(query.where(last < page[-1][0])).all()
