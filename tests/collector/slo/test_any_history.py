@@ -121,7 +121,7 @@ def looked_at(log: Sequence[Segment], found: Evaluated, often: int) -> None:
     found.look()
 
 
-@settings(max_examples=6, phases=QUICK)
+@settings(max_examples=4, phases=QUICK)
 @given(st.integers(0, 1 << 32), st.integers(1, 3), st.integers(1, 9), st.booleans())
 def test_a_clock_that_is_set_changes_no_sum(
     seed: int, attempts: int, often: int, steep: bool
@@ -133,7 +133,7 @@ def test_a_clock_that_is_set_changes_no_sum(
     assert found.held <= FEW.incomplete + FEW.held + FEW.more + 20 * often
 
 
-@settings(max_examples=6, phases=QUICK)
+@settings(max_examples=4, phases=QUICK)
 @given(st.integers(0, 1 << 32), st.integers(1, 3), st.integers(1, 9))
 def test_what_was_done_before_an_attempt_is_launched_again_stays(
     seed: int, attempts: int, often: int
@@ -144,7 +144,7 @@ def test_what_was_done_before_an_attempt_is_launched_again_stays(
     assert_brute_force(found, log)
 
 
-@settings(max_examples=6, phases=QUICK)
+@settings(max_examples=4, phases=QUICK)
 @given(st.integers(0, 1 << 32), st.integers(1, 9), st.integers(1, 30), st.booleans())
 def test_a_snapshot_and_the_rest_of_the_log_make_the_same_slices(
     seed: int, often: int, cut: int, steep: bool
