@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.bundles import keys
 from stepwatch.collector.store.bundles.keys import BundledKeys
+from stepwatch.collector.store.schema import SegmentRow
 from stepwatch.signals.wire import SegmentKey
 from tests.collector.made import JOB
 
@@ -16,6 +17,11 @@ SENDERS = 40
 
 def key(sender: int, sequence: int) -> SegmentKey:
     return SegmentKey(JOB, 0, f"node-{sender:02}", 1, sequence)
+
+
+def row(of: SegmentKey) -> SegmentRow:
+    """Columns of a segment with that key."""
+    return SegmentRow(*of, received_ns=0, wall_ns=0, wall_day=0, row_count=0, payload=b"")
 
 
 def test_several_threads_ask_one_memory_and_get_the_same(store: Store) -> None:
@@ -30,7 +36,7 @@ def test_several_threads_ask_one_memory_and_get_the_same(store: Store) -> None:
         expected = {tuple(each) for each in asked if each.sequence <= int(each.node[5:]) % 5}
         mark = 1 + first % 3  # the bundles of a job change meanwhile
         with store.engine.connect() as connection:
-            found = known.among(connection, [each._asdict() for each in asked], {JOB: mark})
+            found = known.among(connection, [row(each) for each in asked], {JOB: mark})
         return found == expected
 
     sys.setswitchinterval(1e-6)
