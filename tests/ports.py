@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import errno
+import random
 import socket
+from pathlib import Path
+
+_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LEAST, _USUAL_MOST = 10_000, 32_767
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that was free a moment ago, and that the system gives to nobody who asks for any.
+
+    A test beside this one that listens on "any port" or connects somewhere would else be given it
+    before it is used here.
+    """
+    for port in random.SystemRandom().sample(range(_LEAST, _most()), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue
+            return port
+    raise RuntimeError(f"no free port from {_LEAST} to {_most()}")
+
+
+def _most() -> int:
+    """The first port of those that the system gives to whoever asks for any."""
+    try:
+        first = int(_RANGE.read_text().split()[0])
+    except OSError:
+        return _USUAL_MOST
+    return first if first > _LEAST + 1000 else _USUAL_MOST

@@ -1,4 +1,4 @@
-"""A real minute of 16,384 ranks at a step a second: processors, memory, page, verdict, bytes."""
+"""A real minute of large fleets: processors, memory, the data of a page, fault to verdict."""
 
 from __future__ import annotations
 
@@ -18,10 +18,32 @@ from tests.soak.processes import CLI, Collector, end, processor_seconds, spawn
 
 from .result import Result
 
-RANKS, SECONDS, WARM_SECONDS = 16_384, 100, 35
-"""The minute that counts begins behind the baseline; the fault falls into it."""
-FAULT = "slow-compute:rank=5000,step=55"
 JOB = "fleet"
+_END_SECONDS = 480.0
+"""Within so long a sender ends that the collector does not keep up with."""
+
+
+class Fleet(NamedTuple):
+    """What is simulated: the minute that counts begins after `warm_seconds`."""
+
+    ranks: int
+    step_seconds: float
+    seconds: float
+    warm_seconds: float
+    fault: str
+    cpu_budget: str
+
+    @property
+    def words(self) -> str:
+        """Its size, in words."""
+        return f"{self.ranks:,} ranks, {self.step_seconds:g} s steps"
+
+
+FLEETS = (
+    # The minute begins behind the baseline; the fault falls into it.
+    Fleet(16_384, 1.0, 100.0, 35.0, "slow-compute:rank=5000,step=55", "60%"),
+    Fleet(100_000, 5.0, 240.0, 130.0, "slow-compute:rank=50000,step=32", "sustained"),
+)
 
 
 class Minute(NamedTuple):
@@ -35,38 +57,45 @@ class Minute(NamedTuple):
 
 
 def measure() -> Iterator[Result]:
+    """The rows of each fleet."""
+    for fleet in FLEETS:
+        yield from _rows(fleet)
+
+
+def _rows(fleet: Fleet) -> Iterator[Result]:
     """Of all cores, the sender not counted; memory behind a started collector's own."""
     with tempfile.TemporaryDirectory() as name:
-        idle, minute = _minute(Path(name))
-    what = f"{RANKS:,} ranks, 1 s steps"
+        idle, minute = _minute(Path(name), fleet)
+    what = fleet.words
     yield Result(
-        f"{what}: processors in a real minute", f"{minute.cpu_share:.0%}", "60%",
+        f"{what}: processors in a real minute", f"{minute.cpu_share:.0%}", fleet.cpu_budget,
         f"of {os.cpu_count()} cores; the sender {minute.behind}",
     )  # fmt: skip
     verdict = minute.verdict_seconds
     shown = "none" if verdict is None else f"{verdict:.1f} s"
-    yield Result(f"{what}: fault to incident", shown, "p90 10 s", FAULT)
+    yield Result(f"{what}: fault to incident", shown, "p90 10 s", fleet.fault)
     yield Result(f"{what}: job page data", f"{minute.page_seconds:.2f} s", "1 s", "median of five")
-    each = (minute.resident_bytes - idle) / RANKS
+    each = (minute.resident_bytes - idle) / fleet.ranks
     yield Result(
         f"{what}: resident memory", f"{each / 1024:.1f} KiB a rank", "to state",
         f"{minute.resident_bytes / 2**20:,.0f} MiB in all, {idle / 2**20:,.0f} without a job",
     )  # fmt: skip
 
 
-def _minute(folder: Path) -> tuple[int, Minute]:
+def _minute(folder: Path, fleet: Fleet) -> tuple[int, Minute]:
     collector = Collector(folder, "collector", str(folder / "store.db"))
-    fleet: subprocess.Popen[bytes] | None = None
+    sender: subprocess.Popen[bytes] | None = None
     try:
         collector.start()
         idle = _resident_bytes(collector.pid)
-        words = f"--ranks {RANKS} --seconds {SECONDS} --job {JOB} --fault {FAULT}".split()
+        words = f"--ranks {fleet.ranks} --step-seconds {fleet.step_seconds} --fault {fleet.fault} "
+        words += f"--seconds {fleet.seconds} --job {JOB}"
         report = folder / "report.json"
-        fleet = spawn(
+        sender = spawn(
             folder / "fleet.log", *CLI, "simulate", "--collector", collector.url,
-            "--json", str(report), *words,
+            "--json", str(report), *words.split(),
         )  # fmt: skip
-        time.sleep(WARM_SECONDS)
+        time.sleep(fleet.warm_seconds)
         before, began = processor_seconds(collector.pid), time.monotonic()
         pages = []
         for _ in range(5):
@@ -75,14 +104,14 @@ def _minute(folder: Path) -> tuple[int, Minute]:
         spent = processor_seconds(collector.pid) - before
         share = spent / (time.monotonic() - began) / (os.cpu_count() or 1)
         resident = _resident_bytes(collector.pid)
-        fleet.wait(300.0)
+        sender.wait(_END_SECONDS)
         said = json.loads(report.read_text())
         return idle, Minute(
             share, resident, sorted(pages)[2], _verdict_seconds(said), _behind(said)
         )
     finally:
-        if fleet is not None:
-            end(fleet, signal.SIGKILL)
+        if sender is not None:
+            end(sender, signal.SIGKILL)
         collector.end(signal.SIGKILL)
 
 

@@ -14,7 +14,7 @@ from stepwatch.signals.errors import ConfigurationError
 from stepwatch.trainer.parallel.runtime import wait_for_all_ranks
 from tests.ports import free_port
 
-from .conftest import SMALL, read_until
+from .conftest import SMALL
 
 
 def _rank(trainer: Any, rank: int, world: int, port: int, *flags: str) -> subprocess.Popen[str]:
@@ -47,15 +47,18 @@ def test_a_missing_rank_is_named_where_the_store_lives_elsewhere() -> None:
 
 def test_a_repeated_rank_is_named(trainer: Any) -> None:
     port, flags = free_port(), ("--mesh", "dp_shard=2", "--timeout-seconds", "60")
-    ranks = [_rank(trainer, rank, 2, port, *flags) for rank in (1, 1)]
-    first = _rank(trainer, 0, 2, port, *flags)
-    codes = {process.wait(120) for process in ranks}
-    refused = next(process for process in ranks if process.returncode == 1)
-    assert "rank 1 was started twice" in read_until(refused, "started twice")
-    assert codes == {0, 1}
-    assert trainer.finish(first).code == 0
-    for process in ranks:
-        process.communicate()
+    ranks = [_rank(trainer, rank, 2, port, *flags) for rank in (1, 1, 0)]
+    try:
+        ended = [trainer.finish(process) for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+            process.wait()
+    printed = "\n".join(each.printed for each in ended)
+    assert sorted(each.code for each in ended[:2]) == [0, 1], printed
+    assert ended[2].code == 0, printed
+    (refused,) = [each for each in ended if each.code]
+    assert "rank 1 was started twice" in refused.printed
 
 
 def test_a_world_that_does_not_fit_the_mesh_is_refused(trainer: Any) -> None:

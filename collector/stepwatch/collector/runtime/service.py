@@ -68,7 +68,7 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._evaluator = Evaluator(store, default_slos(), self.clock, reads_only=reads_only)
+        self._evaluator = Evaluator(store, default_slos(), self.clock)
         self._evaluator.notifies = notifier is not None
         self._notifier = notifier
         self.tenancy = Tenancy(leases)

@@ -46,10 +46,9 @@ def read_segments(
 
 def _bundles_behind(job: str, after: int) -> sa.Select[Any]:
     table = schema.bundle
-    columns = (table.c.id, table.c.first, table.c.last, table.c.segments, table.c.object)
-    return (
-        sa.select(*columns).where(table.c.job == job, table.c.last > after).order_by(table.c.last)
-    )
+    names = ("id", "first", "last", "segments", "object", "first_received_ns", "last_received_ns")
+    query = sa.select(*(table.c[name] for name in names))
+    return query.where(table.c.job == job, table.c.last > after).order_by(table.c.last)
 
 
 def _loose(rows: Iterable[Any]) -> Iterator[StoredPayload]:
@@ -66,7 +65,10 @@ def _bundled(
             bundle = frame.unpacked(data)
         except SegmentError as error:
             damage = SegmentError(f"positions {listed.first} to {listed.last} in a bundle: {error}")
-            yield StoredPayload.unreadable(damage, int(listed.last), int(listed.segments))
+            first, last = max(int(listed.first), after + 1), int(listed.last)
+            came = int(listed.first_received_ns), int(listed.last_received_ns)
+            count = min(int(listed.segments), last - first + 1)
+            yield StoredPayload.unreadable(damage, (first, last), came, count)
             continue
         size = len(data) // len(bundle.positions)
         for index, position in enumerate(bundle.positions):

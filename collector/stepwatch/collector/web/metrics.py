@@ -199,6 +199,8 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     yield _gauge(names.LAST_RECORD, [((name,), a.received_s) for name, a, _ in current])
     shared = [((name,), float(len(a.tracker(SharedName).sharing(now)))) for name, a, _ in current]
     yield _gauge(names.RANKS_ON_TWO_NODES, shared)
+    unread = [((j.name,), float(sum(part.segments for part in j.unread))) for j, _ in jobs]
+    yield _gauge(names.JOB_UNREAD_SEGMENTS, unread)
 
 
 def _time(jobs: Jobs) -> Iterator[Metric]:
