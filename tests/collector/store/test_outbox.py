@@ -180,11 +180,11 @@ def test_an_incident_that_is_open_is_told_late_and_since_when(
 ) -> None:
     notifier, receiver = late(opened, state, transition, 3 * LATE_SECONDS)
     notifier.advance()
-    (sent,) = receiver.documents
-    assert receiver.keys == ["key"] and sent["key"] == "key"
+    (reported,) = receiver.documents
+    assert receiver.keys == ["key"] and reported["key"] == "key"
     if state == "open":
-        assert sent["late_seconds"] >= 3 * LATE_SECONDS
-        assert sent["open_since"] == sent["incident"]["opened_at"]
+        assert reported["late_seconds"] >= 3 * LATE_SECONDS
+        assert reported["open_since"] == reported["incident"]["opened_at"]
 
 
 def test_what_is_sent_in_time_says_nothing_of_being_late(opened: Store) -> None:

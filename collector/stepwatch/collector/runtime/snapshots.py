@@ -80,18 +80,14 @@ class Snapshotter:
         deadline = time.monotonic() + seconds
         now = self._now()
         for name in self._kept_by_age(lambda job, kept: kept.is_due(now, job.cursor.applied)):
-            self._save(name)
+            self.save(name)
             if time.monotonic() >= deadline:
                 return
-
-    def save(self, name: str) -> bool:
-        """Save a job now; whether all that is known of it is stored."""
-        return self._save(name)
 
     def save_all(self) -> None:
         """Save every job that changed since it was saved: the collector stops."""
         for name in self._kept_by_age(lambda job, kept: True):
-            self._save(name)
+            self.save(name)
 
     def load(self, name: str) -> tuple[LiveJob, int]:
         """A job as its newest readable snapshot has it, with the position of that in its log.
@@ -152,7 +148,8 @@ class Snapshotter:
                 found[job.name] = kept.at_s
         return sorted(found, key=found.__getitem__)
 
-    def _save(self, name: str) -> bool:
+    def save(self, name: str) -> bool:
+        """Save a job now; whether all that is known of it is stored."""
         kept, now = self._kept.get(name), self._now()
         if kept is None:  # it was forgotten since it became due
             return False

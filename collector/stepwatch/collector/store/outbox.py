@@ -19,7 +19,7 @@ from stepwatch.signals.clock import NANOSECONDS
 PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
 REFUSED, UNANSWERED, UNSENT, OVER = "refused", "unanswered", "unsent", "over"
 """Why a notice is given up: its receiver refused it; it took it in no try; nobody tried for a day;
-its incident was over before it could be sent, an hour late or more."""
+its incident was over before it could be reported, an hour late or more."""
 GIVEN_UP = "given_up"
 """Where the document of a notice that is given up says why."""
 CLAIMED_SECONDS = 60.0
@@ -88,8 +88,8 @@ class Outbox:
             change = change.returning(table.c.key, table.c.document, table.c.tries)
             rows = connection.execute(change).all()
         found = [
-            Claimed(key, document, tries, now / NANOSECONDS - document["at"])
-            for key, document, tries in rows
+            Claimed(row.key, row.document, row.tries, now / NANOSECONDS - row.document["at"])
+            for row in rows
         ]
         return sorted(found, key=lambda each: (each.document["at"], each.key))
 

@@ -63,8 +63,8 @@ class StoredViews:
                     )
             if still := [key for key in unchanged if key[0] in held]:
                 table = schema.view
-                known = sa.tuple_(table.c.job, table.c.name).in_(still) & (table.c.as_of > 0)
-                connection.execute(sa.update(table).where(known).values(as_of=now))
+                dated = sa.update(table).where(sa.tuple_(table.c.job, table.c.name).in_(still))
+                connection.execute(dated.where(table.c.as_of > 0).values(as_of=now))
 
     def want(self, job: str, name: str) -> None:
         """Note that somebody waits for an answer; what is there stays.
