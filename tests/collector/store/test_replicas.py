@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwatch.collector.runtime import shared_views, tenancy
+from stepwatch.collector.runtime import shared_views, surplus, tenancy
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.store import Store
@@ -163,6 +163,37 @@ def test_those_who_live_share_what_a_dead_one_held(pair: Pair) -> None:
         service.evaluate()
     assert [len(service.tenancy.held()) for service in pair.services] == [3, 3]
     assert {name for service in pair.services for name in service.tenancy.held()} == {*jobs}
+
+
+def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) -> None:
+    """A few a minute, each saved before; nobody takes back what it gave."""
+    jobs = [f"job-{number}" for number in range(9)]
+    pair.second.tenancy.leave()
+    for job in jobs:
+        pair.first.receive(body(run_segments(5, job=job)))
+    pair.first.evaluate()
+    pair.first.tenancy.tick()
+    assert (len(pair.first.tenancy.held()), pair.first.tenancy.surplus) == (9, 0)
+    late = pair.started(pair.stores[1], "late")
+    late.tenancy.tick()
+    shares = []
+    for _ in range(4):
+        for service in (pair.first, late):
+            service.tenancy.tick()
+            service.evaluate()
+        shares.append((len(pair.first.tenancy.held()), len(late.tenancy.held())))
+        for _ in range(int(surplus.EVERY_SECONDS / 5.0)):
+            pair.advance(5.0)
+            for service in (pair.first, late):
+                service.tenancy.tick()
+    assert shares == [(9, 0), (6, 3), (5, 4), (5, 4)]
+    assert {*pair.first.tenancy.held(), *late.tenancy.held()} == {*jobs}
+    for job in late.tenancy.held():
+        again = late.job(job)
+        assert again is not None and pair.first.job(job) is None
+        assert len(again[0].current.step_history) == 5
+        assert pair.stores[1].snapshots.newest_first(job)
+    assert late.snapshot_counts()["unreadable"] == 0 and late.withheld() == {}
 
 
 def test_one_that_cannot_renew_shows_nothing_that_another_may_have_taken_over(

@@ -86,6 +86,8 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
         lines.insert(1, text.wrapped(stale_text(job), "", width, hang=2))
     if job.get("shared_name"):
         lines.insert(1, text.wrapped(shared_name_words(job["shared_name"]), "", width, hang=2))
+    unread = [text.wrapped(unread_words(part), "", width, hang=2) for part in job.get("unread", [])]
+    lines[1:1] = unread
     lines += [_entry(link["tracker"], link["url"] or link["run"], width) for link in job["links"]]
     lines += ["", rank_table(job["ranks"])]
     lines += ["", *(_entry(name, value, width) for name, value in breakdown_lines(job))]
@@ -101,6 +103,15 @@ def shared_name_words(shared: dict[str, Any]) -> str:
         f"two runs report under this name: rank {shared['rank']} runs on "
         f"{' and on '.join(shared['nodes'])} at once ({shared['ranks']} such ranks); "
         "start one of them with another --job"
+    )
+
+
+def unread_words(part: dict[str, Any]) -> str:
+    """Which part of a job's log could not be read, and what that means."""
+    return (
+        f"segments {part['first']} to {part['last']} of its log could not be read "
+        f"({part['segments']}, {text.clock(part['from_s'])} to {text.clock(part['until_s'])}): "
+        "their steps are missing; stepwatch store verify says why"
     )
 
 

@@ -24,7 +24,7 @@ class WritesTogether:
     """Adds segments to a store, those of all requests that wait at a time.
 
     SQLite lets one write at a time. To begin and end a transaction takes as much processor time as
-    forty segments do, and the disk's own time; an agent sends one segment. PostgreSQL writes for
+    forty segments do, and the disk is waited for; an agent sends one segment. PostgreSQL writes for
     several connections at once: there nobody waits, and each request is stored alone.
     """
 
@@ -34,7 +34,9 @@ class WritesTogether:
         self._one_at_a_time = store.engine.dialect.name == "sqlite"
         self._writing = writer_lock(store.engine)
         self._waiting: list[_Request] = []
-        self._lock = threading.Lock()
+        self._busy = False
+        """Whether one of them stores it and others."""
+        self._turn = threading.Condition()
 
     @property
     def waiting(self) -> int:
@@ -53,35 +55,38 @@ class WritesTogether:
         if not self._one_at_a_time:
             return self._stored(segments)
         mine = _Request(segments)
-        with self._lock:
+        with self._turn:
             self._waiting.append(mine)
+            self._turn.wait_for(lambda: mine.stored is not None or not self._busy)
+            if mine.stored is not None:
+                return mine.stored
+            self._busy = True
         try:
             with self._writing:
-                if mine.stored is None:
-                    self._store_all(self._group(mine))
+                return self._store_with(mine)
         finally:
-            with self._lock:
-                self._waiting.remove(mine)
-        assert mine.stored is not None
-        return mine.stored
+            with self._turn:
+                self._busy = False
+                self._waiting = [
+                    each for each in self._waiting if each.stored is None and each is not mine
+                ]
+                self._turn.notify_all()
 
-    def _group(self, first: _Request) -> list[_Request]:
-        """Those that are stored with `first`: whoever waits, as long as there is room."""
+    def _store_with(self, first: _Request) -> tuple[list[Added], int]:
+        """Store a request and whoever else waits, as long as there is room."""
         group, room = [first], MOST_SEGMENTS - len(first.segments)
-        with self._lock:
+        with self._turn:
             for each in self._waiting:
-                if each is not first and each.stored is None and len(each.segments) <= room:
+                if each is not first and len(each.segments) <= room:
                     group.append(each)
                     room -= len(each.segments)
-        return group
-
-    def _store_all(self, group: list[_Request]) -> None:
         added, now = self._stored([segment for each in group for segment in each.segments])
         at = 0
         for each in group:
             end = at + len(each.segments)
             each.stored = (added[at:end], now)
             at = end
+        return added[: len(first.segments)], now
 
     def _stored(self, segments: list[StoredSegment]) -> tuple[list[Added], int]:
         now = self._clock.wall_ns()

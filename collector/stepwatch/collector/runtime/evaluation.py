@@ -212,6 +212,7 @@ class Evaluator:
                 slo,
                 verdicts.slices[slo.sli].line if slo.sli in verdicts.slices else nothing,
                 job.newest_s,
+                job.unread,
             )
             for slo in self._slos
         ]

@@ -31,8 +31,6 @@ PATIENCE_SECONDS = 6.0
 OLD_SECONDS = 15.0
 """An answer of another collector that is older is asked for anew."""
 _POLL_SECONDS = 0.2
-KEPT_SECONDS = 24 * 3600.0
-"""How long answers stay about jobs that nobody holds."""
 
 
 class _Written(NamedTuple):
@@ -138,11 +136,6 @@ class SharedViews:
             return []
         found = self._store.views.all_of(view.name)
         return [Published(each.payload, each.as_of, 0) for each in found if each.job not in without]
-
-    def prune(self, now: float) -> None:
-        """Remove what is left of jobs that nobody holds."""
-        if self._tenancy.is_shared:
-            self._store.views.prune(now - KEPT_SECONDS)
 
 
 def _published(found: StoredView | None) -> Published | None:

@@ -84,6 +84,10 @@ class Snapshotter:
             if time.monotonic() >= deadline:
                 return
 
+    def save(self, name: str) -> bool:
+        """Save a job now; whether all that is known of it is stored."""
+        return self._save(name)
+
     def save_all(self) -> None:
         """Save every job that changed since it was saved: the collector stops."""
         for name in self._kept_by_age(lambda job, kept: True):
@@ -148,14 +152,14 @@ class Snapshotter:
                 found[job.name] = kept.at_s
         return sorted(found, key=found.__getitem__)
 
-    def _save(self, name: str) -> None:
+    def _save(self, name: str) -> bool:
         kept, now = self._kept.get(name), self._now()
         if kept is None:  # it was forgotten since it became due
-            return
+            return False
         kept.at_s = now
         job = self._state.get(name)
         if job is None or not self._tenancy.holds(job):
-            return
+            return False
         began = time.monotonic()
         try:
             position, document = self._taken_apart(job, kept.position)
@@ -170,11 +174,13 @@ class Snapshotter:
                 )
                 kept.position, kept.took_s = position, time.monotonic() - began
                 self.counts[SAVED] += 1
+            return True
         except LeaseLostError:
             self._tenancy.lost(job)
         except (*CONTAINED, sa.exc.SQLAlchemyError) as error:
             self.counts[FAILED] += 1
             logger.error("cannot save the state of %s: %s", name, error)
+        return False
 
     def _taken_apart(self, job: HeldJob, after: int) -> tuple[int, Document | None]:
         """The state of a job with its position, None where that is not behind `after`."""

@@ -63,6 +63,11 @@ class SliceLine:
         return self._slices(self._used - 1, self._used)[0] if self._used else None
 
     @property
+    def first_s(self) -> float:
+        """Where the oldest slice starts, Unix seconds; infinite where there is none."""
+        return float(self._rows["start_s"][0]) if self._used else math.inf
+
+    @property
     def expected(self) -> int:
         """Step records that should have come, of all slices."""
         return int(self._rows["cumulative_expected"][self._used - 1]) if self._used else 0

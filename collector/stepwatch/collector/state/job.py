@@ -12,6 +12,7 @@ import operator
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.folding.batches import Batch, Batches, batch_of
 from stepwatch.collector.state.folding.grouping import Grouping
+from stepwatch.collector.state.holding.unread import Unread, with_part
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
@@ -26,7 +27,7 @@ SEGMENT_BYTES = 4096
 """What a decoded segment takes beside its rows."""
 
 
-def segment_bytes(segment: Segment) -> int:
+def segment_bytes(segment: Segment | Unread) -> int:
     """About the memory that a decoded segment takes while it waits."""
     return SEGMENT_BYTES + segment.nbytes
 
@@ -42,6 +43,8 @@ class LiveJob:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
         self.totals = Totals()
+        self.unread: list[Unread] = []
+        """Parts of its log that could not be read, in their order."""
         self.pending_bytes = 0
         self._pending: list[tuple[int, Batch]] = []
 
@@ -54,6 +57,13 @@ class LiveJob:
         """Take one segment that was not seen before and fold it in."""
         self.append(segment, received)
         self.fold()
+
+    def miss(self, part: Unread) -> None:
+        """Note a part of the log that could not be read; what comes next lies behind it."""
+        self.fold()
+        if self.attempts and self.newest_s:
+            part = part._replace(from_s=min(part.from_s, self.newest_s))
+        self.unread = with_part(self.unread, part)
 
     def fold(self) -> None:
         """Fold in what was appended; in whatever parts, the outcome is the same."""

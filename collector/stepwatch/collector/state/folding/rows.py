@@ -35,7 +35,7 @@ def _is_all(which: Integers | Mask, count: int) -> bool:
     return len(which) == count and bool((which == np.arange(count)).all())
 
 
-def put(rows: Rows, at: Indices, values: Rows) -> None:
+def put(rows: Rows, at: Indices | slice, values: Rows) -> None:
     """`rows[at] = values`, of the same dtype; of two at one place the last stays."""
     _plain(rows)[at] = _plain(values)
 

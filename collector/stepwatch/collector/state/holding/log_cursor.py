@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.job import segment_bytes
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
 
-Arrived = tuple[Segment, Received]
+Arrived = tuple[Segment | Unread, Received]
 
 
 class LogCursor:
@@ -32,11 +33,14 @@ class LogCursor:
         self._read_to = applied
         self._lock = threading.Lock()
 
-    def offer(self, position: int, segment: Segment, received: Received) -> None:
-        """Let a stored segment wait for its turn; one that had it already is left out."""
+    def offer(self, position: int, segment: Segment | Unread, received: Received) -> None:
+        """Let a stored segment wait for its turn; one that had it already is left out.
+
+        A part of the log that could not be read waits as one, at its last position.
+        """
         self.offer_all([(position, segment)], received)
 
-    def offer_all(self, stored: Iterable[tuple[int, Segment]], received: Received) -> None:
+    def offer_all(self, stored: Iterable[tuple[int, Segment | Unread]], received: Received) -> None:
         """Let stored segments wait, each with its position, that were received together."""
         size = 0
         with self._lock:

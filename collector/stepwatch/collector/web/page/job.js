@@ -41,6 +41,13 @@ function drawSharedName(shared) {
     + "start one of them with another --job." : "";
 }
 
+function drawUnread(parts) {
+  const notice = document.getElementById("unread");
+  notice.hidden = !parts.length;
+  notice.textContent = parts.map((part) => "Segments " + part.first + " to " + part.last + " of the log (" + part.segments
+    + ", from " + clock(part.from_s) + " to " + clock(part.until_s) + ") could not be read: their steps are missing here.").join(" ");
+}
+
 // Runs of experiment trackers. Their addresses come from the job: anything but http and https stays text.
 function trackedRun(link) {
   const text = link.run || link.url;
@@ -240,6 +247,7 @@ async function load() {
   drawStale(view);
   drawTracked(view.links || []);
   drawSharedName(view.shared_name);
+  drawUnread(view.unread || []);
   if (drawWithheld(view)) return;
   const [map, calls] = await Promise.all(
     [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
