@@ -39,6 +39,8 @@ from stepwatch.signals.wire import Segment
 
 _OF_STEPS = (Steps, DeviceSteps, DeviceTiming, SettledSteps, LifecycleEvents)
 """What is left of a run once another one of its number makes steps."""
+MAX_PAST = 1000
+"""Runs of one number of which the steps are kept; of more than these the oldest are forgotten."""
 MISSED_FLUSHES = 3
 """An agent that misses so many flushes is stale; one of them may be late, and one lost."""
 STOPPING_SECONDS = 30.0
@@ -119,7 +121,7 @@ class Attempt(TrackedAttempt):
         if self.earlier is None:
             return
         self.earlier.keep_steps()
-        self.past.append(self.earlier)
+        self.past = [*self.past, self.earlier][-MAX_PAST:]
         self.earlier = None
 
     def keep_steps(self) -> None:
