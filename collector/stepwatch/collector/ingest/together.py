@@ -24,7 +24,7 @@ class WritesTogether:
     """Adds segments to a store, those of all requests that wait at a time.
 
     SQLite lets one write at a time. To begin and end a transaction takes as much processor time as
-    forty segments do, and the disk's own time; an agent sends one segment. PostgreSQL writes for
+    forty segments do, and the disk has to be waited for; an agent sends one segment. PostgreSQL writes for
     several connections at once: there nobody waits, and each request is stored alone.
     """
 
