@@ -24,8 +24,8 @@ class WritesTogether:
     """Adds segments to a store, those of all requests that wait at a time.
 
     SQLite lets one write at a time. To begin and end a transaction takes as much processor time as
-    forty segments do, and the disk is waited for; an agent sends one segment. PostgreSQL writes for
-    several connections at once: there nobody waits, and each request is stored alone.
+    forty segments do, and each waits for the disk; an agent sends one segment. PostgreSQL writes
+    for several connections at once: there nobody waits, and each request is stored alone.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
