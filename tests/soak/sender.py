@@ -26,8 +26,8 @@ _TIMEOUT_SECONDS, _OUT_SECONDS = 10.0, 5.0
 
 
 class Balanced(httpx.BaseTransport):
-    """Sends each request to the next of `urls`, as a load balancer does: one that does not answer, or
-    says that it cannot serve (503), is left out for some seconds."""
+    """Sends each request to the next of `urls`, as a load balancer does: one that does not answer,
+    or says that it cannot serve (503), is left out for some seconds."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = [httpx.URL(url) for url in urls]
