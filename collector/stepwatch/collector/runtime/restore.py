@@ -28,7 +28,7 @@ from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
 
-PAGE_SEGMENTS = 1024
+PAGE_SEGMENTS = 2048
 """Segments read at once; between two pages others may use the store."""
 PAGE_BYTES = 16 << 20
 """About the bytes of their payloads."""
@@ -57,25 +57,28 @@ class LogReader:
         drops, missing = cursor.drops, cursor.missing(end)
         if not missing:
             return False
-        page = self._page(job.name, missing)
+        page, is_full = self._page(job.name, missing)
         now = self._clock.monotonic_ns() / NANOSECONDS
         for stored in page:
             if not cursor.waits(stored.position):
                 self._offer(job, stored, now)
-        last = page[-1].position if _is_full(page) else missing[-1]
+        last = page[-1].position if is_full else missing[-1]
         cursor.covered(last, drops)
         return last < missing[-1]
 
-    def _page(self, name: str, missing: range) -> list[StoredPayload]:
+    def _page(self, name: str, missing: range) -> tuple[list[StoredPayload], bool]:
+        """The first of what is missing, and whether more may be behind it."""
         limit = min(PAGE_SEGMENTS, len(missing))
         found = self._store.segments(name, after=missing.start - 1, limit=limit)
         page: list[StoredPayload] = []
+        size = 0
         with closing(found):
             for stored in found:
                 page.append(stored)
-                if _is_full(page):
-                    break
-        return page
+                size += stored.size
+                if size >= PAGE_BYTES:
+                    return page, True
+        return page, len(page) >= PAGE_SEGMENTS
 
     def _offer(self, job: HeldJob, stored: StoredPayload, now: float) -> None:
         segment: Segment | Unread
@@ -220,11 +223,6 @@ class Restorer:
 def _unread(stored: StoredPayload) -> Unread:
     came = stored.first_received_ns / NANOSECONDS, stored.received_ns / NANOSECONDS
     return Unread(stored.first, stored.position, stored.count, *came)
-
-
-def _is_full(page: list[StoredPayload]) -> bool:
-    size = sum(stored.size for stored in page)
-    return len(page) >= PAGE_SEGMENTS or size >= PAGE_BYTES
 
 
 def decode_kept(store: Store) -> int:
