@@ -1,6 +1,6 @@
 """Hang: no rank makes progress; the rank that did not arrive, and why."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .activity import Activity
@@ -37,5 +37,6 @@ DETECTORS = (
         order=20,
         find=lambda context: context.once(find),
         gives_way_to=frozenset({FindingKind.DESYNC}),
+        needs=Needs.SOME_RANKS,
     ),
 )

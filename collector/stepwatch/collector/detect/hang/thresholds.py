@@ -20,6 +20,7 @@ class Thresholds(NamedTuple):
     held_seconds: float
     running_cpu_ratio: float
     reading_seconds: float
+    unseen_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)

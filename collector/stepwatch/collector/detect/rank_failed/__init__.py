@@ -1,6 +1,6 @@
 """Rank failed: the first rank that died or raised in an attempt that did not finish."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, RankEnd, detect
@@ -15,5 +15,6 @@ DETECTORS = (
         order=20,
         find=lambda context: context.once(find),
         gives_way_to=frozenset({FindingKind.DESYNC}),
+        needs=Needs.SOME_RANKS,
     ),
 )
