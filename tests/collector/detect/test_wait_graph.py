@@ -10,34 +10,34 @@ from stepwatch.collector.detect.wait_graph import (
     Answer,
     Place,
     members_of,
-    who_is_waited_for,
+    who_holds_up,
 )
 
 WORLD = Place("all_reduce", 1, "0-3", frozenset(range(4)))
 PAIR = Place("all_gather", 2, "2,3", frozenset({2, 3}))
 
 
-def test_the_rank_outside_is_waited_for_through_a_chain_of_groups() -> None:
-    answer = who_is_waited_for({0: WORLD, 1: WORLD, 2: PAIR}, [3])
-    assert answer == Answer(waited_for=(3,))
+def test_the_rank_outside_holds_others_up_through_a_chain_of_groups() -> None:
+    answer = who_holds_up({0: WORLD, 1: WORLD, 2: PAIR}, [3])
+    assert answer == Answer(holding=(3,))
 
 
-def test_a_rank_that_is_no_member_of_what_others_wait_in_is_not_waited_for() -> None:
+def test_a_rank_that_is_no_member_of_what_others_wait_in_holds_nobody_up() -> None:
     alone = Place("all_reduce", 3, "0,1,2", frozenset({0, 1, 2}))
-    assert who_is_waited_for({0: alone, 1: alone}, [2, 3]).waited_for == (2,)
+    assert who_holds_up({0: alone, 1: alone}, [2, 3]).holding == (2,)
 
 
 def test_a_rank_that_nobody_observes_may_be_the_one() -> None:
-    assert who_is_waited_for({0: WORLD, 1: WORLD}, [], [2, 3]).unobserved == (2, 3)
-    answer = who_is_waited_for({0: WORLD, 1: WORLD}, [2], [3])
-    assert (answer.waited_for, answer.unobserved) == ((2,), (3,))
+    assert who_holds_up({0: WORLD, 1: WORLD}, [], [2, 3]).unobserved == (2, 3)
+    answer = who_holds_up({0: WORLD, 1: WORLD}, [2], [3])
+    assert (answer.holding, answer.unobserved) == ((2,), (3,))
 
 
 def test_two_groups_entered_in_crossed_order_are_a_circle_with_both_named() -> None:
     one = Place("all_reduce", 5, "0,1", frozenset({0, 1}))
     other = Place("all_reduce", 6, "0-2", frozenset({0, 1, 2}))
-    answer = who_is_waited_for({0: one, 1: other, 2: other}, [])
-    assert answer.waited_for == ()
+    answer = who_holds_up({0: one, 1: other, 2: other}, [])
+    assert answer.holding == ()
     assert [link.words for link in answer.cycle] == [
         "rank 0 waits in all_reduce of group 0,1 for rank 1",
         "ranks 1-2 wait in all_reduce of group 0-2 for rank 0",
@@ -47,30 +47,30 @@ def test_two_groups_entered_in_crossed_order_are_a_circle_with_both_named() -> N
 def test_a_circle_counts_only_where_no_rank_stands_behind_it() -> None:
     one = Place("all_reduce", 5, "0,1,3", frozenset({0, 1, 3}))
     other = Place("all_reduce", 6, "0-2", frozenset({0, 1, 2}))
-    answer = who_is_waited_for({0: one, 1: other, 2: other}, [3])
-    assert (answer.waited_for, answer.cycle) == ((3,), ())
+    answer = who_holds_up({0: one, 1: other, 2: other}, [3])
+    assert (answer.holding, answer.cycle) == ((3,), ())
 
 
 def test_different_operations_of_one_group_are_a_circle() -> None:
     gather = WORLD._replace(op="all_gather")
-    answer = who_is_waited_for({0: WORLD, 1: WORLD, 2: gather, 3: WORLD}, [])
+    answer = who_holds_up({0: WORLD, 1: WORLD, 2: gather, 3: WORLD}, [])
     assert {link.place.op for link in answer.cycle} == {"all_reduce", "all_gather"}
 
 
 def test_a_collective_that_all_members_are_inside_is_said_to_be_complete() -> None:
-    answer = who_is_waited_for(dict.fromkeys(range(4), WORLD), [])
+    answer = who_holds_up(dict.fromkeys(range(4), WORLD), [])
     assert answer == Answer(complete=(WORLD,))
 
 
 def test_of_a_group_that_nobody_names_only_ranks_outside_may_be_missing() -> None:
     unknown = Place("all_reduce", 9)
     other = Place("all_reduce", 10)
-    assert who_is_waited_for({0: unknown, 1: other}, []) == Answer()
-    assert who_is_waited_for({0: unknown, 1: other}, [2]).waited_for == (2,)
+    assert who_holds_up({0: unknown, 1: other}, []) == Answer()
+    assert who_holds_up({0: unknown, 1: other}, [2]).holding == (2,)
 
 
 def test_who_waits_for_an_unknown_neighbour_closes_no_circle() -> None:
-    assert who_is_waited_for({0: WORLD, 1: WORLD, 2: WORLD}, [], waiting=[3]).cycle == ()
+    assert who_holds_up({0: WORLD, 1: WORLD, 2: WORLD}, [], waiting=[3]).cycle == ()
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_no_rank_that_waits_is_named_and_a_circle_is_one(
             inside[rank] = chosen
     free = sorted({*range(8)} - inside.keys())
     unseen = data.draw(st.sets(st.sampled_from(free))) if free else set()
-    answer = who_is_waited_for(inside, [rank for rank in free if rank not in unseen], unseen)
-    assert inside.keys().isdisjoint((*answer.waited_for, *answer.unobserved))
+    answer = who_holds_up(inside, [rank for rank in free if rank not in unseen], unseen)
+    assert inside.keys().isdisjoint((*answer.holding, *answer.unobserved))
     assert unseen.issuperset(answer.unobserved)
     for at, link in enumerate(answer.cycle):
         following = answer.cycle[(at + 1) % len(answer.cycle)]

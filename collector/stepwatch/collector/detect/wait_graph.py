@@ -59,12 +59,12 @@ class Link(NamedTuple):
 class Answer(NamedTuple):
     """Who holds the waiting ranks up, of what is known.
 
-    `waited_for` are observed ranks that wait for nobody; `unobserved` those of whom nothing is
+    `holding` are observed ranks that wait for nobody; `unobserved` those of whom nothing is
     known. `cycle` is a circle of collectives that wait for each other's ranks, empty where a rank
     stands behind the waiting. `complete` are collectives that all members are inside.
     """
 
-    waited_for: tuple[int, ...] = ()
+    holding: tuple[int, ...] = ()
     unobserved: tuple[int, ...] = ()
     cycle: tuple[Link, ...] = ()
     complete: tuple[Place, ...] = ()
@@ -84,7 +84,7 @@ def members_of(text: str) -> frozenset[int] | None:
     return frozenset(found)
 
 
-def who_is_waited_for(
+def who_holds_up(
     inside: Mapping[int, Place],
     outside: Collection[int],
     unobserved: Collection[int] = (),
@@ -100,7 +100,7 @@ def who_is_waited_for(
     seen = frozenset(outside) & missing
     unseen = frozenset(unobserved) & missing
     return Answer(
-        waited_for=tuple(sorted(seen)),
+        holding=tuple(sorted(seen)),
         unobserved=tuple(sorted(unseen)),
         cycle=_cycle(links, inside, frozenset((*seen, *unseen, *waiting))),
         complete=tuple(link.place for link in links if link.place.members and not link.missing),

@@ -56,8 +56,8 @@ def _culprit(stall: Stall) -> RankSituation | None:
         # A busy device's recorder counts what its host enqueued ahead.
         found = [item for item in ranks if item.rank in behind and item.host is None]
         return found[0] if len(found) == 1 else None
-    if not any(item.rank in stall.answer.waited_for for item in missing) and (
-        stall.answer.waited_for or stall.answer.unobserved
+    if not any(item.rank in stall.answer.holding for item in missing) and (
+        stall.answer.holding or stall.answer.unobserved
     ):
         return None  # all that wait, wait for a rank that has ended, or that nobody observes
     idle = {item.rank for item in stall.idle}
@@ -67,5 +67,5 @@ def _culprit(stall: Stall) -> RankSituation | None:
 def _missing(stall: Stall) -> list[RankSituation]:
     """Ranks that wait for nobody; where the graph shows for whom others wait, only those."""
     missing = [item for item in stall.ranks if not item.waiting and not item.in_collective]
-    waited_for = [item for item in missing if item.rank in stall.answer.waited_for]
-    return waited_for or missing
+    holding = [item for item in missing if item.rank in stall.answer.holding]
+    return holding or missing

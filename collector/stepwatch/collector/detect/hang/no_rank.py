@@ -41,12 +41,12 @@ def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
     """The finding on a stall in which no rank stands out of those that are observed."""
     if are_all_frozen(stall.ranks, limits):
         who = who_words(stall.ranks, stall.ranks)
-        words = f"{who} stand still: no thread of theirs runs, and none uses a CPU"
+        words = f"{who} do not move: no thread of theirs runs, and none uses a CPU"
         return _finding(
             stall, Cause.PROCESS_STOPPED, words, (), Confidence.LIKELY, node_of(stall.ranks)
         )
-    if stall.answer.waited_for:
-        return _finding_on_ended(stall, stall.answer.waited_for)
+    if stall.answer.holding:
+        return _finding_on_ended(stall, stall.answer.holding)
     if stall.answer.unobserved:
         return _finding_on_unseen(stall)
     cause, words = shared_cause(stall.ranks)

@@ -29,7 +29,7 @@ from .situation import (
 )
 from .thresholds import Thresholds
 from .together import are_all_frozen
-from .waited_for import waited_for
+from .holding import holding_up
 
 
 class Stall(NamedTuple):
@@ -87,7 +87,7 @@ def stall_of(
     waiting, outside = _sides(ranks, lacking)
     does = {item.rank: activity_of(item, limits) for item in outside}
     activity = _together(list(does.values()), held=bool(waiting))
-    answer = waited_for(ranks, asked.groups, others)
+    answer = holding_up(ranks, asked.groups, others)
     if are_all_frozen(ranks, limits):
         bound = 0.0
     elif waiting and not outside and answer.unobserved:

@@ -1,4 +1,4 @@
-"""What ranks have in common that stand still together: all of them, or all of a node."""
+"""What ranks have in common that come to a halt together: all of them, or all of a node."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from stepwatch.collector.detect.wait_graph import Answer, Place, members_of, who_is_waited_for
+from stepwatch.collector.detect.wait_graph import Answer, Place, members_of, who_holds_up
 from stepwatch.signals.records import OP_NAMES, Op
 
 from .situation import Others, RankSituation
@@ -13,7 +13,7 @@ _EXCHANGE = (Op.SEND, Op.RECV)
 """One rank sends while the other receives: both are in the same exchange."""
 
 
-def waited_for(ranks: Iterable[RankSituation], groups: Mapping[int, str], others: Others) -> Answer:
+def holding_up(ranks: Iterable[RankSituation], groups: Mapping[int, str], others: Others) -> Answer:
     """Who holds the waiting ranks up; ranks that have ended arrive nowhere any more."""
     places = _Places(groups)
     inside, outside, waiting = {}, list(others.ended), []
@@ -24,7 +24,7 @@ def waited_for(ranks: Iterable[RankSituation], groups: Mapping[int, str], others
             waiting.append(item.rank)
         else:
             outside.append(item.rank)
-    return who_is_waited_for(inside, outside, [each.rank for each in others.unseen], waiting)
+    return who_holds_up(inside, outside, [each.rank for each in others.unseen], waiting)
 
 
 class _Places:
