@@ -8,9 +8,9 @@ import pytest
 
 from stepwatch.collector.detect import hang
 from stepwatch.collector.store import Store
-from stepwatch.signals.records import Kind, Op, ProcessState
+from stepwatch.signals.records import Kind, LifecycleEvent, Op, ProcessState
 from tests.collector.gathered import group_rows
-from tests.collector.made import HandClock, state_rows
+from tests.collector.made import HandClock, lifecycle_rows, state_rows
 from tests.collector.runtime.test_evaluation import Site
 
 WORLD, GROUP = 8, 7
@@ -118,3 +118,46 @@ def test_what_compares_all_ranks_stays_as_it_is(store: Store, clock: HandClock) 
     assert site.open().keys() == {"straggler", "telemetry-lost"}
     site.run(25)
     assert site.open() == {}
+
+
+LOST_PEER = b"RuntimeError: [gloo/transport/tcp/pair.cc:537] Connection closed by peer"
+
+
+def survivors_fail(site: Site) -> None:
+    """The ranks of the first node raise, and end."""
+    at, ranks = site.clock.monotonic, site.nodes["node-0"]
+    failed = lifecycle_rows(LifecycleEvent.FAILURE, ranks, at=at)
+    failed["text"] = LOST_PEER
+    states = state_rows(ranks, WORLD, at, site.step)
+    states["process_state"], states["exit_code"] = ProcessState.GONE, 1
+    states["gone_ns"] = round(at * 1e9)
+    site.send({Kind.LIFECYCLE: failed, Kind.RANK_STATE: states})
+
+
+def wait(site: Site, seconds: int) -> None:
+    for _ in range(seconds):
+        site.clock.advance(1.0)
+        site.service.evaluate()
+
+
+def test_a_lost_node_is_the_cause_and_no_survivor(store: Store, clock: HandClock) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    survivors_fail(site)
+    wait(site, 6)
+    (found,) = site.open().values()
+    assert (found["kind"], found["cause"], found["rank"]) == ("rank-failed", "node-lost", -1)
+    assert (found["node"], found["confidence"]) == ("node-1", "likely")
+
+
+def test_what_failed_where_nobody_looks_is_one_of_those_ranks(
+    store: Store, clock: HandClock
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(30, silent=("node-1",))
+    survivors_fail(site)
+    wait(site, 6)
+    found = site.open()["rank-failed"]
+    assert (found["node"], found["confidence"]) == ("node-1", "one of")
+    assert "one of ranks 4-7 on node node-1, which is not observed" in found["summary"]

@@ -18,6 +18,7 @@ from stepwatch.signals.records import Phase
 
 from .activity import DEAD, Activity, activity_of, is_device_stuck
 from .device import with_waiting_hosts
+from .holding import holding_up
 from .situation import (
     NO_OTHERS,
     NOBODY_ASKED,
@@ -29,7 +30,6 @@ from .situation import (
 )
 from .thresholds import Thresholds
 from .together import are_all_frozen
-from .holding import holding_up
 
 
 class Stall(NamedTuple):

@@ -3,10 +3,10 @@
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import LIMITS, RankEnd, detect
+from .detector import LIMITS, RankEnd, SilentNode, detect
 from .inputs import find, rank_ends
 
-__all__ = ["DETECTORS", "LIMITS", "RankEnd", "detect", "find", "rank_ends"]
+__all__ = ["DETECTORS", "LIMITS", "RankEnd", "SilentNode", "detect", "find", "rank_ends"]
 
 DETECTORS = (
     Detector(

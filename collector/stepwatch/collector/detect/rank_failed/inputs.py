@@ -9,6 +9,7 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle
 from stepwatch.signals.records import LifecycleEvent, phase_name
 
@@ -27,8 +28,44 @@ def find(context: DetectionContext) -> list[Finding]:
     waited = context.now_s - min(received, default=context.now_s)
     if len(ends) < attempt.world and waited < detector.LIMITS.settle_seconds:
         return []
+    silent: tuple[detector.SilentNode, ...] = ()
+    if detector.only_symptoms(ends):
+        began = min(received, default=context.now_s)
+        if _may_be_silent(context, began):
+            return []
+        silent = _silent_nodes(context, began)
     preempted = _is_preempted(attempt)
-    return detector.detect(ends, attempt.world, preempted, context.wall_s, detector.LIMITS)
+    limits = detector.LIMITS
+    return detector.detect(ends, attempt.world, preempted, context.wall_s, limits, silent)
+
+
+def _may_be_silent(context: DetectionContext, began: float) -> bool:
+    """Whether a node was not received from since the first end was, and is not yet stale.
+
+    One that sends is seen again within a flush or two; then none of its ranks are lost.
+    """
+    return any(
+        node not in context.stale_nodes and _last_seen(context, node) <= began
+        for node in context.staleness
+    )
+
+
+def _silent_nodes(context: DetectionContext, began: float) -> tuple[detector.SilentNode, ...]:
+    """Nodes of which nothing was received since the first end was, with their ranks."""
+    ranks: dict[str, list[int]] = {}
+    node_of = context.attempt.ranks.node_of
+    for rank in sorted(context.unobserved):
+        ranks.setdefault(node_of.get(rank, UNKNOWN_NODE), []).append(rank)
+    return tuple(
+        detector.SilentNode(node, tuple(there), max(0.0, began - _last_seen(context, node)))
+        for node, there in sorted(ranks.items())
+        if _last_seen(context, node) <= began + context.attempt.flush_seconds(node)
+    )
+
+
+def _last_seen(context: DetectionContext, node: str) -> float:
+    """Monotonic seconds of the collector when a node was received from last."""
+    return context.now_s - context.staleness[node]
 
 
 def _is_preempted(attempt: Attempt) -> bool:
