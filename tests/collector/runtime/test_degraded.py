@@ -123,12 +123,12 @@ def test_what_compares_all_ranks_stays_as_it_is(store: Store, clock: HandClock) 
 LOST_PEER = b"RuntimeError: [gloo/transport/tcp/pair.cc:537] Connection closed by peer"
 
 
-def survivors_fail(site: Site) -> None:
-    """The ranks of the first node raise, and end."""
+def survivors_fail(site: Site, stood: float = 0.1) -> None:
+    """The ranks of the first node, which made no progress for so long, raise and end."""
     at, ranks = site.clock.monotonic, site.nodes["node-0"]
     failed = lifecycle_rows(LifecycleEvent.FAILURE, ranks, at=at)
     failed["text"] = LOST_PEER
-    states = state_rows(ranks, WORLD, at, site.step)
+    states = state_rows(ranks, WORLD, at, site.step, stood)
     states["process_state"], states["exit_code"] = ProcessState.GONE, 1
     states["gone_ns"] = round(at * 1e9)
     site.send({Kind.LIFECYCLE: failed, Kind.RANK_STATE: states})
@@ -140,12 +140,17 @@ def wait(site: Site, seconds: int) -> None:
         site.service.evaluate()
 
 
-def test_a_lost_node_is_the_cause_and_no_survivor(store: Store, clock: HandClock) -> None:
+@pytest.mark.parametrize("seconds", [0, 20])
+def test_a_lost_node_is_the_cause_and_no_survivor(
+    store: Store, clock: HandClock, seconds: int
+) -> None:
+    """Its peers notice at once, or when their connections time out."""
     site = Hung(store, clock)
     site.run(20)
-    survivors_fail(site)
+    site.hang(seconds)
+    survivors_fail(site, stood=seconds + 0.1)
     wait(site, 6)
-    (found,) = site.open().values()
+    found = site.open()["rank-failed"]
     assert (found["kind"], found["cause"], found["rank"]) == ("rank-failed", "node-lost", -1)
     assert (found["node"], found["confidence"]) == ("node-1", "likely")
 

@@ -65,8 +65,8 @@ SYMPTOMS = _load_symptoms()
 class SilentNode(NamedTuple):
     """A node of which nothing was received since before the first rank failed.
 
-    `ranks` are those of its ranks that did not end; `before_seconds` is how long before the first
-    failure it was last seen.
+    `ranks` are those of its ranks that did not end; `before_seconds` is how long it was last seen
+    before the ranks that failed made no progress any more.
     """
 
     node: str
@@ -190,7 +190,7 @@ def finding_on_node(
             f"node {each.node} was last seen",
             each.before_seconds,
             "seconds",
-            f"before {peers} lost the connection",
+            f"before {peers} made no progress any more",
         )
         for each in named[:_NODES_NAMED]
     ]
