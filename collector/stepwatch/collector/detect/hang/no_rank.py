@@ -11,6 +11,7 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
+from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import numbers_text, ranks_text
 from stepwatch.signals.records import ProcessState
@@ -83,7 +84,13 @@ def _finding_on_unseen(stall: Stall) -> Finding:
         for node in nodes[:NODES_NAMED]
     ]
     node = nodes[0] if len(nodes) == 1 else ""
-    return _finding(stall, Cause.NOT_ARRIVED, words, rows, Confidence.ONE_OF, node)
+    cause = Cause.NODE_LOST if _fell_silent_then(stall, who) else Cause.NOT_ARRIVED
+    return _finding(stall, cause, words, rows, Confidence.ONE_OF, node)
+
+
+def _fell_silent_then(stall: Stall, who: list[Unseen]) -> bool:
+    """Whether nothing was received from the ranks since about when the others came to a halt."""
+    return all(abs(each.silent_seconds - stall.seconds) <= ENDS.lost_seconds for each in who)
 
 
 def _place_words(who: list[Unseen], nodes: list[str]) -> str:
