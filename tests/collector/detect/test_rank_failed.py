@@ -136,3 +136,14 @@ def test_a_silent_node_is_the_cause_and_no_survivor() -> None:
     killed = [*lost, gone(2, 10.0, KILLED)]
     (finding,) = rank_failed.detect(killed, 4, False, 20.0, rank_failed.LIMITS, silent)
     assert finding.rank == 2, "what was seen to end comes before what nobody saw"
+
+
+def test_sigterm_to_all_that_are_observed_may_hide_a_failure_where_nobody_looks() -> None:
+    asked = [gone(rank, 10 + rank / 1000, ASKED) for rank in range(2)]
+    silent = [SilentNode("b", (2, 3), 60.0)]
+    (finding,) = rank_failed.detect(asked, 4, False, 20.0, rank_failed.LIMITS, silent)
+    assert (finding.rank, finding.node, finding.confidence) == (NO_RANK, "b", "one of")
+    assert "ranks 0-1 were ended by SIGTERM" in finding.summary
+    just_then = [SilentNode("b", (2, 3), 1.0)]
+    assert rank_failed.detect(asked, 4, False, 20.0, rank_failed.LIMITS, just_then) == []
+    assert rank_failed.detect(asked, 4, True, 20.0, rank_failed.LIMITS, silent) == []

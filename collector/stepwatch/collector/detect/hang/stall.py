@@ -14,7 +14,7 @@ import math
 from typing import NamedTuple
 
 from stepwatch.collector.detect.wait_graph import Answer
-from stepwatch.signals.records import Phase
+from stepwatch.signals.records import Phase, ProcessState
 
 from .activity import DEAD, Activity, activity_of, is_device_stuck
 from .device import with_waiting_hosts
@@ -92,6 +92,8 @@ def stall_of(
         bound = 0.0
     elif waiting and not outside and answer.unobserved:
         bound = limits.unseen_seconds
+    elif not waiting and all(item.process is ProcessState.UNINTERRUPTIBLE for item in ranks):
+        bound = limits.blocked_seconds
     else:
         bound = _hang_seconds(ranks, waiting, outside, activity, limits)
     return Stall(

@@ -21,6 +21,7 @@ class Thresholds(NamedTuple):
     running_cpu_ratio: float
     reading_seconds: float
     unseen_seconds: float
+    blocked_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -20,6 +20,8 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
     A rank that waits in a collective lets its other threads run: its heartbeat goes on. Where those
     of all end at one time and no process uses a CPU, something froze them together.
     """
+    if any(item.process in _HELD for item in ranks):
+        return False  # the states of the processes say more
     ages = [item.heartbeat_age for item in ranks]
     if len(ranks) < 2 or not max(ages) - min(ages) <= limits.heartbeat_seconds:
         return False

@@ -119,6 +119,8 @@ def detect(
             return [finding_on_node(silent, failed, now, limits)]
         causes = causes or failed
     causes = _asked_alone(ends, failed, limits) or causes
+    if not causes and not failed and _may_hide_a_failure(ends, world, silent, limits):
+        return [finding_on_node(silent, ends, now, limits)]
     if not causes:
         return []
     first = min(causes, key=lambda end: end.at)
@@ -132,9 +134,23 @@ def detect(
 
 
 def only_symptoms(ends: list[RankEnd]) -> bool:
-    """Whether ranks failed, all of them because they lost another one."""
+    """Whether nothing of how ranks ended says why: they lost another one, or were asked to stop."""
     failed = [end for end in ends if _has_failed(end)]
-    return bool(failed) and all(_is_symptom(end) for end in failed)
+    return bool(ends) and all(_is_symptom(end) for end in failed)
+
+
+def _may_hide_a_failure(
+    ends: list[RankEnd], world: int, silent: Sequence[SilentNode], limits: Thresholds
+) -> bool:
+    """Whether all observed ranks got SIGTERM while others have long not been observed.
+
+    A launcher ends the rest so when one rank has failed; somebody who stops the job, too. Where
+    all ranks are observed, that none has failed tells the two apart.
+    """
+    unseen = sum(len(each.ranks) for each in silent)
+    terminated = all(end.exit_code == TERMINATED and not end.finished for end in ends)
+    before = all(each.before_seconds > limits.lost_seconds for each in silent)
+    return bool(silent) and terminated and before and len(ends) + unseen >= world
 
 
 def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
@@ -180,11 +196,14 @@ def finding_on_node(
     nodes = ", ".join(each.node for each in named[:_NODES_NAMED])
     ranks = ranks_text([rank for each in named for rank in each.ranks])
     peers = ranks_text([end.rank for end in failed])
+    happened = "lost the connection"
     if lost:
         what = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
     else:
         what = f"one of {ranks} on node {nodes}, which is not observed, ended first"
-    summary = f"{what}; {peers} lost the connection in step {first.step} ({first.phase}), a symptom"
+    if first.exit_code == TERMINATED:
+        what, happened = f"{what}, or somebody stopped the job", "were ended by SIGTERM"
+    summary = f"{what}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"
     rows = [
         Evidence(
             f"node {each.node} was last seen",
