@@ -59,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
         "--stop-seconds", type=float, default=60.0, help="how long one is stopped or cut off [60]"
     )
     parser.add_argument("--seed", type=int, help="of the moments and of the fleet's noise [random]")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep store, logs and receipts")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep store, logs and receipts, also if it held"
+    )
     return parser
 
 
@@ -85,11 +87,15 @@ def main(words: list[str]) -> int:
         replicas=arguments.replicas,
         stop_seconds=arguments.stop_seconds,
     )
+    code = _INTERRUPTED
     try:
-        return _soak(plan)
+        code = _soak(plan)
     finally:
-        if arguments.keep is None:
+        if arguments.keep is not None or code == _BROKEN:
+            _note(f"store, logs and receipts are in {folder}")
+        else:
             shutil.rmtree(folder)
+    return code
 
 
 def _soak(plan: Plan) -> int:

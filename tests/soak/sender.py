@@ -26,7 +26,8 @@ _TIMEOUT_SECONDS, _OUT_SECONDS = 10.0, 5.0
 
 
 class Balanced(httpx.BaseTransport):
-    """Sends each request to the next of `urls`; one that failed is left out for some seconds."""
+    """Sends each request to the next of `urls`, as a load balancer does: one that does not answer,
+    or says that it cannot serve (503), is left out for some seconds."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = [httpx.URL(url) for url in urls]
@@ -40,10 +41,16 @@ class Balanced(httpx.BaseTransport):
         url = self._urls[chosen]
         request.url = request.url.copy_with(host=url.host, port=url.port)
         try:
-            return self._transport.handle_request(request)
+            answer = self._transport.handle_request(request)
         except httpx.HTTPError:
-            self._out_until[chosen] = time.monotonic() + _OUT_SECONDS
+            self._leave_out(chosen)
             raise
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            self._leave_out(chosen)
+        return answer
+
+    def _leave_out(self, chosen: int) -> None:
+        self._out_until[chosen] = time.monotonic() + _OUT_SECONDS
 
     def _next(self) -> int:
         """Whose turn it is; where all have failed, whoever comes next."""

@@ -141,3 +141,16 @@ def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: 
     attempt, verdicts = said(service)
     assert len(attempt.step_history) == 60
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
+
+
+def test_only_steps_are_left_of_a_run_once_the_next_one_makes_some(
+    store: Store, clock: HandClock
+) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, LifecycleEvent.FAILURE)
+    before, _ = said(service)
+    held = before.cells
+    take(service, clock, *second_run(60))
+    attempt, _ = said(service)
+    assert [len(each.step_history) for each in attempt.runs] == [40]
+    assert attempt.runs[0].cells == 0 < held

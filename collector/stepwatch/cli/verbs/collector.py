@@ -11,7 +11,7 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 from stepwatch import runbooks
-from stepwatch.cli.verbs import store
+from stepwatch.cli.store import options
 from stepwatch.signals import places
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="POST each incident that opens, changes its cause or is over to this URL, as JSON",
     )
-    store.add_keep_arguments(parser)
-    store.add_compaction_argument(parser)
+    options.add_keep_arguments(parser)
+    options.add_compaction_argument(parser)
 
 
 def http_url(text: str) -> str:
@@ -101,9 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
             token,
             arguments.interval,
             runbook=runbooks.render,
-            keep=store.keep_of(arguments),
-            compaction=store.compaction_of(arguments),
-            payloads=store.payloads_of(service.store, arguments),
+            keep=options.keep_of(arguments),
+            compaction=options.compaction_of(arguments),
+            payloads=options.payloads_of(service.store, arguments),
         )
     return 0
 

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import groupby
 from typing import NamedTuple
 
 from stepwatch.collector.state.holding.held import HeldJob
@@ -92,14 +91,15 @@ class LiveState:
         the log holds more of them.
         """
         strange: set[str] = set()
-        for name, members in groupby(stored, key=lambda each: each[1].key.job):
-            segments = list(members)
+        by_job: dict[str, list[tuple[int, Segment]]] = {}
+        for each in stored:
+            by_job.setdefault(each[1].key.job, []).append(each)
+        for name, segments in by_job.items():
             held = self._written(name, is_new=segments[0][0] == 1)
             if held is None:
                 strange.add(name)
                 continue
-            for position, segment in segments:
-                held.cursor.offer(position, segment, received)
+            held.cursor.offer_all(segments, received)
         self._give_back(received.wall_s)
         return strange - self.withheld.keys()
 

@@ -1,0 +1,1 @@
+"""What `stepwatch store` does: one module for each idea."""

@@ -1,0 +1,119 @@
+"""Options about a store that several verbs have: how long data is kept, where bundles go."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepwatch.collector.store import Store
+    from stepwatch.collector.store.upkeep.compaction import Compaction
+    from stepwatch.collector.store.upkeep.payloads import Payloads
+    from stepwatch.collector.store.upkeep.removal import Keep
+
+FOREVER, NEVER = "forever", "never"
+
+
+def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how long each class of data is kept."""
+    for name, default, what in (
+        ("segments", 14.0, "what agents sent"),
+        ("slices", None, "good and total seconds of each SLI"),
+        ("incidents", None, "incidents that are resolved"),
+        ("pinned", 90.0, "what agents sent around a kept incident"),
+    ):
+        shown = FOREVER if default is None else f"{default:.0f}"
+        parser.add_argument(
+            f"--keep-{name}",
+            type=days,
+            default=default,
+            metavar="DAYS",
+            help=f"{what}: days after the job last wrote, or {FOREVER} [{shown}]",
+        )
+
+
+def add_compaction_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare when segments are put together."""
+    parser.add_argument(
+        "--compact-after",
+        type=minutes,
+        default=10.0,
+        metavar="MINUTES",
+        help=f"age from which segments are put together in bundles, or {NEVER} [10]",
+    )
+    add_payloads_argument(parser)
+
+
+def add_payloads_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare where bundles go."""
+    parser.add_argument(
+        "--payloads",
+        metavar="PLACE",
+        help="directory, or s3://BUCKET/PREFIX, for bundles of segments [the database]",
+    )
+
+
+def payloads_of(store: Store, arguments: argparse.Namespace) -> Payloads | None:
+    """Where the options let bundles go; None: into the database.
+
+    Raises:
+        StoreError: nothing that is installed reads and writes objects there.
+    """
+    from stepwatch.collector.store.upkeep.payloads import Payloads
+
+    return None if arguments.payloads is None else Payloads(store.engine, arguments.payloads)
+
+
+def minutes(words: str) -> float | None:
+    """A number of minutes; None for never.
+
+    Raises:
+        ArgumentTypeError: it is neither a number from 1 on nor `never`.
+    """
+    if words == NEVER:
+        return None
+    try:
+        number = float(words)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 52_560_000:
+        raise argparse.ArgumentTypeError(f"{words!r} must be 1 minute or more, or {NEVER}")
+    return number
+
+
+def compaction_of(arguments: argparse.Namespace) -> Compaction:
+    """When the options let segments be put together."""
+    from stepwatch.collector.store.upkeep.compaction import Compaction
+
+    after = arguments.compact_after
+    return Compaction(None if after is None else 60.0 * after)
+
+
+def days(words: str) -> float | None:
+    """A number of days; None for ever.
+
+    Raises:
+        ArgumentTypeError: it is neither a number from 1 on nor `forever`.
+    """
+    if words == FOREVER:
+        return None
+    try:
+        number = float(words)
+    except ValueError:
+        number = math.nan
+    if not 1 <= number <= 36500:
+        raise argparse.ArgumentTypeError(f"{words!r} must be from 1 to 36500 days, or {FOREVER}")
+    return number
+
+
+def keep_of(arguments: argparse.Namespace) -> Keep:
+    """How long the options let each class of data be kept."""
+    from stepwatch.collector.store.upkeep.removal import Keep
+
+    return Keep(
+        arguments.keep_segments,
+        arguments.keep_slices,
+        arguments.keep_incidents,
+        arguments.keep_pinned,
+    )

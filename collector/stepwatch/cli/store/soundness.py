@@ -1,0 +1,35 @@
+"""Whether a store is sound."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+from stepwatch.cli.store.options import payloads_of
+from stepwatch.cli.store.printing import SHOWN_JOBS, print_json, print_more
+from stepwatch.signals.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from stepwatch.collector.store import Store
+
+
+def verify(store: Store, arguments: argparse.Namespace) -> int:
+    """Read every byte and print what is damaged; 1 if anything is."""
+    from stepwatch.collector.store.upkeep.checks import problems
+
+    found, payloads = list(problems(store.engine)), payloads_of(store, arguments)
+    if arguments.repair and payloads is None:
+        raise UsageError("--repair needs --payloads: it removes what nothing refers to there")
+    if payloads is not None and arguments.repair:
+        if payloads.remove_orphans(time.time()) is None:
+            raise StoreError("a collector puts segments together just now; run it again")
+    elif payloads is not None:
+        orphans = payloads.orphans(time.time())
+        found += [f"no bundle refers to the object {each.url}" for each in orphans]
+    if arguments.json:
+        print_json({"problems": found})
+    else:
+        print("\n".join(found[:SHOWN_JOBS]) if found else "nothing is damaged")
+        print_more(len(found), "problems")
+    return int(bool(found))
