@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import slow_collective
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.slow_collective import Waiting, detect_between_stages
+from stepwatch.signals.arrays import Vector
 
 LIMITS = slow_collective.LIMITS
 STEPS = 30
@@ -19,13 +20,18 @@ STEPS = 30
 
 def waiting(transfer: float = 0.0, work: float = 0.0, begins: int = 10, **sends: float) -> Waiting:
     """Steps of 0.5 s, of which ranks wait 0.1 s; from one on, transfers and stages take longer."""
-    later = np.arange(STEPS) >= begins
+    later: Vector = (np.arange(STEPS) >= begins).astype(np.float64)
+
+    def course(usual: float, more: float) -> Vector:
+        found: Vector = usual + later * more
+        return found
+
     pairs = {(int(name[1]), int(name[2])): seconds for name, seconds in sends.items()}
     return Waiting(
         numbers=np.arange(STEPS),
-        seconds=0.5 + later * (transfer + work),
-        wait=0.1 + later * (transfer + work),
-        more=later * work,
+        seconds=course(0.5, transfer + work),
+        wait=course(0.1, transfer + work),
+        more=course(0.0, work),
         usual=0.1,
         sends=pairs,
         ranks={0: [0, 1], 1: [2, 3], 2: [4, 5]},
