@@ -123,3 +123,29 @@ def test_noise_is_silent(seed: int, usual: float, noise: float, count: int) -> N
     stalls[0] *= 3
     run = Run(stalls[:count].tolist(), float(stalls.sum()), 500.0, 0.5)
     assert found(saving(float(stalls[-1])), run) == []
+
+
+def test_a_rank_that_always_saves_longer_than_its_peers_is_named() -> None:
+    run = Run([5.1, 5.2, 5.1], 20.5, 300.0, 0.5)
+    slow = np.array([0.15, 0.16, 5.15, 0.15])
+    seen = saving(5.15, ended_ago=100.0, own=slow.tolist())
+    (finding,) = found(seen._replace(saves=(slow, slow + 0.01)), run)
+    assert (finding.rank, finding.cause) == (2, "slow-storage")
+    assert finding.lost_ratio == pytest.approx(5.0 * 4 / 300.0, rel=0.01)
+    assert "rank 2 takes 5.2 s" in finding.summary and "the others take 0.1" in finding.summary
+
+
+@pytest.mark.parametrize(
+    "saves",
+    [
+        ([0.15, 0.16, 5.15, 0.15],),
+        ([0.15, 0.16, 5.15, 0.15], [5.15, 0.16, 0.15, 0.15]),
+        ([5.15, 5.15, 5.15, 5.1], [5.15, 5.15, 5.15, 5.1]),
+        ([0.1, 0.1, 1.2, 0.1], [0.1, 0.1, 1.2, 0.1]),
+        ([0.15, math.nan, math.nan, math.nan], [0.15, math.nan, math.nan, math.nan]),
+    ],
+)
+def test_one_slow_save_or_two_of_different_ranks_name_nobody(saves: list[list[float]]) -> None:
+    run = Run([5.1, 5.2, 5.1], 20.5, 300.0, 0.5)
+    rows = tuple(np.array(each) for each in saves)
+    assert found(saving(5.15, ended_ago=100.0)._replace(saves=rows), run) == []

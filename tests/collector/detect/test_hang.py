@@ -214,3 +214,60 @@ def test_any_situation_is_at_most_one_finding(
     found = detect([odd, *job(ABSENT)[:2]])
     assert len(found) <= 1
     assert all(finding.rank in (NO_RANK, 0, 1, 2) for finding in found)
+
+
+def standing_together(process: ProcessState, node: str = "a") -> list[RankSituation]:
+    """Four ranks of one or two nodes in one state, wherever they are."""
+    ranks = [ABSENT._replace(rank=rank, process=process, node=node) for rank in range(4)]
+    ranks[1] = ranks[1]._replace(in_collective=True)
+    return ranks
+
+
+@pytest.mark.parametrize(
+    ("process", "cause"),
+    [
+        (ProcessState.STOPPED, "process-stopped"),
+        (ProcessState.UNINTERRUPTIBLE, "uninterruptible-io"),
+    ],
+)
+def test_ranks_that_one_act_holds_are_named_together(process: ProcessState, cause: str) -> None:
+    ranks = standing_together(process)
+    if process is ProcessState.UNINTERRUPTIBLE:
+        ranks = [item._replace(in_collective=False) for item in ranks]
+        assert detect(ranks) == [], "a save may block all of them for a while"
+        ranks = [item._replace(moved_age=LIMITS.blocked_seconds) for item in ranks]
+    (finding,) = detect(ranks)
+    assert (finding.rank, finding.node, finding.cause) == (NO_RANK, "a", cause)
+    assert "all 4 ranks of node a (ranks 0-3)" in finding.summary
+    ranks[0] = ranks[0]._replace(node="b")
+    (finding,) = detect(ranks)
+    assert (finding.rank, finding.node) == (NO_RANK, "") and "all 4 ranks" in finding.summary
+
+
+def test_all_ranks_of_one_node_of_two_are_named_by_it() -> None:
+    ranks = job(ABSENT)
+    for rank in (2, 3):
+        ranks[rank] = WAITER._replace(rank=rank, process=ProcessState.STOPPED, node="b")
+    (finding,) = detect(ranks)
+    assert (finding.rank, finding.node, finding.confidence) == (NO_RANK, "b", "certain")
+    assert "all 2 ranks of node b (ranks 2-3) are stopped" in finding.summary
+
+
+def test_ranks_whose_threads_all_end_at_one_time_are_frozen_and_none_is_named() -> None:
+    frozen = [
+        ABSENT._replace(rank=rank, heartbeat_age=29.0 + rank / 10, node="a") for rank in range(4)
+    ]
+    frozen[1] = frozen[1]._replace(in_collective=True)
+    (finding,) = detect(frozen)
+    assert (finding.rank, finding.node, finding.cause) == (NO_RANK, "a", "process-stopped")
+    assert finding.confidence == "likely"
+    frozen[2] = frozen[2]._replace(cpu_ratio=0.9)
+    assert detect(frozen[1:]) == [] or detect(frozen[1:])[0].rank != NO_RANK
+
+
+def test_who_has_finished_is_named_by_those_that_wait_for_it() -> None:
+    ranks = [WAITER._replace(rank=rank, group=7) for rank in range(3)]
+    stall = stall_of(ranks, 0.5, 0.5, LIMITS, Asked(groups={7: "0-3"}), hang.Others(ended=(3,)))
+    (finding,) = hang.detect(stall, LIMITS)
+    assert (finding.rank, finding.cause, finding.confidence) == (3, "process-gone", "certain")
+    assert "rank 3 finished while ranks 0-2 wait in all_reduce of group 0-3" in finding.summary

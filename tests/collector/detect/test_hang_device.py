@@ -158,7 +158,7 @@ def test_a_stopped_process_explains_its_device(process: ProcessState, cause: str
 def test_with_an_old_heartbeat_the_hosts_lines_count() -> None:
     """The side thread that follows the device does not run: its line says nothing of now."""
     rows = stuck(2, host_ago=30.0)
-    rows["heartbeat_ns"] = ns(25.0)
+    rows["heartbeat_ns"] = [ns(10.0), ns(10.0), ns(25.0), ns(10.0)]
     rows["in_collective"], rows["collective_op"] = 1, Op.ALL_REDUCE
     rows["in_collective"][2] = 0
     (finding,) = found(rows)

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from stepwatch.collector.detect import rank_failed
-from stepwatch.collector.detect.rank_failed import RankEnd
+from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.detect.rank_failed import RankEnd, SilentNode
 from stepwatch.collector.state.exit_codes import UNKNOWN_EXIT
 
 NEVER = math.nan
@@ -102,3 +103,47 @@ def test_a_rank_that_said_it_finished_failed_only_with_an_exit_code(
 
 def test_nobody_ended_is_nothing() -> None:
     assert named() == []
+
+
+def test_who_left_without_an_error_is_the_cause_and_not_the_peers_that_lost_it() -> None:
+    lost = [gone(rank, 10.4, 1, LOST, 10.1) for rank in (0, 1)]
+    for left in (gone(2, 10.0, 0), gone(2, 11.9, 0), gone(2, 10.0, UNKNOWN_EXIT)):
+        assert named(*lost, left._replace(finished=True)) == [(2, "process-gone")]
+    assert named(*lost, gone(2, 10.0, 0)) == [(2, "process-gone")], "os._exit(0)"
+    (finding,) = rank_failed.detect([*lost, gone(2, 10.0, 0)], 3, False, 20.0, rank_failed.LIMITS)
+    assert "rank 2 left first" in finding.summary
+    assert named(*lost, gone(2, 15.0, 0)) == [(0, "exception")], "long after"
+    raised = gone(0, 10.4, 1, "ValueError: no", 10.1)
+    assert named(raised, gone(2, 10.0, 0)._replace(finished=True)) == [(0, "exception")]
+
+
+def test_where_most_came_to_their_end_who_fails_then_does_so_by_itself() -> None:
+    ends = [gone(rank, 10.0, 0)._replace(finished=True) for rank in (0, 1)]
+    assert named(*ends, gone(2, 10.4, 1, LOST, 10.1)) == [(2, "exception")]
+
+
+def test_a_silent_node_is_the_cause_and_no_survivor() -> None:
+    lost = [gone(rank, 10.4, 1, LOST, 10.1) for rank in (0, 1)]
+    for before, cause, confidence in (
+        (1.0, "node-lost", "likely"),
+        (60.0, "process-gone", "one of"),
+    ):
+        silent = [SilentNode("b", (2, 3), before)]
+        (finding,) = rank_failed.detect(lost, 4, False, 20.0, rank_failed.LIMITS, silent)
+        assert (finding.rank, finding.node) == (NO_RANK, "b")
+        assert (finding.cause, finding.confidence) == (cause, confidence)
+        assert "ranks 2-3" in finding.summary and "ranks 0-1 lost the connection" in finding.summary
+    killed = [*lost, gone(2, 10.0, KILLED)]
+    (finding,) = rank_failed.detect(killed, 4, False, 20.0, rank_failed.LIMITS, silent)
+    assert finding.rank == 2, "what was seen to end comes before what nobody saw"
+
+
+def test_sigterm_to_all_that_are_observed_may_hide_a_failure_where_nobody_looks() -> None:
+    asked = [gone(rank, 10 + rank / 1000, ASKED) for rank in range(2)]
+    silent = [SilentNode("b", (2, 3), 60.0)]
+    (finding,) = rank_failed.detect(asked, 4, False, 20.0, rank_failed.LIMITS, silent)
+    assert (finding.rank, finding.node, finding.confidence) == (NO_RANK, "b", "one of")
+    assert "ranks 0-1 were ended by SIGTERM" in finding.summary
+    just_then = [SilentNode("b", (2, 3), 1.0)]
+    assert rank_failed.detect(asked, 4, False, 20.0, rank_failed.LIMITS, just_then) == []
+    assert rank_failed.detect(asked, 4, True, 20.0, rank_failed.LIMITS, silent) == []

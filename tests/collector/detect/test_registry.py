@@ -113,7 +113,7 @@ def test_every_kind_has_a_detector_and_the_order_is_always_the_same() -> None:
     assert failure_kinds(found) == {"rank-failed", "desync"}
 
 
-def test_missing_telemetry_hides_the_rest_and_a_stall_hides_what_is_slow() -> None:
+def test_without_any_telemetry_nothing_else_is_found_and_a_stall_hides_what_is_slow() -> None:
     kinds = FindingKind
     slow = detector(kinds.DATA_SKEW, When.PROGRESSING)
     lasting = detector(kinds.NON_FINITE, When.ALWAYS)
@@ -124,9 +124,11 @@ def test_missing_telemetry_hides_the_rest_and_a_stall_hides_what_is_slow() -> No
     for asked, expected in (
         ([lasting, slow, failed], [kinds.DATA_SKEW, kinds.NON_FINITE]),
         ([lasting, slow, stalled], [kinds.HANG, kinds.NON_FINITE]),
-        ([lasting, slow, stalled, missing], [kinds.TELEMETRY_LOST]),
+        ([lasting, slow, stalled, missing], [kinds.TELEMETRY_LOST, kinds.HANG, kinds.NON_FINITE]),
     ):
         assert [finding.kind for finding in find(now, asked)] == expected
+    silent = DetectionContext(now.job, now.now_s + 60.0)
+    assert [each.kind for each in find(silent, asked)] == [kinds.TELEMETRY_LOST]
 
 
 def test_a_detector_gives_way_to_one_that_explains_what_it_would_find() -> None:

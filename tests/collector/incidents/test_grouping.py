@@ -189,7 +189,18 @@ def test_failures_numbers_and_checkpoints() -> None:
     grown = finding(K.MEMORY_GROWTH, 2, C.HOST_MEMORY)
     assert reported(
         grouped([grown, finding(K.RANK_FAILED, 2), finding(K.STRAGGLER, 3)], nodes=NODES)
-    ) == {("memory-growth", 2): [("rank-failed", 2), ("straggler", 3)]}
+    ) == {("memory-growth", 2): [("rank-failed", 2)], ("straggler", 3): []}
+
+
+def test_memory_that_grows_explains_slowness_only_where_memory_is_short_and_later() -> None:
+    grown = finding(K.MEMORY_GROWTH, 2, C.HOST_MEMORY, step=50)
+    loader = finding(K.STRAGGLER, 3, C.SLOW_DATA, phase="data")
+    assert len(grouped([grown, loader], nodes=NODES)) == 2, "a loader that is slow by itself"
+    swaps = finding(K.STRAGGLER, 3, C.PAGE_FAULTS, step=60)
+    short = finding(K.STRAGGLER, 2, C.MEMORY_PRESSURE, step=60)
+    assert len(grouped([grown, swaps, short], nodes=NODES)) == 1
+    assert len(grouped([grown, swaps._replace(began_step=40)], nodes=NODES)) == 2, "before it grew"
+    assert len(grouped([grown, swaps._replace(rank=0)], nodes=NODES)) == 2, "on another node"
 
 
 def test_an_open_incident_goes_on_explaining_while_its_detector_is_quiet() -> None:

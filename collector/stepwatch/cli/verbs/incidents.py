@@ -74,6 +74,8 @@ def _facts(incident: dict[str, Any]) -> Iterator[str]:
     if incident["phase"] and (incident["rank"] >= 0 or incident["phase"] != "other"):
         yield f"phase {incident['phase']}"
     yield f"cause {incident['cause']}"
+    if incident.get("confidence"):
+        yield str(incident["confidence"])
     yield f"since step {incident['since_step']}"
     yield f"detected after {text.seconds(incident['detected_after_seconds'])}"
 

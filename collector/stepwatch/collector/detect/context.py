@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
+
 from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
@@ -16,6 +18,7 @@ from stepwatch.collector.state.step_clock import (
     early_baseline_on,
     ranks_compare,
 )
+from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
@@ -23,6 +26,9 @@ from stepwatch.signals.clock import NANOSECONDS
 
 T = TypeVar("T")
 
+STALE_AFTER_SECONDS = 3.0
+"""The least time without a report from a node after which its ranks are not observed: what is found
+in them stays as it is. An agent that flushes rarely has longer."""
 HISTORY_STEPS = 128
 """Steps handed to detectors: they evaluate the newest and look back for the first."""
 
@@ -55,6 +61,36 @@ class DetectionContext:
     def window(self) -> Window:
         """The newest `HISTORY_STEPS` steps of the attempt, on the clock that times them."""
         return self.attempt.window(HISTORY_STEPS)
+
+    @cached_property
+    def stale_nodes(self) -> frozenset[str]:
+        """Nodes that should report and missed several flushes of their agents."""
+        return frozenset(
+            node
+            for node, seconds in self.staleness.items()
+            if seconds
+            > STALE_AFTER_SECONDS  # most nodes never are, whatever the interval of theirs
+            and seconds > self.attempt.stale_after(node, STALE_AFTER_SECONDS)
+        )
+
+    @cached_property
+    def unobserved(self) -> frozenset[int]:
+        """Ranks that should report and of which nothing is known just now.
+
+        What has ended or is gone is known for good.
+        """
+        if not self.stale_nodes:
+            return frozenset()
+        ranks, over = self.attempt.ranks, self.attempt.ended.keys() | self.attempt.ranks.gone
+        found = {rank for rank, node in ranks.node_of.items() if node in self.stale_nodes}
+        if UNKNOWN_NODE in self.stale_nodes:
+            found.update(np.flatnonzero(~ranks.reported).tolist())
+        return frozenset(found - over)
+
+    @property
+    def observes_any(self) -> bool:
+        """Whether any node that should report does, or none has to."""
+        return not self.staleness or len(self.stale_nodes) < len(self.staleness)
 
     @property
     def baseline(self) -> Baseline:

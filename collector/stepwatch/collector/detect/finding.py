@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import NamedTuple
 
 from stepwatch.signals.names import Cause, FindingKind
 
 NO_RANK = -1
 """Rank of a finding that names no rank."""
+
+
+class Confidence(StrEnum):
+    """How sure a finding is of what it names: never a guess dressed as a fact."""
+
+    CERTAIN = "certain"
+    """Facts show it: the process is stopped, the only rank that did not arrive."""
+    LIKELY = "likely"
+    """It explains what is seen; something else could."""
+    ONE_OF = "one of"
+    """It is one of those that the summary names; which of them is not known."""
 
 
 class Evidence(NamedTuple):
@@ -37,7 +49,7 @@ class Finding(NamedTuple):
     record that was, NaN if unknown; `severity` orders findings of a kind; `ratio` is the slowdown
     against peers, NaN where that means nothing; `lost_ratio` the share of throughput lost.
     `node` names the node where no rank does, `subject` what else tells two findings of one kind
-    apart: an operation and its group, a stage, a checkpoint.
+    apart: an operation and its group, a stage, a checkpoint. `confidence` says how sure it is.
     """
 
     kind: FindingKind
@@ -53,6 +65,7 @@ class Finding(NamedTuple):
     evidence: tuple[Evidence, ...]
     node: str = ""
     subject: str = ""
+    confidence: Confidence = Confidence.LIKELY
 
 
 def build_finding(
@@ -70,8 +83,12 @@ def build_finding(
     evidence: Iterable[Evidence] = (),
     node: str = "",
     subject: str = "",
+    confidence: Confidence = Confidence.LIKELY,
 ) -> Finding:
-    """The only way to make a finding; what is left out is unknown, or names nothing."""
+    """The only way to make a finding; what is left out is unknown, or names nothing.
+
+    `confidence` is certain only where facts prove what the finding names.
+    """
     return Finding(
         kind=kind,
         rank=rank,
@@ -86,4 +103,5 @@ def build_finding(
         evidence=tuple(evidence),
         node=node,
         subject=subject,
+        confidence=confidence,
     )

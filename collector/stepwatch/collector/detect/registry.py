@@ -21,7 +21,7 @@ class When(Enum):
     """When a detector is asked."""
 
     TELEMETRY_MISSING = "telemetry missing"
-    """First. While it finds something no other detector is asked: their inputs are stale."""
+    """First, whatever else is found."""
     STALLED = "stalled"
     """It finds why a job makes no progress."""
     PROGRESSING = "progressing"
@@ -32,11 +32,22 @@ class When(Enum):
     """It finds why an attempt failed. Its findings hold until a later attempt makes progress."""
 
 
+class Needs(Enum):
+    """Whose records a detector needs: what it does while part of the telemetry is missing."""
+
+    EVERY_RANK = "every rank"
+    """It compares all ranks step by step. With a node unobserved it is not asked, and its
+    incidents stay as they are."""
+    SOME_RANKS = "some ranks"
+    """It goes on with the ranks that are observed, and says what it does not know of the others."""
+
+
 class Detector(NamedTuple):
     """One detector: the kinds of its findings, when it applies, and how it finds them.
 
     Detectors of one `when` are asked in rising `order`. A finding of a kind in `gives_way_to`
-    explains all that this detector could find: then it is not asked.
+    explains all that this detector could find: then it is not asked. `needs` says whose records it
+    looks at.
     """
 
     kinds: frozenset[FindingKind]
@@ -44,6 +55,7 @@ class Detector(NamedTuple):
     order: int
     find: Callable[[DetectionContext], list[Finding]]
     gives_way_to: frozenset[FindingKind] = frozenset()
+    needs: Needs = Needs.EVERY_RANK
 
 
 def discover() -> tuple[Detector, ...]:
@@ -64,13 +76,25 @@ def discover() -> tuple[Detector, ...]:
 
 
 def find(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
-    """What is wrong now in an attempt that runs."""
+    """What is wrong now in an attempt that runs.
+
+    With part of its telemetry missing, it is what those detectors find that go on without. With all
+    of it missing, nothing else is known.
+    """
     missing = _ask(context, detectors, When.TELEMETRY_MISSING)
-    if missing:
+    if not context.observes_any:
         return missing
+    if context.unobserved:
+        detectors = [each for each in detectors if each.needs is Needs.SOME_RANKS]
     stalled = _ask(context, detectors, When.STALLED)
     lasting = _ask(context, detectors, When.ALWAYS)
-    return (stalled or _ask(context, detectors, When.PROGRESSING)) + lasting
+    return missing + (stalled or _ask(context, detectors, When.PROGRESSING)) + lasting
+
+
+def kinds_that_need_every_rank(detectors: Iterable[Detector]) -> frozenset[str]:
+    """Values of the kinds that are not looked for while a rank is not observed."""
+    lacking = (each.kinds for each in detectors if each.needs is Needs.EVERY_RANK)
+    return frozenset(kind.value for kinds in lacking for kind in kinds)
 
 
 def find_failures(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:

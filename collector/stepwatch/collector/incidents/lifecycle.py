@@ -8,7 +8,8 @@ merged ──▶ open        the same, once the finding stays and its cause does
 What is about slowness and costs next to nothing opens none (`cost.toml`).
 A finding that another explains (`grouping.toml`) is a symptom: it is grouped under the incident of
 its cause and opens none. An open incident goes on explaining its symptoms until it resolves.
-While telemetry is lost, incidents about the ranks neither open nor resolve.
+While telemetry is lost, incidents about the ranks neither open nor resolve; where part of it is
+lost, those that need what is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def advance(
 ) -> list[Incident]:
     """The incidents that are new or changed."""
     incidents = _Incidents(known, moment)
-    usable = [each for each in findings if not moment.frozen or _is_telemetry_lost(each)]
+    usable = [each for each in findings if not _is_held(each, moment)]
     found = list({identity(finding): finding for finding in reversed(usable)}.values())
     for group in grouped(found, incidents.remembered(found), moment.nodes, incidents.open_since()):
         if group.seen and not costs_enough(group, is_open=incidents.is_open(group)):
@@ -87,7 +88,12 @@ class _Incidents:
         found_keys = {key_of(self.moment, finding) for finding in found}
         oldest = self.moment.now - RESOLVE_AFTER_SECONDS
         quiet = (item for item in self._open() if item.key not in found_keys)
-        return [_finding_of(item) for item in quiet if item.last_seen_at > oldest]
+        held = self.moment.held
+        return [
+            _finding_of(item)
+            for item in quiet
+            if item.last_seen_at > oldest or held.holds(item.kind, item.rank)
+        ]
 
     def is_open(self, group: Group) -> bool:
         """Whether the cause or one of its symptoms has an open incident."""
@@ -130,8 +136,11 @@ class _Incidents:
         ]
 
 
-def _is_telemetry_lost(finding: Finding) -> bool:
-    return finding.kind is FindingKind.TELEMETRY_LOST
+def _is_held(finding: Finding, moment: Moment) -> bool:
+    """Whether nothing may come of a finding: it was made of records that are old by now."""
+    if finding.kind is FindingKind.TELEMETRY_LOST:
+        return False
+    return moment.frozen or finding.kind.value in moment.held.kinds
 
 
 def _finding_of(incident: Incident) -> Finding:

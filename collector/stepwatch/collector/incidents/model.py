@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.quantities import json_value
@@ -20,7 +20,8 @@ class Incident:
 
     `symptoms` are what the cause explains: kind, rank, phase, cause, summary, since_step, and when
     it was first and last seen (`first_seen_at`, `seen_at`). `merged_into` is the id of the incident
-    under which this one was folded, empty otherwise.
+    under which this one was folded, empty otherwise. `confidence` is how sure it is of what it
+    names, empty where that is not known.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Incident:
     symptoms: list[dict[str, Any]] = field(default_factory=list)
     subject: str = ""
     merged_into: str = ""
+    confidence: str = ""
 
     def document(self) -> dict[str, Any]:
         """The incident as JSON holds it: a number that is not finite becomes null."""
@@ -77,10 +79,25 @@ _BLANK: dict[str, Any] = {
 """Of fields that are always there; a state that is not known is over."""
 
 
+class Held(NamedTuple):
+    """What stays as it is while nobody observes it: incidents of `kinds`, and about `ranks`."""
+
+    kinds: frozenset[str] = frozenset()
+    ranks: frozenset[int] = frozenset()
+
+    def holds(self, kind: str, rank: int) -> bool:
+        """Whether an incident of this kind about this rank stays as it is."""
+        return kind in self.kinds or rank in self.ranks
+
+
+NOTHING_HELD = Held()
+
+
 @dataclass(frozen=True)
 class Moment:
     """When and about what findings were made: `now` in Unix seconds, `newest` the wall time of the
-    newest record, `nodes` by rank, `devices` the job's size, `frozen` while telemetry is lost.
+    newest record, `nodes` by rank, `devices` the job's size, `frozen` while all telemetry is lost,
+    `held` what stays as it is while part of it is.
     """
 
     job: str
@@ -91,6 +108,7 @@ class Moment:
     devices: int
     frozen: bool = False
     ended: bool = False
+    held: Held = NOTHING_HELD
 
 
 _RUNBOOK_KEYS = ("job", "attempt", "rank", "node", "phase", "cause", "since_step")

@@ -23,6 +23,9 @@ from stepwatch.collector.incidents.model import (
 from stepwatch.signals.names import ALERT_OF, FindingKind
 
 RESOLVE_AFTER_SECONDS = 15.0
+STANDSTILL_OVER_SECONDS = 3.0
+"""A standstill is over as soon as steps go on: no noise looks like one; another may come soon."""
+_STANDSTILLS = (FindingKind.HANG.value, FindingKind.PAUSE.value)
 MAX_TIMELINE = 200
 MAX_SYMPTOMS = 32
 """Symptoms kept in an incident, those seen last."""
@@ -62,6 +65,7 @@ def opened(key: str, finding: Finding, moment: Moment) -> Incident:
             {"at": moment.now, "event": "opened", "text": finding.summary},
         ],
         subject=finding.subject,
+        confidence=finding.confidence.value,
     )
     return replace(incident, device_seconds_lost=_lost(finding, moment, moment.now - began))
 
@@ -91,6 +95,7 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         evidence=[item._asdict() for item in finding.evidence],
         timeline=timeline,
         merged_into="",
+        confidence=finding.confidence.value,
     )
 
 
@@ -106,9 +111,11 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
         timeline = noted(incident.timeline, moment.now, ENDED, "the attempt ended")
         return [replace(incident, state=ENDED, resolved_at=moment.now, timeline=timeline)]
     about_ranks = incident.kind != FindingKind.TELEMETRY_LOST.value
-    if moment.frozen and about_ranks:
+    if about_ranks and (moment.frozen or moment.held.holds(incident.kind, incident.rank)):
         return []
-    if about_ranks and moment.now - incident.last_seen_at < RESOLVE_AFTER_SECONDS:
+    standstill = incident.kind in _STANDSTILLS
+    stays = STANDSTILL_OVER_SECONDS if standstill else RESOLVE_AFTER_SECONDS
+    if about_ranks and moment.now - incident.last_seen_at < stays:
         return []
     timeline = noted(incident.timeline, moment.now, RESOLVED, "no longer seen")
     return [replace(incident, state=RESOLVED, resolved_at=moment.now, timeline=timeline)]

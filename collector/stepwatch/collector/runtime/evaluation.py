@@ -17,10 +17,11 @@ from stepwatch.collector.detect.registry import (
     failure_kinds,
     find,
     find_failures,
+    kinds_that_need_every_rank,
 )
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
-from stepwatch.collector.incidents.model import Incident, Moment, incident_from
+from stepwatch.collector.incidents.model import Held, Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
@@ -33,13 +34,9 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.names import FindingKind
 
 ABANDONED_SECONDS = 24 * 3600.0
 """Silence after which a job that never said its end is no longer expected to run."""
-FROZEN_AFTER_SECONDS = 3.0
-"""The least time without a report from a node after which incidents about ranks stay as they are;
-an agent that flushes rarely has longer."""
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is evaluated a little longer: the last segments may still be on their way."""
 CATCH_UP_STEPS = 1 << 17
@@ -157,9 +154,9 @@ class Evaluator:
         verdicts.findings = failed or ([] if ended else self._findings(context))
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
         verdicts.stalled_seconds = verdicts.stalled_seconds if ended else stalled_seconds(context)
-        lost = any(item.kind is FindingKind.TELEMETRY_LOST for item in verdicts.findings)
-        frozen = lost or _is_stale(context)
-        moment = _moment(context, frozen=frozen and not failed, ended=ended)
+        frozen = not context.observes_any and not failed
+        held = Held() if failed else self._held(context)
+        moment = replace(_moment(context, frozen=frozen, ended=ended), held=held)
         before, others = self._of_failed_attempt(job, verdicts.incidents.values(), abandoned)
         moved = advance(others, verdicts.findings, moment)
         if before is not None:
@@ -189,6 +186,12 @@ class Evaluator:
 
     def _failures(self, context: DetectionContext) -> list[Finding]:
         return attributed(context.attempt, find_failures(context, self._detectors))
+
+    def _held(self, context: DetectionContext) -> Held:
+        """What stays as it is: nobody observes some of its ranks."""
+        if not context.unobserved:
+            return Held()
+        return Held(kinds_that_need_every_rank(self._detectors), context.unobserved)
 
     def _of_failed_attempt(
         self, job: LiveJob, incidents: Iterable[Incident], abandoned: bool
@@ -229,16 +232,6 @@ class Evaluator:
 
 def _by_sli(slices: Mapping[str, Sequence[Slice]]) -> Iterator[tuple[str, Slice]]:
     return ((name, part) for name, parts in slices.items() for part in parts)
-
-
-def _is_stale(context: DetectionContext) -> bool:
-    """Whether a node that should report missed several flushes of its agent."""
-    attempt = context.attempt
-    return any(
-        seconds > FROZEN_AFTER_SECONDS  # most nodes never are, whatever the interval of theirs
-        and seconds > attempt.stale_after(node, FROZEN_AFTER_SECONDS)
-        for node, seconds in context.staleness.items()
-    )
 
 
 def _follow_clock(verdicts: Verdicts, wall_s: float, monotonic_s: float) -> None:

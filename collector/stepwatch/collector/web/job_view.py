@@ -12,6 +12,7 @@ import numpy as np
 from stepwatch.collector.analysis.device_use import host_leads
 from stepwatch.collector.analysis.newest_steps import newest_window
 from stepwatch.collector.detect import telemetry
+from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.state.attempt import Attempt
@@ -26,6 +27,7 @@ from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.names import Cause
 from stepwatch.signals.records import PHASE_NAMES
 
 RECENT_STEPS = 50
@@ -43,9 +45,14 @@ def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
     stale = now - attempt.received_s > telemetry.LIMITS.least_seconds
     if stale or not attempt.world:
         return "unknown"
-    if any(incident.kind == "telemetry-lost" for incident in verdicts.open_incidents()):
+    if any(_hides_all(incident) for incident in verdicts.open_incidents()):
         return "unknown"
     return "running"
+
+
+def _hides_all(incident: Incident) -> bool:
+    """Whether nothing of the job is observed: where some of its nodes report, their ranks tell."""
+    return incident.kind == "telemetry-lost" and incident.cause != Cause.NODE_STALE
 
 
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:

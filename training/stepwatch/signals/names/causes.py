@@ -38,6 +38,8 @@ class Cause(StrEnum):
     MISMATCHED_ORDER = "mismatched-order"
     MISMATCHED_SHAPE = "mismatched-shape"
     EXCEPTION = "exception"
+    # A node is gone with its ranks: it reports nothing, and its peers lost their connections to it.
+    NODE_LOST = "node-lost"
     # What the data, the pipeline, the network or the storage does to all ranks.
     UNEVEN_SHARDS = "uneven-shards"
     STAGE_IMBALANCE = "stage-imbalance"

@@ -30,6 +30,7 @@ class Thresholds(NamedTuple):
     share_after_seconds: float
     share_after_saves: int
     others_share: float
+    saver_saves: int
 
 
 LIMITS = load(__package__, Thresholds)
@@ -40,7 +41,7 @@ class Saving(NamedTuple):
     """The newest checkpoint. `elapsed` is the longest stall so far and `began_ago` the time since
     it began, in seconds; `ended_ago` the time since the loop went on, NaN while it waits; `own`
     what each rank (ranks,) itself took, NaN where unknown; `failed` counts ranks that said so, and
-    why.
+    why. `saves` holds `own` of the newest saves that are over, the newest last.
     """
 
     step: int
@@ -50,6 +51,7 @@ class Saving(NamedTuple):
     own: Vector
     failed: int
     reason: str
+    saves: tuple[Vector, ...] = ()
 
     @property
     def in_progress(self) -> bool:
@@ -77,6 +79,8 @@ def detect(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
         findings.append(_slow(saving, run, limits))
     if saving.failed:
         findings.append(_failed(saving))
+    if not findings and not saving.in_progress:
+        findings += _slow_saver(saving, run, limits)
     often = len(run.earlier) >= limits.share_after_saves and run.age >= limits.share_after_seconds
     if not findings and often and run.total > limits.most_share * run.age:
         findings.append(_too_much(saving, run, limits))
@@ -155,6 +159,57 @@ def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
         lost_ratio=1.0 if saving.in_progress else 0.0,
         evidence=evidence,
     )
+
+
+def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
+    """One finding if one rank takes longer than its peers in save after save.
+
+    Its peers in the same save are what it is compared with: where it does so from the first save
+    on, there is no other time that would be usual.
+    """
+    newest = saving.saves[-limits.saver_saves :]
+    found = {_saver(own, limits) for own in newest}
+    if len(newest) < limits.saver_saves or len(found) != 1 or NO_RANK in found:
+        return []
+    rank = found.pop()
+    own = float(np.median([each[rank] for each in newest]))
+    others = float(np.median([np.nanmedian(np.delete(each, rank)) for each in newest]))
+    share = (own - others) * (len(run.earlier) + 1) / run.age if run.age > 0 else math.nan
+    summary = (
+        f"rank {rank} takes {own:.1f} s in each of the newest {len(newest)} checkpoints, up to "
+        f"that of step {saving.step}; the others take {others:.2f} s, and wait for it"
+    )
+    return [
+        build_finding(
+            kind=FindingKind.CHECKPOINT_STALL,
+            phase="checkpoint",
+            cause=Cause.SLOW_STORAGE,
+            summary=summary,
+            began_step=saving.step,
+            began_ago_seconds=saving.began_ago,
+            rank=rank,
+            severity=own - others,
+            ratio=own / others if others > 0 else math.nan,
+            lost_ratio=min(1.0, share),
+            evidence=[
+                Evidence(
+                    f"time of rank {rank} in a checkpoint",
+                    own,
+                    "seconds",
+                    f"its peers in the same ones {others:.2f} s",
+                )
+            ],
+        )
+    ]
+
+
+def _saver(own: Vector, limits: Thresholds) -> int:
+    """The rank that one save waited for, for long enough to matter; `NO_RANK` where none."""
+    rank = slowest(own, limits)
+    if rank == NO_RANK:
+        return NO_RANK
+    excess = own[rank] - np.nanmedian(np.delete(own, rank))
+    return rank if excess >= limits.least_excess_seconds else NO_RANK
 
 
 def _failed(saving: Saving) -> Finding:

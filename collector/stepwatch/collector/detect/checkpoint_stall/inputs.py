@@ -51,6 +51,11 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
         own=np.where(np.isnan(save.own), save.stall, save.own),
         failed=int(save.failed.sum()),
         reason=save.reason[0] if save.reason else "",
+        saves=tuple(
+            np.where(np.isnan(each.own), each.stall, each.own)
+            for each in attempt.checkpoints_in_flight.newest.values()
+            if not np.isnan(each.stall).any()
+        ),
     )
 
 

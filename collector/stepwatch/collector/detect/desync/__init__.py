@@ -1,6 +1,6 @@
 """Desync: ranks of one group enter different collectives."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import Entered, Mismatch, finding, from_flight, from_lines
@@ -24,11 +24,13 @@ DETECTORS = (
         when=When.STALLED,
         order=10,
         find=find,
+        needs=Needs.SOME_RANKS,
     ),
     Detector(
         kinds=frozenset({FindingKind.DESYNC}),
         when=When.FAILED,
         order=10,
         find=find_failure,
+        needs=Needs.SOME_RANKS,
     ),
 )

@@ -7,10 +7,17 @@ and aborts the process whose buffer is too small; NCCL hangs or mixes the number
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
+from stepwatch.collector.detect.finding import (
+    NO_RANK,
+    Confidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
+from stepwatch.collector.detect.wait_graph import Link
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
@@ -19,6 +26,9 @@ from stepwatch.signals.records import OP_NAMES, WORLD_GROUP, Op
 _SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 """Operations to which all members must pass as much; all-to-all and gathers may be uneven."""
 _COMPARABLE = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.BROADCAST)
+
+
+_LINKS_NAMED = 4
 
 
 class Entered(NamedTuple):
@@ -88,6 +98,41 @@ def from_lines(entered: list[Entered], groups: Mapping[int, str]) -> Mismatch | 
             name = groups.get(group, str(group))
             return Mismatch(Cause.MISMATCHED_SHAPE, name, number, entered_as)
     return None
+
+
+def from_cycle(cycle: Sequence[Link], entered: list[Entered], ago: float) -> Finding | None:
+    """The finding on collectives that wait for each other's ranks; None without a circle.
+
+    It names a rank where one alone is inside one of them, and several are inside each other one.
+    """
+    if not cycle:
+        return None
+    alone = [link.ranks[0] for link in cycle if len(link.ranks) == 1]
+    rank = alone[0] if len(alone) == 1 else NO_RANK
+    at = {item.rank: item for item in entered}
+    step = min((item.step for item in entered), default=0)
+    words = "; ".join(link.words for link in cycle[:_LINKS_NAMED])
+    orders = len({link.place.number for link in cycle})
+    what = f"{orders} groups" if orders > 1 else f"group {cycle[0].place.group}"
+    return build_finding(
+        kind=FindingKind.DESYNC,
+        rank=rank,
+        phase=at[rank].phase if rank in at else "other",
+        cause=Cause.MISMATCHED_ORDER,
+        summary=f"ranks of {what} wait for each other in a circle, in step {step}: {words}",
+        began_step=step,
+        began_ago_seconds=ago,
+        lost_ratio=1.0,
+        evidence=[
+            text_evidence(
+                f"{link.place.words} has entered",
+                ranks_text(link.ranks),
+                f"{ranks_text(link.missing)} did not, and is waited on",
+            )
+            for link in cycle[:_LINKS_NAMED]
+        ],
+        confidence=Confidence.CERTAIN,
+    )
 
 
 def finding(mismatch: Mismatch, entered: list[Entered], ago: float) -> Finding:

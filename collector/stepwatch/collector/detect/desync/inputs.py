@@ -18,6 +18,9 @@ def find(context: DetectionContext) -> list[Finding]:
         return []
     lines, found = entered(context.attempt), stall.asked
     mismatch = detector.from_flight(found.diagnoses) or detector.from_lines(lines, found.groups)
+    if mismatch is None:
+        circle = detector.from_cycle(stall.answer.cycle, lines, stall.seconds)
+        return [] if circle is None else [circle]
     return _found(mismatch, lines, stall.seconds)
 
 

@@ -1,13 +1,13 @@
 """Hang: no rank makes progress; the rank that did not arrive, and why."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .activity import Activity
 from .detector import detect
 from .inputs import asked, find, rank_situations, stalled, stalled_seconds
 from .report import op_name
-from .situation import Asked, RankSituation, missed_collectives
+from .situation import Asked, Others, RankSituation, missed_collectives
 from .stall import Stall, allowed_seconds, stall_of
 from .thresholds import LIMITS
 
@@ -16,6 +16,7 @@ __all__ = [
     "LIMITS",
     "Activity",
     "Asked",
+    "Others",
     "RankSituation",
     "Stall",
     "allowed_seconds",
@@ -37,5 +38,6 @@ DETECTORS = (
         order=20,
         find=lambda context: context.once(find),
         gives_way_to=frozenset({FindingKind.DESYNC}),
+        needs=Needs.SOME_RANKS,
     ),
 )

@@ -12,17 +12,23 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.signals.records import ProcessState
 
 from .activity import DEAD
+from .no_rank import finding_on_several, finding_without_rank
 from .report import finding_of
 from .situation import RankSituation
 from .stall import Stall
 from .thresholds import Thresholds
+from .together import are_all_frozen, sharing_state
 
 
 def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
     """One finding if nothing moves for longer than a pause explains."""
     if stall is None or not stall.is_hang:
         return []
-    return [finding_of(stall, _culprit(stall), limits)]
+    culprit = None if are_all_frozen(stall.ranks, limits) else _culprit(stall)
+    if culprit is None:
+        return [finding_without_rank(stall, limits)]
+    few = sharing_state(culprit, stall.ranks)
+    return [finding_on_several(stall, few) if len(few) > 1 else finding_of(stall, culprit, limits)]
 
 
 def _culprit(stall: Stall) -> RankSituation | None:
@@ -33,7 +39,7 @@ def _culprit(stall: Stall) -> RankSituation | None:
     blocked in the kernel for a moment; only one that does not wait holds the others up by it.
     """
     ranks = stall.ranks
-    missing = [item for item in ranks if not item.waiting and not item.in_collective]
+    missing = _missing(stall)
     for state in DEAD:
         for item in ranks:
             if item.process is state:
@@ -50,5 +56,16 @@ def _culprit(stall: Stall) -> RankSituation | None:
         # A busy device's recorder counts what its host enqueued ahead.
         found = [item for item in ranks if item.rank in behind and item.host is None]
         return found[0] if len(found) == 1 else None
+    if not any(item.rank in stall.answer.holding for item in missing) and (
+        stall.answer.holding or stall.answer.unobserved
+    ):
+        return None  # all that wait, wait for a rank that has ended, or that nobody observes
     idle = {item.rank for item in stall.idle}
     return max(missing, key=lambda item: (item.rank in idle, -item.step, item.moved_age))
+
+
+def _missing(stall: Stall) -> list[RankSituation]:
+    """Ranks that wait for nobody; where the graph shows for whom others wait, only those."""
+    missing = [item for item in stall.ranks if not item.waiting and not item.in_collective]
+    holding = [item for item in missing if item.rank in stall.answer.holding]
+    return holding or missing

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
+from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, ProcessState
 
 from .activity import DEAD, cpu_ratio
 from .detector import detect
 from .device import BUSY, as_device, followed, moved_ages
-from .situation import Asked, RankSituation
+from .situation import Asked, Others, RankSituation, Unseen
 from .stall import Stall, stall_of
 from .thresholds import LIMITS
 
@@ -30,12 +34,15 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def stalled(context: DetectionContext) -> Stall | None:
     """How a job makes no progress for longer than its phase allows, be it a hang or a pause."""
+    attempt = context.attempt
     if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
         return None
-    situations = rank_situations(context.attempt, context.now_s)
-    if _is_finishing(context.attempt, situations):
+    known = context.once(known_ages)
+    situations = rank_situations(attempt, context.now_s, known, _silence(context))
+    if _is_finishing(attempt, situations):
         return None
-    return stall_of(situations, *_step_seconds(context.attempt), LIMITS, asked(context.attempt))
+    others = Others(_unseen(context, known), tuple(sorted(attempt.ended)))
+    return stall_of(situations, *_step_seconds(attempt), LIMITS, asked(attempt), others)
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:
@@ -84,17 +91,59 @@ def stalled_seconds(context: DetectionContext) -> float:
 
 def moved_age(context: DetectionContext) -> float:
     """Seconds since any rank that has not finished moved when its agent looked; NaN if none is."""
-    ages = moved_ages(context.attempt, context.now_s)
-    ages[[rank for rank in context.attempt.ended if rank < len(ages)]] = np.nan
+    ages = context.once(known_ages)
     return float(np.nanmin(ages)) if np.isfinite(ages).any() else math.nan
 
 
-def rank_situations(attempt: Attempt, now_s: float) -> list[RankSituation]:
-    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`."""
-    situations, ages = [], moved_ages(attempt, now_s)
+def known_ages(context: DetectionContext) -> Vector:
+    """Seconds since each rank moved (world,); NaN of one that has ended, or that nobody observes.
+
+    One that stood already when it was last seen counts as standing since, as the others do: had it
+    gone on, they would have, or there would be more to see of it.
+    """
+    attempt = context.attempt
+    ages = moved_ages(attempt, context.now_s)
+    ages[[rank for rank in attempt.ended if rank < len(ages)]] = np.nan
+    for rank, silent in _silence(context).items():
+        stood = rank < len(ages) and ages[rank] >= LIMITS.least_seconds
+        ages[rank : rank + 1] = ages[rank] + silent if stood else np.nan
+    return ages
+
+
+def _silence(context: DetectionContext) -> dict[int, float]:
+    """Seconds since each rank that nobody observes was last seen; those that never were are left
+    out."""
+    received = context.attempt.ranks.received_monotonic_s
+    seen = (rank for rank in context.unobserved if np.isfinite(received[rank : rank + 1]).any())
+    return {rank: context.now_s - float(received[rank]) for rank in seen}
+
+
+def _unseen(context: DetectionContext, known: Vector) -> tuple[Unseen, ...]:
+    """Ranks that nobody observes, but those that stood already when they were last seen."""
+    silence, node_of = _silence(context), context.attempt.ranks.node_of
+    return tuple(
+        Unseen(rank, node_of.get(rank, UNKNOWN_NODE), silence.get(rank, math.nan))
+        for rank in sorted(context.unobserved)
+        if not (rank < len(known) and np.isfinite(known[rank]))
+    )
+
+
+def rank_situations(
+    attempt: Attempt,
+    now_s: float,
+    known: Vector | None = None,
+    silence: Mapping[int, float] = MappingProxyType({}),
+) -> list[RankSituation]:
+    """The ranks that have not finished, as the hang detector takes them at monotonic `now_s`.
+
+    `known` (world,) holds the seconds since each moved, NaN for those to leave out; `silence` how
+    long ago some of them were last seen.
+    """
+    situations = []
+    ages = moved_ages(attempt, now_s) if known is None else known
     for rank, view in attempt.states.items():
         row = view.row
-        if rank in attempt.ended:
+        if rank in attempt.ended or math.isnan(ages[rank]):
             continue
         host = RankSituation(
             rank=rank,
@@ -111,6 +160,8 @@ def rank_situations(attempt: Attempt, now_s: float) -> list[RankSituation]:
             cpu_ratio=cpu_ratio(
                 attempt.ranks.usage.of(rank), _moved_ns(row), LIMITS.reading_seconds
             ),
+            node=view.node,
+            silent_seconds=silence.get(rank, 0.0),
         )
         situations.append(as_device(host, row))
     return situations

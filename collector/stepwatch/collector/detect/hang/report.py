@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from stepwatch.collector.detect.finding import (
+    Confidence,
     Evidence,
     Finding,
     build_finding,
     text_evidence,
 )
+from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import OP_NAMES, GilState, ProcessState, phase_name
 
 from .device import place_words
@@ -22,24 +25,11 @@ _COMPLETED = "completed"
 _ENDED = (ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.STOPPED)
 
 
-def finding_of(stall: Stall, culprit: RankSituation | None, limits: Thresholds) -> Finding:
-    """The finding on a stalled job; `culprit` is None where no rank stands out."""
+def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Finding:
+    """The finding on a stalled job that waits for `culprit`."""
     ranks, stalled_for, asked = stall.ranks, stall.seconds, stall.asked
     step = min(item.step for item in ranks)
-    evidence = _standing(ranks, stalled_for)
-    if culprit is None:
-        cause, words = _shared_cause(ranks)
-        summary = f"the job has made no progress in step {step} for {stalled_for:.0f} s; {words}"
-        return build_finding(
-            kind=FindingKind.HANG,
-            cause=cause,
-            summary=summary,
-            began_step=step,
-            began_ago_seconds=stalled_for,
-            severity=stalled_for,
-            lost_ratio=1.0,
-            evidence=evidence,
-        )
+    evidence = standing(ranks, stalled_for)
     phase = phase_name(culprit.phase)
     diagnosis = asked.diagnoses.get(culprit.rank)
     cause, words = _cause(culprit, diagnosis, limits)
@@ -52,7 +42,7 @@ def finding_of(stall: Stall, culprit: RankSituation | None, limits: Thresholds) 
     summary = (
         f"the job has made no progress in step {step} for {stalled_for:.0f} s: "
         f"rank {culprit.rank} {absent}; "
-        f"{where}, and {words}"
+        f"{where}, and {words}{_not_known(stall, culprit)}"
     )
     waiters = "the others wait for it" if len(ranks) > 1 else "the only rank"
     evidence += _about(culprit, absent, diagnosis, limits, waiters)
@@ -68,10 +58,29 @@ def finding_of(stall: Stall, culprit: RankSituation | None, limits: Thresholds) 
         severity=culprit.moved_age,
         lost_ratio=1.0,
         evidence=evidence,
+        confidence=_confidence(stall, culprit),
     )
 
 
-def _standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
+def _not_known(stall: Stall, culprit: RankSituation) -> str:
+    """What nobody observes: the rank itself by now, or others."""
+    ago = in_words(culprit.silent_seconds)
+    itself = f"; it was last seen {ago} ago" if culprit.silent_seconds else ""
+    unseen = ranks_text([each.rank for each in stall.others.unseen])
+    return itself + (f"; what {unseen} do is unknown" if stall.others.unseen else "")
+
+
+def _confidence(stall: Stall, culprit: RankSituation) -> Confidence:
+    """Certain where a fact of its process, or its absence alone, proves who holds the others up."""
+    if culprit.silent_seconds:
+        return Confidence.LIKELY
+    alone = len(stall.outside) == 1 and bool(stall.waiting) and not stall.others.unseen
+    proven = culprit.process in _ENDED or alone
+    return Confidence.CERTAIN if proven else Confidence.LIKELY
+
+
+def standing(ranks: list[RankSituation], stalled_for: float) -> list[Evidence]:
+    """Rows on how long nothing has moved, and how many wait."""
     waiting = [item for item in ranks if item.waiting or item.in_collective]
     evidence = [
         Evidence("time without progress of any rank", stalled_for, "seconds", "0 while training"),
@@ -171,7 +180,7 @@ def op_name(op: int) -> str:
     return OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
 
 
-def _shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
+def shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
     """Why all ranks stand where none stands out: devices that are all inside one operation."""
     inside = {item.op if item.in_collective and item.host is not None else None for item in ranks}
     if len(inside) == 1 and (op := inside.pop()) is not None:

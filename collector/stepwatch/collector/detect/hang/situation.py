@@ -18,6 +18,7 @@ class RankSituation(NamedTuple):
     hooks' side thread ran. Where `host` is set, its device is busy, and step, phase, collective and
     `moved_age` are the device's; those of the host are in `host`. `cpu_ratio` is the CPU time its
     process used or was ready for, per second since the rank last moved; NaN where unknown.
+    `silent_seconds` beyond 0 is how long ago it was last seen, when it stood already.
     """
 
     rank: int
@@ -33,6 +34,16 @@ class RankSituation(NamedTuple):
     group: int = 0
     host: RankSituation | None = None
     cpu_ratio: float = math.nan
+    node: str = ""
+    silent_seconds: float = 0.0
+
+
+class Unseen(NamedTuple):
+    """A rank of which nothing is known since `silent_seconds` (NaN: ever), and its node."""
+
+    rank: int
+    node: str
+    silent_seconds: float
 
 
 class Missed(NamedTuple):
@@ -56,6 +67,17 @@ class Asked(NamedTuple):
     groups: Mapping[int, str] = MappingProxyType({})
 
 
+class Others(NamedTuple):
+    """Ranks that are not in a stalled job's situations: nobody observes them, or they have ended.
+
+    `ended` did so while others went on, in an orderly way.
+    """
+
+    unseen: tuple[Unseen, ...] = ()
+    ended: tuple[int, ...] = ()
+
+
+NO_OTHERS = Others()
 NOBODY_ASKED = Asked()
 
 

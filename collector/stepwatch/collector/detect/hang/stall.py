@@ -13,12 +13,23 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from stepwatch.signals.records import Phase
+from stepwatch.collector.detect.wait_graph import Answer
+from stepwatch.signals.records import Phase, ProcessState
 
 from .activity import DEAD, Activity, activity_of, is_device_stuck
 from .device import with_waiting_hosts
-from .situation import NOBODY_ASKED, Asked, Missed, RankSituation, missed_collectives
+from .holding import holding_up
+from .situation import (
+    NO_OTHERS,
+    NOBODY_ASKED,
+    Asked,
+    Missed,
+    Others,
+    RankSituation,
+    missed_collectives,
+)
 from .thresholds import Thresholds
+from .together import are_all_frozen
 
 
 class Stall(NamedTuple):
@@ -28,7 +39,8 @@ class Stall(NamedTuple):
     `activity` what these do: while others wait, idle where one of them is; else running where one
     of them runs. `idle` are those of `outside` that do not run.
     `lacking` holds the ranks that missed a collective by their flight recorders. Its phase allows
-    `allowed_seconds`, and beyond `hang_seconds` it is a hang.
+    `allowed_seconds`, and beyond `hang_seconds` it is a hang. `others` are ranks whose situation is
+    not known, or that have ended; `answer` says who is waited for by all that is known.
     """
 
     ranks: list[RankSituation]
@@ -41,6 +53,8 @@ class Stall(NamedTuple):
     asked: Asked
     allowed_seconds: float
     hang_seconds: float
+    others: Others = NO_OTHERS
+    answer: Answer = Answer()
 
     @property
     def is_hang(self) -> bool:
@@ -54,6 +68,7 @@ def stall_of(
     longest_step: float,
     limits: Thresholds,
     asked: Asked = NOBODY_ASKED,
+    others: Others = NO_OTHERS,
 ) -> Stall | None:
     """The stall of `ranks`, None while they make progress or need make none.
 
@@ -72,7 +87,15 @@ def stall_of(
     waiting, outside = _sides(ranks, lacking)
     does = {item.rank: activity_of(item, limits) for item in outside}
     activity = _together(list(does.values()), held=bool(waiting))
-    bound = _hang_seconds(ranks, waiting, outside, activity, limits)
+    answer = holding_up(ranks, asked.groups, others)
+    if are_all_frozen(ranks, limits):
+        bound = 0.0
+    elif waiting and not outside and answer.unobserved:
+        bound = limits.unseen_seconds
+    elif not waiting and all(item.process is ProcessState.UNINTERRUPTIBLE for item in ranks):
+        bound = limits.blocked_seconds
+    else:
+        bound = _hang_seconds(ranks, waiting, outside, activity, limits)
     return Stall(
         ranks=ranks,
         seconds=seconds,
@@ -84,6 +107,8 @@ def stall_of(
         asked=asked,
         allowed_seconds=allowed,
         hang_seconds=max(allowed, bound),
+        others=others,
+        answer=answer,
     )
 
 

@@ -20,6 +20,8 @@ class Thresholds(NamedTuple):
     held_seconds: float
     running_cpu_ratio: float
     reading_seconds: float
+    unseen_seconds: float
+    blocked_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -1,6 +1,6 @@
 """Memory growth: a rank, or all of them, will run out of memory."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, History, detect
@@ -14,5 +14,6 @@ DETECTORS = (
         when=When.ALWAYS,
         order=30,
         find=find,
+        needs=Needs.SOME_RANKS,
     ),
 )

@@ -1,6 +1,6 @@
 """Non-finite: the rank that first held NaN or infinity."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, detect
@@ -14,5 +14,6 @@ DETECTORS = (
         when=When.ALWAYS,
         order=10,
         find=find,
+        needs=Needs.SOME_RANKS,
     ),
 )

@@ -1,6 +1,6 @@
 """Pause: no rank makes progress, but what holds the job up runs, or nobody waits for it."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, detect
@@ -15,5 +15,6 @@ DETECTORS = (
         order=40,
         find=find,
         gives_way_to=frozenset({FindingKind.CHECKPOINT_STALL}),
+        needs=Needs.SOME_RANKS,
     ),
 )

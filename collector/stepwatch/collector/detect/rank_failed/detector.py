@@ -9,9 +9,19 @@ from __future__ import annotations
 
 import math
 import signal
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import Evidence, Finding, build_finding, text_evidence
+from stepwatch.collector.detect.finding import (
+    NO_RANK,
+    Confidence,
+    Evidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.state.exit_codes import (
     ASKED_TO_STOP,
@@ -21,6 +31,7 @@ from stepwatch.collector.state.exit_codes import (
     UNKNOWN_EXIT,
 )
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import ranks_text
 
 
 class Thresholds(NamedTuple):
@@ -29,28 +40,38 @@ class Thresholds(NamedTuple):
     together_seconds: float
     settle_seconds: float
     preempted_seconds: float
+    left_seconds: float
+    lost_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
+_NODES_NAMED = 4
 INTERRUPT = "KeyboardInterrupt"
 """What a rank reports that Ctrl-C ended."""
 _ORDERLY = (INTERRUPT, "SystemExit: 0", "SystemExit: 75")
-_SYMPTOMS = (
-    "connection closed",
-    "connection reset",
-    "connection refused",
-    "broken pipe",
-    "socket closed",
-    "third_party/gloo",
-    "gloo/transport",
-    "timed out waiting",
-    "distnetworkerror",
-    "remote process",
-    "nccl watchdog",
-)
-"""Parts of the exceptions of ranks that lost another one, in lower case."""
+
+
+def _load_symptoms() -> tuple[str, ...]:
+    text = resources.files(__package__).joinpath("symptoms.toml").read_text(encoding="utf-8")
+    return tuple(tomllib.loads(text)["parts"])
+
+
+SYMPTOMS = _load_symptoms()
+"""Parts of the exceptions of ranks that lost another one, in lower case; see `symptoms.toml`."""
+
+
+class SilentNode(NamedTuple):
+    """A node of which nothing was received since before the first rank failed.
+
+    `ranks` are those of its ranks that did not end; `before_seconds` is how long it was last seen
+    before the ranks that failed made no progress any more.
+    """
+
+    node: str
+    ranks: tuple[int, ...]
+    before_seconds: float
 
 
 class RankEnd(NamedTuple):
@@ -76,16 +97,30 @@ class RankEnd(NamedTuple):
 
 
 def detect(
-    ends: list[RankEnd], world: int, preempted: bool, now: float, limits: Thresholds
+    ends: list[RankEnd],
+    world: int,
+    preempted: bool,
+    now: float,
+    limits: Thresholds,
+    silent: Sequence[SilentNode] = (),
 ) -> list[Finding]:
-    """At most one finding: the first failure; `now` in Unix seconds dates it."""
+    """At most one finding: the first failure; `now` in Unix seconds dates it.
+
+    Where all that failed lost a peer, who left in an orderly way before that is the cause, or
+    else a node that fell `silent`.
+    """
     if preempted:
         return []
     failed = [end for end in ends if _has_failed(end)]
     causes = [end for end in failed if not _is_symptom(end)]
-    if not causes and not _interrupted_before(failed, ends):
-        causes = failed
+    if failed and not causes and not _interrupted_before(failed, ends):
+        causes = _left_first(ends, failed, limits)
+        if silent and not causes and not _asked_alone(ends, failed, limits):
+            return [finding_on_node(silent, failed, now, limits)]
+        causes = causes or failed
     causes = _asked_alone(ends, failed, limits) or causes
+    if not causes and not failed and _may_hide_a_failure(ends, world, silent, limits):
+        return [finding_on_node(silent, ends, now, limits)]
     if not causes:
         return []
     first = min(causes, key=lambda end: end.at)
@@ -98,6 +133,43 @@ def detect(
     return [_finding(first, ends, now)]
 
 
+def only_symptoms(ends: list[RankEnd]) -> bool:
+    """Whether nothing of how ranks ended says why: they lost another one, or were asked to stop."""
+    failed = [end for end in ends if _has_failed(end)]
+    return bool(ends) and all(_is_symptom(end) for end in failed)
+
+
+def _may_hide_a_failure(
+    ends: list[RankEnd], world: int, silent: Sequence[SilentNode], limits: Thresholds
+) -> bool:
+    """Whether all observed ranks got SIGTERM while others have long not been observed.
+
+    A launcher ends the rest so when one rank has failed; somebody who stops the job, too. Where
+    all ranks are observed, that none has failed tells the two apart.
+    """
+    unseen = sum(len(each.ranks) for each in silent)
+    terminated = all(end.exit_code == TERMINATED and not end.finished for end in ends)
+    before = all(each.before_seconds > limits.lost_seconds for each in silent)
+    return bool(silent) and terminated and before and len(ends) + unseen >= world
+
+
+def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
+    """Ranks that ended without an error around the first failure: the others lost them.
+
+    Where most have ended so, the job came to its end, and who fails then does so by itself.
+    """
+    first = min(end.at for end in failed)
+    left = [
+        end
+        for end in ends
+        if end not in failed
+        and end.exit_code in (0, UNKNOWN_EXIT)
+        and end.at <= first + limits.left_seconds
+        and not any(word in end.failure for word in _ORDERLY)
+    ]
+    return left if len(left) <= len(failed) else []
+
+
 def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
     """The one rank that SIGTERM ended while the others lived on, only to fail later; none else."""
     began = min((end.at for end in failed), default=-math.inf)
@@ -108,6 +180,53 @@ def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds)
     early = max(began, first + limits.together_seconds)
     alone = [end for end in stopped if end.at < early]
     return alone if len(alone) == 1 else []
+
+
+def finding_on_node(
+    silent: Sequence[SilentNode], failed: list[RankEnd], now: float, limits: Thresholds
+) -> Finding:
+    """The finding on ranks that lost peers on nodes of which nothing is received.
+
+    A node that fell silent just then is lost itself; one that was silent before lacks its agent,
+    and what its ranks did is not known.
+    """
+    first = min(failed, key=lambda end: end.at)
+    lost = [each for each in silent if each.before_seconds <= limits.lost_seconds]
+    named = lost or list(silent)
+    nodes = ", ".join(each.node for each in named[:_NODES_NAMED])
+    ranks = ranks_text([rank for each in named for rank in each.ranks])
+    peers = ranks_text([end.rank for end in failed])
+    happened = "lost the connection"
+    if lost:
+        what = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
+    else:
+        what = f"one of {ranks} on node {nodes}, which is not observed, ended first"
+    if first.exit_code == TERMINATED:
+        what, happened = f"{what}, or somebody stopped the job", "were ended by SIGTERM"
+    summary = f"{what}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"
+    rows = [
+        Evidence(
+            f"node {each.node} was last seen",
+            each.before_seconds,
+            "seconds",
+            f"before {peers} made no progress any more",
+        )
+        for each in named[:_NODES_NAMED]
+    ]
+    only = named[0] if len(named) == 1 else None
+    return build_finding(
+        kind=FindingKind.RANK_FAILED,
+        cause=Cause.NODE_LOST if lost else Cause.PROCESS_GONE,
+        summary=summary,
+        rank=only.ranks[0] if only is not None and len(only.ranks) == 1 else NO_RANK,
+        phase=first.phase,
+        began_step=first.step,
+        began_ago_seconds=max(0.0, now - first.at),
+        lost_ratio=1.0,
+        evidence=rows,
+        node=only.node if only is not None else "",
+        confidence=Confidence.LIKELY if lost else Confidence.ONE_OF,
+    )
 
 
 def _has_failed(end: RankEnd) -> bool:
@@ -137,11 +256,12 @@ def _is_interrupted(end: RankEnd) -> bool:
 
 def _is_symptom(end: RankEnd) -> bool:
     lowered = end.failure.lower()
-    return any(part in lowered for part in _SYMPTOMS)
+    return any(part in lowered for part in SYMPTOMS)
 
 
 def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
-    words = f"raised {first.failure}" if first.failure else _how(first.exit_code)
+    failed = _has_failed(first)
+    words = f"raised {first.failure}" if first.failure else _how(first)
     cause = Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE
     later = [end.at - first.at for end in ends if first.at < end.at < math.inf]
     others = "another rank" if len(later) == 1 else f"{len(later)} other ranks"
@@ -154,7 +274,8 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
     if first.exit_code != UNKNOWN_EXIT:
         evidence.append(Evidence("its exit code", first.exit_code, "", "128 + n: by signal n"))
     where = f"in step {first.step} ({first.phase})"
-    summary = f"rank {first.rank} failed first, {where}: it {words}{after}"
+    did = "failed" if failed else "left"
+    summary = f"rank {first.rank} {did} first, {where}: it {words}{after}"
     return build_finding(
         kind=FindingKind.RANK_FAILED,
         rank=first.rank,
@@ -165,10 +286,14 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
         began_ago_seconds=max(0.0, now - first.at),
         lost_ratio=1.0,
         evidence=evidence,
+        confidence=Confidence.LIKELY if _is_symptom(first) else Confidence.CERTAIN,
     )
 
 
-def _how(exit_code: int) -> str:
+def _how(end: RankEnd) -> str:
+    exit_code = end.exit_code
+    if exit_code == 0 or (end.finished and exit_code == UNKNOWN_EXIT):
+        return "ended without an error while others went on"
     if exit_code == UNKNOWN_EXIT:
         return "disappeared; its exit code is unknown"
     number = exit_code - SIGNALLED

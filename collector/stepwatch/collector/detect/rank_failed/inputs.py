@@ -9,7 +9,9 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle
+from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 
 from . import detector
@@ -21,14 +23,74 @@ def find(context: DetectionContext) -> list[Finding]:
     """The first rank that failed, once no earlier one can turn up."""
     attempt = context.attempt
     ends = rank_ends(attempt)
-    received = [
-        attempt.states[end.rank].received_monotonic_s for end in ends if end.rank in attempt.states
-    ]
-    waited = context.now_s - min(received, default=context.now_s)
+    waited = max((_age(context, end) for end in ends), default=0.0)
     if len(ends) < attempt.world and waited < detector.LIMITS.settle_seconds:
         return []
+    silent: tuple[detector.SilentNode, ...] = ()
+    if detector.only_symptoms(ends):
+        began = context.now_s - waited
+        if _may_be_silent(context, began):
+            return []
+        silent = _silent_nodes(context, began, _stood_seconds(attempt, ends))
     preempted = _is_preempted(attempt)
-    return detector.detect(ends, attempt.world, preempted, context.wall_s, detector.LIMITS)
+    limits = detector.LIMITS
+    return detector.detect(ends, attempt.world, preempted, context.wall_s, limits, silent)
+
+
+def _age(context: DetectionContext, end: detector.RankEnd) -> float:
+    """Seconds since a rank ended: by its node's clock until its agent looked last, then by ours.
+
+    No two clocks are compared, and it does not matter how often an agent reports the end.
+    """
+    view = context.attempt.states[end.rank]
+    offset = context.attempt.offsets.get(view.node, 0)
+    looked_at = (int(view.row["time_ns"]) + offset) / NANOSECONDS
+    before = max(0.0, looked_at - end.at) if math.isfinite(end.at) else 0.0
+    return before + max(0.0, context.now_s - view.received_monotonic_s)
+
+
+def _stood_seconds(attempt: Attempt, ends: list[detector.RankEnd]) -> float:
+    """How long the ranks that ended had made no progress by then, at least 0."""
+    rows = attempt.ranks.rows[[end.rank for end in ends]]
+    moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
+    offsets = [attempt.offsets.get(attempt.states[end.rank].node, 0) for end in ends]
+    ended = np.array([end.at for end in ends]) * NANOSECONDS - offsets
+    return max(0.0, float(np.min((ended - moved) / NANOSECONDS)))
+
+
+def _may_be_silent(context: DetectionContext, began: float) -> bool:
+    """Whether a node was not received from since the first end was, and is not yet stale.
+
+    One that sends is seen again within a flush or two; then none of its ranks are lost.
+    """
+    return any(
+        node not in context.stale_nodes and _last_seen(context, node) <= began
+        for node in context.staleness
+    )
+
+
+def _silent_nodes(
+    context: DetectionContext, began: float, stood: float
+) -> tuple[detector.SilentNode, ...]:
+    """Nodes of which nothing was received since the first rank ended, `began`, with their ranks.
+
+    Those that ended `stood` before, and waited for them: a connection says late that its peer is
+    gone.
+    """
+    ranks: dict[str, list[int]] = {}
+    node_of = context.attempt.ranks.node_of
+    for rank in sorted(context.unobserved):
+        ranks.setdefault(node_of.get(rank, UNKNOWN_NODE), []).append(rank)
+    return tuple(
+        detector.SilentNode(node, tuple(there), max(0.0, began - stood - _last_seen(context, node)))
+        for node, there in sorted(ranks.items())
+        if _last_seen(context, node) <= began + context.attempt.flush_seconds(node)
+    )
+
+
+def _last_seen(context: DetectionContext, node: str) -> float:
+    """Monotonic seconds of the collector when a node was received from last."""
+    return context.now_s - context.staleness[node]
 
 
 def _is_preempted(attempt: Attempt) -> bool:

@@ -5,8 +5,19 @@ from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, Steps, detect
 from .inputs import find
+from .stage_inputs import find_between_stages
+from .stage_transfers import Waiting, detect_between_stages
 
-__all__ = ["DETECTORS", "LIMITS", "Steps", "detect", "find"]
+__all__ = [
+    "DETECTORS",
+    "LIMITS",
+    "Steps",
+    "Waiting",
+    "detect",
+    "detect_between_stages",
+    "find",
+    "find_between_stages",
+]
 
 DETECTORS = (
     Detector(
@@ -14,5 +25,11 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=40,
         find=find,
+    ),
+    Detector(
+        kinds=frozenset({FindingKind.SLOW_COLLECTIVE}),
+        when=When.PROGRESSING,
+        order=45,
+        find=find_between_stages,
     ),
 )

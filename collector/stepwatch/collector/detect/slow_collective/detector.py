@@ -40,6 +40,7 @@ class Thresholds(NamedTuple):
     certain_excess_ratio: float
     related_steps: int
     clearing_bytes_ratio: float
+    wait_ratio: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -1,6 +1,6 @@
 """Telemetry lost: nodes that should send report nothing."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, detect
@@ -14,5 +14,6 @@ DETECTORS = (
         when=When.TELEMETRY_MISSING,
         order=0,
         find=find,
+        needs=Needs.SOME_RANKS,
     ),
 )

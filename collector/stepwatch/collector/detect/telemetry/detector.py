@@ -6,13 +6,29 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.agents import DEFAULT_FLUSH_SECONDS
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import ranks_text
 
 NODES_NAMED = 8
+
+
+class Rest(NamedTuple):
+    """What the nodes that report show: `unobserved` are the ranks of which they show nothing.
+
+    `still_seconds` is how long the observed ranks have made no progress, None while they do;
+    `proven` whether they complete collectives with those that nobody observes.
+    """
+
+    unobserved: tuple[int, ...] = ()
+    still_seconds: float | None = None
+    proven: bool = False
+
+
+NOTHING_OBSERVED = Rest()
 
 
 class Thresholds(NamedTuple):
@@ -31,12 +47,14 @@ def detect(
     step: int,
     limits: Thresholds,
     flush_seconds: Mapping[str, float] = MappingProxyType({}),
+    rest: Rest = NOTHING_OBSERVED,
 ) -> list[Finding]:
     """One finding if a node of a job that has not ended is stale for too long.
 
     `staleness` holds the seconds since something was received from each node, on the collector's
     clock; `step` is the newest step known of all ranks; `flush_seconds` how often the agent of a
-    node sends, where it reports that. No node known is no finding.
+    node sends, where it reports that; `rest` what the other nodes show. No node known is no
+    finding.
     """
     every = {node: flush_seconds.get(node, DEFAULT_FLUSH_SECONDS) for node in staleness}
     stale = {
@@ -52,7 +70,7 @@ def detect(
     who = "any agent" if whole else f"{len(stale)} of {len(staleness)} nodes ({named})"
     summary = (
         f"nothing was received from {who} for {worst:.0f} s; the newest step known is {step}. "
-        "Whether the job trains is unknown"
+        f"{'Whether the job trains is unknown' if whole else _rest_words(rest)}"
     )
     evidence = tuple(
         Evidence(
@@ -73,5 +91,24 @@ def detect(
             severity=worst,
             evidence=evidence,
             node=next(iter(stale)) if len(stale) == 1 else "",
+            confidence=Confidence.CERTAIN,
         )
     ]
+
+
+def _rest_words(rest: Rest) -> str:
+    """What the nodes that report show of the job, and of the ranks that nobody observes."""
+    unseen = ranks_text(rest.unobserved)
+    lacking = "which ranks are slow is not looked for meanwhile"
+    if rest.still_seconds is not None:
+        still = in_words(rest.still_seconds)
+        return f"The ranks that report have made no step for {still}; what {unseen} do is unknown"
+    if rest.proven:
+        return (
+            f"The job trains: the other ranks report steps, and complete collectives with "
+            f"{unseen}; {lacking}"
+        )
+    return (
+        f"The other ranks report steps, so the job trains; whether {unseen} do is unknown, and "
+        f"{lacking}"
+    )

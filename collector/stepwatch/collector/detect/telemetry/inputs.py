@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.detect import hang
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.wait_graph import members_of
 
 from . import detector
 
@@ -15,4 +17,26 @@ def find(context: DetectionContext) -> list[Finding]:
         return []
     step = attempt.step_history.complete_until(attempt.world)
     every = {node: attempt.flush_seconds(node) for node in context.staleness}
-    return detector.detect(context.staleness, step, detector.LIMITS, every)
+    return detector.detect(context.staleness, step, detector.LIMITS, every, _rest(context))
+
+
+def _rest(context: DetectionContext) -> detector.Rest:
+    """What the ranks that report show of the job."""
+    stall = context.once(hang.stalled)
+    unobserved = tuple(sorted(context.unobserved))
+    if stall is not None:
+        return detector.Rest(unobserved, stall.seconds)
+    return detector.Rest(unobserved, proven=_share_groups(context))
+
+
+def _share_groups(context: DetectionContext) -> bool:
+    """Whether each unobserved rank is in a group with one that is observed.
+
+    A collective of all of them ends only when all have arrived.
+    """
+    left, observed = set(context.unobserved), set(context.attempt.states) - context.unobserved
+    for group in context.attempt.collective_records.groups.values():
+        members = members_of(group.ranks)
+        if members and not members.isdisjoint(observed):
+            left -= members
+    return not left

@@ -95,7 +95,7 @@ function drawIncident(incident) {
   const fields = [
     ["state", state(incident.state)], ["kind", incident.kind],
     ["rank", incident.rank < 0 ? "no single rank" : String(incident.rank)], ["node", incident.node],
-    ["phase", incident.phase === "other" && incident.rank < 0 ? "" : incident.phase], ["cause", incident.cause], ["since step", String(incident.since_step)],
+    ["phase", incident.phase === "other" && incident.rank < 0 ? "" : incident.phase], ["cause", incident.cause], ["confidence", incident.confidence || ""], ["since step", String(incident.since_step)],
     ["detected after", seconds(incident.detected_after_seconds)],
     ["throughput lost", percent(incident.throughput_lost_ratio, 0)],
     // Zero seconds with an unknown share means unknown, not that nothing was lost.

@@ -1,0 +1,46 @@
+"""The wait-for graph of a stalled job, from where its ranks stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from stepwatch.collector.detect.wait_graph import Answer, Place, members_of, who_holds_up
+from stepwatch.signals.records import OP_NAMES, Op
+
+from .situation import Others, RankSituation
+
+_EXCHANGE = (Op.SEND, Op.RECV)
+"""One rank sends while the other receives: both are in the same exchange."""
+
+
+def holding_up(ranks: Iterable[RankSituation], groups: Mapping[int, str], others: Others) -> Answer:
+    """Who holds the waiting ranks up; ranks that have ended arrive nowhere any more."""
+    places = _Places(groups)
+    inside, outside, waiting = {}, list(others.ended), []
+    for item in ranks:
+        if item.in_collective:
+            inside[item.rank] = places.of(item)
+        elif item.waiting:
+            waiting.append(item.rank)
+        else:
+            outside.append(item.rank)
+    return who_holds_up(inside, outside, [each.rank for each in others.unseen], waiting)
+
+
+class _Places:
+    """The places of ranks: one object for each, as thousands of ranks share it."""
+
+    def __init__(self, groups: Mapping[int, str]) -> None:
+        self._groups = groups
+        self._made: dict[tuple[int, int], Place] = {}
+
+    def of(self, item: RankSituation) -> Place:
+        op = Op.SEND if item.op in _EXCHANGE else item.op
+        if (item.group, op) not in self._made:
+            self._made[item.group, op] = self._make(item.group, op)
+        return self._made[item.group, op]
+
+    def _make(self, group: int, op: int) -> Place:
+        text = self._groups.get(group, "")
+        name = OP_NAMES[op] if op < len(OP_NAMES) else OP_NAMES[0]
+        return Place(name, group, text, members_of(text) if text else None)

@@ -1,0 +1,142 @@
+"""From a stall that no single rank explains to its finding: what the ranks have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stepwatch.collector.detect.finding import (
+    Confidence,
+    Evidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
+from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import numbers_text, ranks_text
+from stepwatch.signals.records import ProcessState
+
+from .report import op_name, shared_cause, standing
+from .situation import RankSituation, Unseen
+from .stall import Stall
+from .thresholds import Thresholds
+from .together import are_all_frozen, node_of, who_words
+
+_STATES = {
+    ProcessState.STOPPED: (Cause.PROCESS_STOPPED, "are stopped (SIGSTOP)"),
+    ProcessState.UNINTERRUPTIBLE: (Cause.UNINTERRUPTIBLE_IO, "are blocked in the kernel"),
+}
+NODES_NAMED = 4
+
+
+def finding_on_several(stall: Stall, few: list[RankSituation]) -> Finding:
+    """The finding on a stall in which several ranks stand for the same reason; it names none."""
+    cause, state = _STATES[few[0].process]
+    who = who_words(few, stall.ranks)
+    words = f"{who} {state}"
+    rows = [text_evidence(who, state, "one reason that they share, and no rank's own fault")]
+    return _finding(stall, cause, words, rows, Confidence.CERTAIN, node_of(few))
+
+
+def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
+    """The finding on a stall in which no rank stands out of those that are observed."""
+    if are_all_frozen(stall.ranks, limits):
+        who = who_words(stall.ranks, stall.ranks)
+        words = f"{who} do not move: no thread of theirs runs, and none uses a CPU"
+        return _finding(
+            stall, Cause.PROCESS_STOPPED, words, (), Confidence.LIKELY, node_of(stall.ranks)
+        )
+    if stall.answer.holding:
+        return _finding_on_ended(stall, stall.answer.holding)
+    if stall.answer.unobserved:
+        return _finding_on_unseen(stall)
+    cause, words = shared_cause(stall.ranks)
+    if stall.answer.complete and cause is Cause.UNKNOWN:
+        place = stall.answer.complete[0].words
+        words = f"all members are inside {place}, and it does not end; no rank stands out"
+    return _finding(stall, cause, words, ())
+
+
+def _finding_on_ended(stall: Stall, ended: Iterable[int]) -> Finding:
+    """Others wait for ranks that have finished: nobody arrives who has left."""
+    left = sorted(ended)
+    words = f"{ranks_text(left)} finished while {_waiters(stall)} wait in {_where(stall)}"
+    rows = [text_evidence(ranks_text(left), "finished", "the others wait for it in a collective")]
+    finding = _finding(stall, Cause.PROCESS_GONE, words, rows, Confidence.CERTAIN)
+    return finding._replace(rank=left[0]) if len(left) == 1 else finding
+
+
+def _finding_on_unseen(stall: Stall) -> Finding:
+    """Others wait for ranks that nobody observes."""
+    who = [each for each in stall.others.unseen if each.rank in stall.answer.unobserved]
+    nodes = sorted({each.node for each in who})
+    place = _place_words(who, nodes)
+    words = (
+        f"{_waiters(stall)} wait in {_where(stall)} for one of {place}; what those do is unknown"
+    )
+    rows = [
+        Evidence(
+            f"time since {ranks_text(_ranks(who, node))} of node {node} were last seen",
+            max(each.silent_seconds for each in who if each.node == node),
+            "seconds",
+            "nothing is known of them since",
+        )
+        for node in nodes[:NODES_NAMED]
+    ]
+    node = nodes[0] if len(nodes) == 1 else ""
+    cause = Cause.NODE_LOST if _fell_silent_then(stall, who) else Cause.NOT_ARRIVED
+    return _finding(stall, cause, words, rows, Confidence.ONE_OF, node)
+
+
+def _fell_silent_then(stall: Stall, who: list[Unseen]) -> bool:
+    """Whether nothing was received from the ranks since about when the others came to a halt."""
+    return all(abs(each.silent_seconds - stall.seconds) <= ENDS.lost_seconds for each in who)
+
+
+def _place_words(who: list[Unseen], nodes: list[str]) -> str:
+    """`ranks 4-7 on node b, which is not observed`."""
+    numbers = numbers_text(each.rank for each in who)
+    ranks = f"rank{'s' if len(who) > 1 else ''} {numbers}"
+    named = ", ".join(nodes[:NODES_NAMED])
+    if len(nodes) == 1:
+        return f"{ranks} on node {named}, which is not observed"
+    return f"{ranks} on nodes {named}, which are not observed"
+
+
+def _ranks(who: list[Unseen], node: str) -> list[int]:
+    return [each.rank for each in who if each.node == node]
+
+
+def _waiters(stall: Stall) -> str:
+    return ranks_text([item.rank for item in stall.ranks if item.in_collective or item.waiting])
+
+
+def _where(stall: Stall) -> str:
+    inside = next((item for item in stall.ranks if item.in_collective), None)
+    if inside is None:
+        return "a pipeline exchange"
+    group = stall.asked.groups.get(inside.group, "")
+    return f"{op_name(inside.op)} of group {group}" if group else op_name(inside.op)
+
+
+def _finding(
+    stall: Stall,
+    cause: Cause,
+    words: str,
+    rows: Iterable[Evidence],
+    confidence: Confidence = Confidence.LIKELY,
+    node: str = "",
+) -> Finding:
+    step = min(item.step for item in stall.ranks)
+    return build_finding(
+        kind=FindingKind.HANG,
+        cause=cause,
+        summary=f"the job has made no progress in step {step} for {stall.seconds:.0f} s; {words}",
+        began_step=step,
+        began_ago_seconds=stall.seconds,
+        severity=stall.seconds,
+        lost_ratio=1.0,
+        evidence=(*standing(stall.ranks, stall.seconds), *rows),
+        node=node,
+        confidence=confidence,
+    )

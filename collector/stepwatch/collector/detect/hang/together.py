@@ -1,0 +1,57 @@
+"""What ranks have in common that come to a halt together: all of them, or all of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.records import ProcessState
+
+from .situation import RankSituation
+from .thresholds import Thresholds
+
+_HELD = (ProcessState.STOPPED, ProcessState.UNINTERRUPTIBLE)
+"""States into which one act or one file system puts several ranks: none of them is the first."""
+
+
+def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
+    """Whether no thread of any rank runs, so that nobody can be waited for.
+
+    A rank that waits in a collective lets its other threads run: its heartbeat goes on. Where those
+    of all end at one time and no process uses a CPU, something froze them together.
+    """
+    if any(item.process in _HELD for item in ranks):
+        return False  # the states of the processes say more
+    ages = [item.heartbeat_age for item in ranks]
+    if len(ranks) < 2 or not max(ages) - min(ages) <= limits.heartbeat_seconds:
+        return False
+    return min(ages) > limits.heartbeat_seconds and all(
+        item.cpu_ratio < limits.running_cpu_ratio for item in ranks
+    )
+
+
+def sharing_state(culprit: RankSituation, ranks: Sequence[RankSituation]) -> list[RankSituation]:
+    """All ranks in the state that holds `culprit`: it alone where its state holds nobody."""
+    if culprit.process not in _HELD or culprit.host is not None:
+        return [culprit]
+    alike = [item for item in ranks if item.process is culprit.process]
+    if culprit.process is ProcessState.STOPPED:
+        return alike
+    # A rank that waits in a collective may be seen blocked in the kernel for a moment.
+    return [item for item in alike if not item.in_collective and not item.waiting]
+
+
+def node_of(ranks: Sequence[RankSituation]) -> str:
+    """The node that all of them are on; empty where they share none, or it is not known."""
+    nodes = {item.node for item in ranks}
+    return nodes.pop() if len(nodes) == 1 else ""
+
+
+def who_words(few: Sequence[RankSituation], ranks: Sequence[RankSituation]) -> str:
+    """`all 4 ranks of node a (ranks 0-3)`, `ranks 2-3 of node b`, `ranks 1, 5`, `all 8 ranks`."""
+    node, named = node_of(few), ranks_text([item.rank for item in few])
+    if not node:
+        return f"all {len(few)} ranks" if len(few) == len(ranks) else named
+    if sum(item.node == node for item in ranks) > len(few):
+        return f"{named} of node {node}"
+    return f"all {len(few)} ranks of node {node} ({named})"

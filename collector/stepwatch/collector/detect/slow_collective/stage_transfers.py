@@ -1,0 +1,123 @@
+"""Slow sends and receives between pipeline stages: ranks wait for neighbours that work no longer.
+
+What stages wait for each other grows with their work, and with the way between them. The wait that
+is left after taking off all that stages work longer than in the run's first steps is the way.
+
+    stage 0 works 0.2 s as before, stage 1 too; each waits 0.9 s instead of 0.1 s: 0.8 s transfer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
+from stepwatch.collector.detect.steps import first_of_run
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.phrases import ranks_text
+
+from .detector import Thresholds
+
+Pair = tuple[int, int]
+"""Two neighbouring stages, the lower first."""
+
+
+class Waiting(NamedTuple):
+    """How long the ranks of a pipeline wait for neighbours; arrays (steps,) in seconds.
+
+    `numbers` are the evaluated steps, `seconds` their lengths, `wait` the mean over ranks, `more`
+    what all stages together work longer than in the run's first steps, `usual` the wait in those.
+    `sends` maps a pair of stages to what its ranks were blocked in sends per step, empty where the
+    trainer's sends are not seen; `ranks` a stage to its ranks.
+    """
+
+    numbers: Integers
+    seconds: Vector
+    wait: Vector
+    more: Vector
+    usual: float
+    sends: Mapping[Pair, float]
+    ranks: Mapping[int, list[int]]
+
+
+def detect_between_stages(waiting: Waiting, limits: Thresholds) -> list[Finding]:
+    """At most one finding, about the transfers between stages; it names the pair if one is slow."""
+    if len(waiting.numbers) < limits.window_steps:
+        return []
+    excess = waiting.wait - waiting.usual - waiting.more
+    slow = (excess >= limits.least_excess_ratio * waiting.seconds) & (
+        waiting.wait >= limits.wait_ratio * waiting.usual
+    )
+    recent = slow[-limits.window_steps :]
+    if recent.sum() < limits.least_steps or not recent[-1]:
+        return []
+    since = first_of_run(slow)
+    return [_finding(waiting, excess, since, _pair(waiting.sends, limits))]
+
+
+def _pair(sends: Mapping[Pair, float], limits: Thresholds) -> Pair | None:
+    """The pair of stages whose sends block far longer than those of any other pair."""
+    if not sends:
+        return None
+    worst = max(sends, key=lambda pair: (sends[pair], pair))
+    others = [seconds for pair, seconds in sends.items() if pair != worst]
+    stands_out = sends[worst] >= limits.least_ratio * max(others, default=0.0)
+    return worst if sends[worst] > 0 and stands_out else None
+
+
+def _finding(waiting: Waiting, excess: Vector, since: int, pair: Pair | None) -> Finding:
+    now, more = (float(np.median(each[since:])) for each in (waiting.wait, excess))
+    seconds, first = float(np.median(waiting.seconds[since:])), int(waiting.numbers[since])
+    lost = min(1.0, more / seconds)
+    subject = "pipeline" if pair is None else f"stages {pair[0]}-{pair[1]}"
+    if pair is None:
+        who = "between stages of the pipeline (which pair is not known)"
+    else:
+        both = ranks_text([*waiting.ranks[pair[0]], *waiting.ranks[pair[1]]])
+        who = f"between stages {pair[0]} and {pair[1]} ({both})"
+    summary = (
+        f"transfers {who} are slow since step {first}: ranks wait {in_words(now)} a step for "
+        f"their neighbours, baseline {in_words(waiting.usual)}, and no stage works longer by "
+        f"that; it takes {lost:.0%} of the step more"
+    )
+    evidence = [
+        Evidence(
+            "wait for pipeline neighbours per step",
+            now,
+            "seconds",
+            f"baseline {in_words(waiting.usual)}",
+        ),
+        Evidence(
+            "what all stages work longer per step",
+            float(np.median(waiting.more[since:])),
+            "seconds",
+            "than in the run's first steps: it explains as much of the wait",
+        ),
+    ]
+    if pair is not None:
+        evidence.append(
+            Evidence(
+                f"blocked in sends between stages {pair[0]} and {pair[1]} per step",
+                waiting.sends[pair],
+                "seconds",
+                f"the longest of {len(waiting.sends)} pairs",
+            )
+        )
+    return build_finding(
+        kind=FindingKind.SLOW_COLLECTIVE,
+        phase="",
+        cause=Cause.SLOW_TRANSFER,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(waiting.seconds[since:].sum()),
+        severity=more,
+        ratio=now / waiting.usual if waiting.usual > 0 else float("nan"),
+        lost_ratio=lost,
+        evidence=evidence,
+        subject=subject,
+        confidence=Confidence.LIKELY,
+    )

@@ -1,0 +1,179 @@
+"""With one of two agents gone the rest is still evaluated, and what is unknown is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepwatch.collector.detect import hang
+from stepwatch.collector.store import Store
+from stepwatch.signals.records import Kind, LifecycleEvent, Op, ProcessState
+from tests.collector.gathered import group_rows
+from tests.collector.made import HandClock, lifecycle_rows, state_rows
+from tests.collector.runtime.test_evaluation import Site
+
+WORLD, GROUP = 8, 7
+
+
+class Hung(Site):
+    """Eight ranks on two nodes; all that send wait in one all-reduce, but those outside it."""
+
+    def __init__(self, store: Store, clock: HandClock) -> None:
+        super().__init__(store, clock, WORLD, nodes=2)
+        self.send({Kind.GROUP: group_rows(GROUP, range(WORLD))})
+
+    def hang(
+        self,
+        seconds: int,
+        outside: tuple[int, ...] = (),
+        silent: tuple[str, ...] = ("node-1",),
+        stood: float = 0.1,
+        process: ProcessState = ProcessState.SLEEPING,
+    ) -> None:
+        """Let time pass in which nothing moves; it began so long before."""
+        for passed in range(seconds):
+            self.clock.advance(1.0)
+            if passed % 3 and passed < seconds - 3:
+                continue  # agents may miss a flush or two
+            for node, ranks in self.nodes.items():
+                if node in silent:
+                    continue
+                rows = state_rows(
+                    ranks, WORLD, self.clock.monotonic, self.step, stood + passed + 1.0
+                )
+                absent = [rank in outside for rank in ranks]
+                rows["collective_group"], rows["collective_op"] = GROUP, Op.ALL_REDUCE
+                rows["in_collective"], rows["cpu_seconds"] = 1, 1.0
+                rows["in_collective"][absent] = 0
+                rows["process_state"][absent] = process
+                self.send({Kind.RANK_STATE: rows}, node)
+            self.service.evaluate()
+        assert self.service.evaluation_failures == 0
+
+    def open(self) -> dict[str, dict[str, Any]]:
+        found = [each for each in self.view()["incidents"] if each["state"] == "open"]
+        return {each["kind"]: each for each in found}
+
+
+@pytest.mark.parametrize("process", [ProcessState.SLEEPING, ProcessState.STOPPED])
+def test_a_hang_among_the_observed_is_found(
+    store: Store, clock: HandClock, process: ProcessState
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(20, silent=("node-1",))
+    site.hang(12, outside=(2,), process=process)
+    found = site.open()["hang"]
+    assert (found["rank"], found["node"]) == (2, "node-0")
+    assert "what ranks 4-7 do is unknown" in found["summary"]
+    assert "telemetry-lost" in site.open()
+
+
+def test_a_hang_where_nobody_looks_is_found_after_a_pause_would_be_over(
+    store: Store, clock: HandClock
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(20, silent=("node-1",))
+    site.hang(60)
+    assert site.open().keys() == {"telemetry-lost"}, "it may be a pause"
+    site.hang(int(hang.LIMITS.unseen_seconds) - 59, stood=60.0)
+    found = site.open()["hang"]
+    assert (found["rank"], found["node"], found["confidence"]) == (-1, "node-1", "one of")
+    assert (
+        "ranks 0-3 wait in all_reduce of group 0,1,2,3,4,5,6,7 for one of ranks 4-7 on node "
+        "node-1, which is not observed" in found["summary"]
+    )
+
+
+def test_a_rank_that_stood_when_it_was_last_seen_stays_the_one(
+    store: Store, clock: HandClock
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.hang(12, outside=(5,), silent=())
+    assert site.open()["hang"]["confidence"] == "certain"
+    site.hang(40, outside=(5,), stood=12.0)
+    assert site.open().keys() == {"hang", "telemetry-lost"}
+    found = site.open()["hang"]
+    assert (found["rank"], found["confidence"]) == (5, "likely")
+    assert "it was last seen" in found["summary"]
+
+
+def test_steps_that_go_on_prove_that_the_unobserved_ranks_take_part(
+    store: Store, clock: HandClock
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(20, silent=("node-1",))
+    (found,) = site.open().values()
+    assert "The job trains" in found["summary"]
+    assert "complete collectives with ranks 4-7" in found["summary"]
+
+
+def test_what_compares_all_ranks_stays_as_it_is(store: Store, clock: HandClock) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(10, excess={(2, "forward"): 0.9})
+    site.run(40, silent=("node-1",))
+    assert site.open().keys() == {"straggler", "telemetry-lost"}
+    site.run(25)
+    assert site.open() == {}
+
+
+LOST_PEER = b"RuntimeError: [gloo/transport/tcp/pair.cc:537] Connection closed by peer"
+
+
+def survivors_fail(site: Site, stood: float = 0.1) -> None:
+    """The ranks of the first node, which made no progress for so long, raise and end."""
+    at, ranks = site.clock.monotonic, site.nodes["node-0"]
+    failed = lifecycle_rows(LifecycleEvent.FAILURE, ranks, at=at)
+    failed["text"] = LOST_PEER
+    states = state_rows(ranks, WORLD, at, site.step, stood)
+    states["process_state"], states["exit_code"] = ProcessState.GONE, 1
+    states["gone_ns"] = round(at * 1e9)
+    site.send({Kind.LIFECYCLE: failed, Kind.RANK_STATE: states})
+
+
+def wait(site: Site, seconds: int) -> None:
+    for _ in range(seconds):
+        site.clock.advance(1.0)
+        site.service.evaluate()
+
+
+@pytest.mark.parametrize("seconds", [0, 20])
+def test_a_lost_node_is_the_cause_and_no_survivor(
+    store: Store, clock: HandClock, seconds: int
+) -> None:
+    """Its peers notice at once, or when their connections time out."""
+    site = Hung(store, clock)
+    site.run(20)
+    site.hang(seconds)
+    survivors_fail(site, stood=seconds + 0.1)
+    wait(site, 6)
+    (found,) = site.open().values()
+    assert (found["kind"], found["cause"], found["rank"]) == ("rank-failed", "node-lost", -1)
+    assert (found["node"], found["confidence"]) == ("node-1", "likely")
+
+
+def test_what_failed_where_nobody_looks_is_one_of_those_ranks(
+    store: Store, clock: HandClock
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(30, silent=("node-1",))
+    survivors_fail(site)
+    wait(site, 6)
+    found = site.open()["rank-failed"]
+    assert (found["node"], found["confidence"]) == ("node-1", "one of")
+    assert "one of ranks 4-7 on node node-1, which is not observed" in found["summary"]
+
+
+def test_a_lost_node_whose_peers_wait_on_is_one_incident(store: Store, clock: HandClock) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.hang(int(hang.LIMITS.unseen_seconds) + 1)
+    (found,) = site.open().values()
+    assert (found["kind"], found["cause"], found["node"]) == ("hang", "node-lost", "node-1")
+    assert found["confidence"] == "one of"
