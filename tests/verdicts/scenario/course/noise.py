@@ -18,6 +18,8 @@ SHARES = np.array([0.03, 0.3, 0.5, 0.04, 0.06])
 """Of a usual step, by column; the rest is what ranks do between steps."""
 _BLOCK = 64
 """Steps that stay together, so that what lasted on the real machine lasts here."""
+_LONGEST = np.array([8.0, 3.0, 3.0, 3.0, 2.0])
+"""Longest times over their median, by column: beyond it a recorded process got no processor."""
 _SPREAD = {Pace.CONSTANT: 0.1, Pace.RECORDED: 1.0, Pace.HEAVY_TAILED: 0.5}
 """How much of the recorded spread there is; 0.3 of it elsewhere."""
 _JITTER = 0.03
@@ -86,5 +88,8 @@ class Noise:
         for _ in range(self._scenario.ranks):
             run = runs[dice.integers(len(runs))]
             at = dice.integers(len(run) - _BLOCK + 1)
-            made.append(run[at : at + _BLOCK, dice.integers(run.shape[1])])
-        return np.stack(made, axis=1).astype(np.float64)
+            block = run[at : at + _BLOCK, dice.integers(run.shape[1])].astype(np.float64)
+            # Who was slow on the real machine for a whole block was so for a reason: in a healthy
+            # job nobody is.
+            made.append(np.minimum(block / np.median(block, axis=0), _LONGEST))
+        return np.stack(made, axis=1)

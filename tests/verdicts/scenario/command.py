@@ -1,4 +1,4 @@
-"""`python -m tests.verdicts.scenario` replays scenarios and prints how right the verdicts were."""
+"""The command that replays scenarios and prints how right the verdicts were."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from .scored import summary
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.verdicts.scenario",
-        description=__doc__,
-        epilog="example: python -m tests.verdicts.scenario --tune --seeds 40 --kind slow-compute",
+        prog="python -m tests.verdicts",
+        description="Replays scenarios drawn by seed and prints how right the verdicts were. "
+        "With --matrix it makes the real runs of fixed cases instead, with --real N those of "
+        "scenarios; see --matrix host --help and --real 1 --help.",
+        epilog="example: python -m tests.verdicts --tune --seeds 40 --kind slow-compute",
     )
     parser.add_argument("--seeds", type=int, default=60, help="how many scenarios (60)")
     parser.add_argument("--seed", type=int, action="append", help="only these")
@@ -75,6 +77,3 @@ def main(words: Sequence[str]) -> int:
         asked.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
-
-if __name__ == "__main__":
-    sys.exit(matrices.command("verdicts", main))
