@@ -47,6 +47,15 @@ def names(choice: Choice) -> tuple[list[str], int]:
     return [each["job"] for each in shown], left_out
 
 
+def test_a_job_of_which_only_old_things_are_known_says_how_old() -> None:
+    about = {"seconds": 40.0, "state": "running", "reason": "as of 40 s ago; nobody answers"}
+    old = job("vit", "stale", stale=about, open_incidents=None)
+    old["slos"] = [{"name": "step-time", "state": "unknown"}]
+    shown = fleet_text(chosen([old], Choice(), NOW)[0], 100, NOW)
+    assert "vit: as of 40 s ago; nobody answers; it was running then" in shown
+    assert " ok" not in shown
+
+
 def test_ended_jobs_are_hidden_unless_they_need_somebody() -> None:
     assert names(Choice()) == (["llama-7b", "vit-hang", "lost", "bad"], 4)
     assert names(Choice(all=True)) == ([each["job"] for each in JOBS], 0)

@@ -114,4 +114,5 @@ def _began_s(segment: Segment) -> float:
     started = rows[rows["event"] == LifecycleEvent.START]
     offset = segment.clock.wall_ns - segment.clock.monotonic_ns
     ends = started["time_ns"].astype(np.int64) + offset
-    return float(ends.min()) / 1e9 if len(ends) else float("inf")
+    # An int, not a float: as a float, Unix nanoseconds are rounded to 256.
+    return int(ends.min()) / 1e9 if len(ends) else float("inf")

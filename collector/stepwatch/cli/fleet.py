@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from stepwatch.cli import text
 
+STALE = "stale"
+"""Nothing is known of the job that is not old."""
 ENDED = ("finished", "failed", "interrupted")
 UNKNOWN_FOR_SECONDS = 86_400.0
 """A job whose end nobody saw counts as ended when nothing was received for a day."""
@@ -98,10 +100,18 @@ def withheld_text(job: Job) -> str:
     return f"{job['job']}: {job['state']} since {text.clock(job['since'])}: {job['reason']}"
 
 
+def stale_text(job: Job) -> str:
+    """A job whose newest answer is old: how old, why, and how it was then."""
+    about = job["stale"]
+    return f"{job['job']}: {about['reason']}; it was {about['state']} then"
+
+
 def _notes(jobs: Iterable[Job]) -> Iterator[str]:
     for job in jobs:
         if job["reason"]:
             yield withheld_text(job)
+        if job["state"] == STALE:
+            yield stale_text(job)
     for job in jobs:
         if job["worst"] is not None:
             yield f"{job['job']}: {job['worst']['kind']}: {job['worst']['summary']}"

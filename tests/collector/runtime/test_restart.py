@@ -152,7 +152,7 @@ def test_a_reader_of_a_long_log_writes_nothing(
     found = reader.job(JOB)
     assert found is not None and len(found[0].attempts[0].step_history.rows) < 60, "some went"
     assert written == []
-    Service(store, clock)
+    Service(store, clock).evaluate()
     assert any("sli_slice" in statement for statement in written)
 
 

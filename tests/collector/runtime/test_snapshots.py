@@ -94,6 +94,33 @@ def test_a_job_is_saved_once_a_minute_while_it_changes(store: Store, clock: Hand
     assert known.snapshot_counts()["saved"] == 2
 
 
+def test_a_job_with_many_segments_is_saved_before_its_minute_is_over(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "MOST_SEGMENTS", 5)
+    monkeypatch.setattr(snapshots, "MOST_SHARE", 1e9)
+    known, saved = Service(store, clock), []
+    for item in RUN[:12]:
+        known.receive(body([item]))
+        clock.advance(1.0)
+        known.evaluate()
+        saved.append(known.snapshot_counts()["saved"])
+    assert saved == [0] * 4 + [1] * 5 + [2] * 3
+
+
+def test_saving_before_the_minute_is_over_takes_a_small_share_of_the_time(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "MOST_SEGMENTS", 1)
+    monkeypatch.setattr(snapshots, "MOST_SHARE", 1e-12)
+    known = Service(store, clock)
+    for item in RUN[:5]:
+        known.receive(body([item]))
+        known.evaluate()
+        clock.advance(snapshots.EVERY_SECONDS / 100)
+    assert known.snapshot_counts()["saved"] == 1, "how long it takes is not known before"
+
+
 def test_a_collector_that_is_killed_every_few_seconds_reads_no_more_each_time(
     store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

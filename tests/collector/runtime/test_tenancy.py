@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from stepwatch.collector.runtime import tenancy
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import live
 from stepwatch.collector.store import Store
@@ -68,3 +71,42 @@ def test_a_job_of_which_nothing_is_left_is_held_by_nobody(store: Store, clock: H
         connection.exec_driver_sql("DELETE FROM segment")
     second = service_over(store, clock, "second")
     assert evaluated(second) == [] and second.withheld() == {}
+
+
+def test_a_claim_whose_answer_was_lost_is_taken_up(store: Store, clock: HandClock) -> None:
+    """It is in the database, under the holder's name: nobody else would evaluate the job."""
+    service = service_over(store, clock)
+    Leases(store.engine, "one").claim(["made-by-hand"])
+    assert not service.tenancy.held()
+    service.tenancy.tick()
+    assert dict(service.tenancy.held()) == {"made-by-hand": 1}
+    service.receive(body(run_segments(10)))
+    service.evaluate()
+    assert service.job("made-by-hand") is not None and service.tenancy.refused == 0
+
+
+def test_leases_are_renewed_while_states_are_saved(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Saving the states of many large jobs at the end takes longer than a lease lasts."""
+    service = service_over(store, clock)
+    service.receive(body(run_segments(10)))
+    service.evaluate()
+    ticks, saving, renewed = service.tenancy.tick, threading.Event(), threading.Event()
+
+    def tick() -> None:
+        ticks()
+        if saving.is_set():
+            renewed.set()
+
+    def save_all() -> None:
+        saving.set()
+        assert renewed.wait(60.0), "the leases run out meanwhile"
+        assert dict(service.tenancy.held()) == {"made-by-hand": 1}
+
+    monkeypatch.setattr(tenancy, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(service.tenancy, "tick", tick)
+    monkeypatch.setattr(service._snapshotter, "save_all", save_all)
+    service.stop()
+    service.run(0.001)
+    assert renewed.is_set() and not service.tenancy.held()

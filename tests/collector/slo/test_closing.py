@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old, close_stored
+from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
 from stepwatch.collector.slo.ladder import LADDER, Rung
 from stepwatch.collector.slo.registry import discover
 from stepwatch.collector.slo.slice_line import SliceLine
@@ -121,15 +121,14 @@ class Evaluated:
         for name, sli in SLIS.items():
             stored = SliceLine(list(self.running[name].line))
             self.running[name] = RunningSlices(sli, stored)
-        close_stored(self.job, list(self.running.values()), attempt_steps(self.job), self.limits)
 
     @property
     def held(self) -> int:
-        return sum(len(each.step_history.rows) for each in self.job.attempts.values())
+        return sum(len(each.step_history.rows) for each, _ in self.job.runs().values())
 
     @property
     def dropped(self) -> int:
-        return sum(each.step_history.dropped.count for each in self.job.attempts.values())
+        return sum(each.step_history.dropped.count for each, _ in self.job.runs().values())
 
 
 def brute(job: LiveJob) -> dict[str, list[Slice]]:

@@ -126,7 +126,7 @@ def goodput_line() -> RunningSlices:
 
 def taken(running: RunningSlices, attempts: list[StepFacts]) -> list[Slice]:
     """What an evaluation of these attempts changes."""
-    found = running.changed({n: with_baseline(each, 1.0) for n, each in enumerate(attempts)})
+    found = running.changed({(n, 0): with_baseline(each, 1.0) for n, each in enumerate(attempts)})
     running.accept(found)
     return found
 
@@ -146,7 +146,7 @@ def test_whatever_changes_the_slices_are_those_of_all_steps(
     running, versions = RunningSlices(SLIS[sli]), dict[int, int]()
     for first, second, count in looks:
         attempts = [facts_of(first), facts_of(second, began=1200.0)][:count]
-        known = {number: with_baseline(each, 1.0) for number, each in enumerate(attempts)}
+        known = {(n, 0): with_baseline(each, 1.0) for n, each in enumerate(attempts)}
         found = running.changed(known)
         assert running.changed(known) == found, "until they are stored the same differ"
         running.accept(found)

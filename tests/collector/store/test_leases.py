@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -14,11 +15,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sqlalchemy.pool import StaticPool
 
+from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.store import Store, schema
 from stepwatch.collector.store.holders import is_gone, new_holder
-from stepwatch.collector.store.leases import LEASE_SECONDS, Lease, Leases, database_ns, fenced
+from stepwatch.collector.store.leases import (
+    LEASE_SECONDS,
+    Lease,
+    Leases,
+    database_ns,
+    fenced,
+    still_held,
+)
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import LeaseLostError
+from tests.postgresql import PostgresqlServer
 
 JOBS = ("one", "two", "three")
 SLOTS = st.integers(0, 2)
@@ -188,6 +198,89 @@ def test_a_lease_that_a_write_is_checked_against_is_not_claimed(opened: Store) -
     with fenced(opened.engine, Lease("a", "first", 1)):
         assert second.claim(["a", "b"]) == {"b": 2}
     assert second.claim(["a", "b"]) == {"a": 2}
+
+
+@pytest.fixture
+def impatient(postgresql: PostgresqlServer) -> Iterator[sa.Engine]:
+    """A PostgreSQL store whose server refuses a statement that waits for a row."""
+    store = Store(postgresql.new_database())
+    name = store.engine.url.database
+    postgresql.execute(f"ALTER DATABASE {name} SET lock_timeout = '300ms'")
+    store.engine.dispose()
+    yield store.engine
+    store.close()
+
+
+def test_a_lease_is_renewed_while_its_own_write_takes_long(impatient: sa.Engine) -> None:
+    """It neither waits for the write, nor is the lease free when the write is over."""
+    late = [0]
+    first, second = (Leases(impatient, name, lambda _: NOON + late[0]) for name in ("a", "b"))
+    mine = Lease("job", "a", 1)
+    first.claim(["job", "other"])
+    with fenced(impatient, mine), impatient.begin() as views:
+        assert still_held(views, [mine, Lease("other", "a", 1)]) == {"job", "other"}
+        late[0] = 2 * LEASE_NS
+        assert first.renew() == {"job": 1, "other": 1}
+    assert second.claim(["job", "other"]) == {}
+
+
+def test_a_lease_whose_row_is_in_use_is_kept_and_renewed_the_next_time(
+    impatient: sa.Engine,
+) -> None:
+    late = [0]
+    leases = Leases(impatient, "a", lambda _: NOON + late[0])
+    held = Tenancy(leases)
+    held.want(["one", "two"])
+    held.claim_wanted()
+    row = sa.select(schema.lease).where(schema.lease.c.job == "one").with_for_update()
+    late[0] = LEASE_NS
+    with impatient.begin() as somebody:
+        somebody.execute(row)
+        held.tick()
+        assert held.held() == {"one": 1, "two": 1}
+    assert Leases(impatient, "b", lambda _: NOON + late[0]).claim(["two"]) == {}
+    held.tick()
+    assert Leases(impatient, "b", lambda _: NOON + late[0]).claim(["one"]) == {}
+
+
+def test_the_clock_is_read_when_the_row_is_held(impatient: sa.Engine) -> None:
+    """Read before, it would be old by the time that the row was waited for."""
+    row = sa.select(schema.lease.c.job).with_for_update(key_share=True, skip_locked=True)
+    free: list[int] = []
+
+    def now(_: sa.Connection) -> int:
+        with impatient.begin() as somebody:
+            free.append(len(somebody.execute(row).all()))
+        return NOON
+
+    leases = Leases(impatient, "a", now)
+    leases.claim(["job"])
+    free.clear()
+    leases.renew()
+    assert free == [0]
+
+
+def test_a_holder_that_comes_back_waits_for_no_other_that_does(impatient: sa.Engine) -> None:
+    late = [0]
+    first, second = (Leases(impatient, name, lambda _: NOON + late[0]) for name in ("a", "b"))
+    first.beat()
+    second.beat()
+    late[0] = 2 * LEASE_NS
+    with impatient.begin() as coming:
+        row = sa.select(schema.replica).where(schema.replica.c.holder == "b").with_for_update()
+        coming.execute(row)
+        assert first.beat() == ["b"]
+    assert first.beat() == []
+
+
+def test_more_leases_than_one_transaction_renews(opened: Store) -> None:
+    late = [0]
+    leases = Leases(opened.engine, "a", lambda _: NOON + late[0])
+    names = [f"job-{number:03}" for number in range(201)]
+    leases.claim(names)
+    late[0] = 2 * LEASE_NS
+    assert leases.renew() == dict.fromkeys(names, 1)
+    assert Leases(opened.engine, "b", lambda _: NOON + late[0]).claim(names) == {}
 
 
 def test_the_clock_is_that_of_the_database(opened: Store) -> None:

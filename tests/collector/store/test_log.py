@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from stepwatch.collector.store import Store, StoredSegment, partitions, schema
+from stepwatch.collector.store import Store, StoredSegment, log, partitions, schema
 from stepwatch.signals import wire
 from tests.collector.made import JOB, run_segments
 from tests.collector.store.filled import DAY_NS, OTHER, RECEIVED, fill, positions, stored
@@ -51,8 +51,9 @@ def test_positions_have_no_gap_and_repeats_take_none(opened: Store) -> None:
     [(range(1, 7), 0), ([2, 3, 5, 6], 4), ([2, 3, 4], 6), ([], 6), ([1, 2, 3, 4, 6], 5)],
 )
 def test_the_newest_position_that_is_missing_is_known(
-    opened: Store, left: Iterable[int], newest_missing: int
+    opened: Store, left: Iterable[int], newest_missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(log, "_PLACES_AT_ONCE", 2)
     fill(opened)
     table = schema.segment
     with opened.engine.begin() as connection:

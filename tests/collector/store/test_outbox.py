@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
 
-from stepwatch.collector.runtime.notifier import KEY_HEADER, Notifier
+from stepwatch.collector.runtime import notifier as notifying
+from stepwatch.collector.runtime.notifier import KEY_HEADER, LATE_SECONDS, Notifier
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, outbox
 from stepwatch.collector.store.leases import Lease, Leases
 from stepwatch.collector.store.outbox import Notice, Outbox
+from stepwatch.collector.web.api import make_api
 from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import LeaseLostError
+from tests.collector.client import Client
 from tests.collector.exported import metric
 from tests.collector.made import HandClock, body, run_segments
 
@@ -28,10 +37,12 @@ class Receiver:
     def __init__(self, *statuses: int) -> None:
         self.statuses = [*statuses]
         self.keys: list[str] = []
+        self.documents: list[dict[str, Any]] = []
 
     def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
         assert url == URL and headers[KEY_HEADER] in body.decode()
         self.keys.append(headers[KEY_HEADER])
+        self.documents.append(json.loads(body))
         status = self.statuses.pop(0) if self.statuses else 204
         if not status:
             raise httpx.ConnectError("nobody listens")
@@ -97,9 +108,9 @@ def test_whoever_lost_its_lease_tells_nobody(opened: Store) -> None:
 def test_a_receiver_that_does_not_answer_is_tried_again_ever_later(
     opened: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    time = Time()
+    clock = Time()
     receiver = Receiver(0, 503, 429, 200)
-    notifier = Notifier(Outbox(opened.engine, time), URL, receiver)
+    notifier = Notifier(Outbox(opened.engine, clock), URL, receiver)
     write(opened, "key")
     tries = []
     for second in range(30):
@@ -107,33 +118,137 @@ def test_a_receiver_that_does_not_answer_is_tried_again_ever_later(
         notifier.advance()
         if len(receiver.keys) > before:
             tries.append(second)
-        time.seconds += 1.0
+        clock.seconds += 1.0
     assert tries == [0, 2, 6, 14]
     assert notifier.counts == {"pending": 0, "delivered": 1, "failed": 0}
     assert len(caplog.messages) == 1 and "receiver.test" not in caplog.text
 
 
 def test_what_is_refused_is_given_up_and_what_is_old_removed(opened: Store) -> None:
-    time = Time()
-    box = Outbox(opened.engine, time)
+    clock = Time()
+    box = Outbox(opened.engine, clock)
     notifier = Notifier(box, URL, Receiver(400))
     write(opened, "refused", at=1.0)
     write(opened, "taken", at=2.0)
     notifier.advance()
     assert notifier.counts == {"pending": 0, "delivered": 1, "failed": 1}
-    time.seconds += outbox.KEPT_SECONDS + 1.0
-    write(opened, "waits")
+    assert {why: count for why, count in notifier.given_up.items() if count} == {"refused": 1}
+    clock.seconds += outbox.KEPT_SECONDS + 1.0
     box.prune()
-    assert box.counts() == {"pending": 1, "delivered": 0, "failed": 0}
+    assert sum(box.counts().values()) == 0
+
+
+def test_what_nobody_sends_is_given_up_after_a_day(opened: Store) -> None:
+    clock = Time()
+    box = Outbox(opened.engine, clock)
+    with opened.engine.begin() as connection:
+        outbox.add_notices(connection, [Notice("key", "job", {"key": "key", "at": 1.0})], clock)
+    box.prune()
+    assert box.counts()["pending"] == 1
+    for unsent in (1, 0):
+        clock.seconds += outbox.KEPT_SECONDS + 1.0
+        box.prune()
+        assert box.counts() == {"pending": 0, "delivered": 0, "failed": unsent}
+        assert box.given_up()["unsent"] == unsent
+
+
+def late(store: Store, state: str, transition: str, seconds: float) -> tuple[Notifier, Receiver]:
+    """A notice of so long ago about an incident that is in a state by now."""
+    receiver, happened = Receiver(), time.time() - seconds
+    incident = {"id": "x", "job": "job", "kind": "hang", "opened_at": happened}
+    document = {"key": "key", "at": happened, "transition": transition}
+    notice = Notice("key", "job", {**document, "incident": {**incident, "state": "open"}})
+    store.save_evaluation("job", [], [{**incident, "state": "open"}], None, [notice])
+    store.save_evaluation("job", [], [{**incident, "state": state}])
+    return Notifier(store.outbox, URL, receiver), receiver
+
+
+def test_an_incident_that_is_over_is_not_told_an_hour_late(opened: Store) -> None:
+    notifier, receiver = late(opened, "resolved", "opened", LATE_SECONDS + 60.0)
+    for _ in range(2):
+        notifier.advance()
+    assert receiver.keys == [] and notifier.counts["failed"] == 1
+    assert notifier.given_up == {"refused": 0, "unanswered": 0, "unsent": 0, "over": 1}
+    service = Service(opened, HandClock(), notifier=notifier)
+    exported = Client(make_api(service)).get("/metrics").text
+    assert f'{names.COLLECTOR_NOTICES_GIVEN_UP.name}{{cause="over"}} 1.0' in exported
+
+
+@pytest.mark.parametrize("state, transition", [("open", "opened"), ("resolved", "resolved")])
+def test_an_incident_that_is_open_is_told_late_and_since_when(
+    opened: Store, state: str, transition: str
+) -> None:
+    notifier, receiver = late(opened, state, transition, 3 * LATE_SECONDS)
+    notifier.advance()
+    (sent,) = receiver.documents
+    assert receiver.keys == ["key"] and sent["key"] == "key"
+    if state == "open":
+        assert sent["late_seconds"] >= 3 * LATE_SECONDS
+        assert sent["open_since"] == sent["incident"]["opened_at"]
+
+
+def test_what_is_sent_in_time_says_nothing_of_being_late(opened: Store) -> None:
+    notifier, receiver = late(opened, "resolved", "opened", 60.0)
+    notifier.advance()
+    assert [each["key"] for each in receiver.documents] == ["key"]
+    assert "late_seconds" not in receiver.documents[0]
+
+
+@contextmanager
+def dripping(bytes_at_most: int) -> Iterator[str]:
+    """A receiver that answers byte by byte, and never comes to the end of its headers."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    ending = threading.Event()
+
+    def answer() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            try:
+                connection.sendall(b"HTTP/1.1 204 No Content\r\nX-Slow: ")
+                for _ in range(bytes_at_most):
+                    if ending.wait(0.02):
+                        return
+                    connection.sendall(b"x")
+                connection.sendall(b"\r\n\r\n")
+            except OSError:
+                return  # whoever asked is gone
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        ending.set()
+        thread.join()
+        listener.close()
+
+
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each byte is in time, the answer is not: it would come, and say 204, after a while."""
+    monkeypatch.setattr(notifying, "ANSWER_SECONDS", 0.2)
+    with dripping(100) as url, pytest.raises(TimeoutError):
+        notifying.post(url, b"{}", {})
+
+
+def test_what_got_no_answer_in_time_is_tried_again(opened: Store) -> None:
+    def never(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+        raise TimeoutError
+
+    notifier = Notifier(opened.outbox, URL, never)
+    write(opened, "key")
+    notifier.advance()
+    assert notifier.counts == {"pending": 1, "delivered": 0, "failed": 0}
 
 
 def test_two_collectors_share_the_work_and_take_over_what_one_left(opened: Store) -> None:
-    time = Time()
-    first, second = Outbox(opened.engine, time), Outbox(opened.engine, time)
+    clock = Time()
+    first, second = Outbox(opened.engine, clock), Outbox(opened.engine, clock)
     for number in range(5):
         write(opened, f"key-{number}", at=float(number))
     assert [each.key for each in first.claim(3)] == ["key-0", "key-1", "key-2"]
     assert [each.key for each in second.claim(9)] == ["key-3", "key-4"]
     assert second.claim(9) == []
-    time.seconds += outbox.CLAIMED_SECONDS
+    clock.seconds += outbox.CLAIMED_SECONDS
     assert [each.tries for each in second.claim(9)] == [2] * 5

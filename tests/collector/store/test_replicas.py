@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwatch.collector.runtime import tenancy
+from stepwatch.collector.runtime import shared_views, surplus, tenancy
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.store import Store
@@ -165,6 +165,37 @@ def test_those_who_live_share_what_a_dead_one_held(pair: Pair) -> None:
     assert {name for service in pair.services for name in service.tenancy.held()} == {*jobs}
 
 
+def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) -> None:
+    """A few a minute, each saved before; nobody takes back what it gave."""
+    jobs = [f"job-{number}" for number in range(9)]
+    pair.second.tenancy.leave()
+    for job in jobs:
+        pair.first.receive(body(run_segments(5, job=job)))
+    pair.first.evaluate()
+    pair.first.tenancy.tick()
+    assert (len(pair.first.tenancy.held()), pair.first.tenancy.surplus) == (9, 0)
+    late = pair.started(pair.stores[1], "late")
+    late.tenancy.tick()
+    shares = []
+    for _ in range(4):
+        for service in (pair.first, late):
+            service.tenancy.tick()
+            service.evaluate()
+        shares.append((len(pair.first.tenancy.held()), len(late.tenancy.held())))
+        for _ in range(int(surplus.EVERY_SECONDS / 5.0)):
+            pair.advance(5.0)
+            for service in (pair.first, late):
+                service.tenancy.tick()
+    assert shares == [(9, 0), (6, 3), (5, 4), (5, 4)]
+    assert {*pair.first.tenancy.held(), *late.tenancy.held()} == {*jobs}
+    for job in late.tenancy.held():
+        again = late.job(job)
+        assert again is not None and pair.first.job(job) is None
+        assert len(again[0].current.step_history) == 5
+        assert pair.stores[1].snapshots.newest_first(job)
+    assert late.snapshot_counts()["unreadable"] == 0 and late.withheld() == {}
+
+
 def test_one_that_cannot_renew_shows_nothing_that_another_may_have_taken_over(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +237,50 @@ def test_every_collector_answers_for_every_job_and_says_of_when(
     assert other.get("/v1/jobs/nobody").status_code == 404
     exported = [client.get("/metrics").text for client in (holder, other)]
     assert [JOB in text for text in exported] == [True, False]
+
+
+def test_what_another_collector_said_long_ago_does_not_look_well(pair: Pair) -> None:
+    """It holds the job, and its lease is renewed; but it evaluates nothing any more."""
+    other = Client(make_api(pair.second))
+    make_api(pair.first)
+    pair.first.receive(body(RUN))
+    for service in pair.services:
+        service.tenancy.tick()
+        service.evaluate()
+    said_at = pair.clock.wall
+    fresh = other.get(f"/v1/jobs/{JOB}").json()
+    assert fresh["as_of"] == said_at and "stale" not in fresh
+    pair.advance(40.0)
+    pair.first.tenancy.tick()
+    (line,) = other.get("/v1/jobs").json()["jobs"]
+    summary = other.get(f"/v1/jobs/{JOB}").json()
+    for found in (line, summary):
+        assert (found["as_of"], found["step"], found["state"]) == (said_at, 59, "stale")
+        assert found["stale"]["seconds"] == 40.0 and found["stale"]["state"] == fresh["state"]
+        assert found["stale"]["reason"].startswith("as of 40 s ago; the collector")
+        assert {slo["state"] for slo in found["slos"]} == {"unknown"}
+        assert found["open_incidents"] == (fresh["open_incidents"] or None)
+
+
+def test_an_answer_that_does_not_change_is_not_old(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Client(make_api(pair.second))
+    make_api(pair.first)
+    pair.first.receive(body(RUN))
+    for service in pair.services:
+        service.tenancy.tick()
+        service.evaluate()
+    (job,) = pair.first._state.jobs()
+    made = pair.stores[0].views.one(JOB, "line")
+    for _ in range(5):
+        pair.advance(shared_views.AGAIN_SECONDS)
+        pair.first.shared_views._next_s = 0.0
+        pair.first.shared_views.write([job])
+    again = pair.stores[0].views.one(JOB, "line")
+    assert made is not None and again is not None and again.payload == made.payload
+    found = other.get(f"/v1/jobs/{JOB}").json()
+    assert found["as_of"] == pair.clock.wall and "stale" not in found
 
 
 def test_one_alone_writes_no_answers(pair: Pair) -> None:

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
-from stepwatch.collector.web import withheld_view
+from stepwatch.collector.web import documents, withheld_view
 from tests.collector.process import Process
 from tests.collector.web.test_page import Visitor, browser, visitor
 
@@ -21,6 +21,25 @@ REASON = "ValueError: rows do not fit"
 def answer(page: Page, path: str, document: object) -> None:
     """Let the collector answer `path` with a document of ours."""
     page.route(f"**{path}", lambda route: route.fulfill(json=document))
+
+
+def test_what_is_old_says_so_and_does_not_look_well(collector: Process, visitor: Visitor) -> None:
+    why = Withheld("running", "", 1_800_000_000.0)
+    at = 1_800_000_000.0
+    line, summary = (
+        documents.stale(made(NAME, why), at, at + 40.0)
+        for made in (withheld_view.line, withheld_view.summary)
+    )
+    answer(visitor.page, "/v1/jobs", {"jobs": [line]})
+    answer(visitor.page, f"/v1/jobs/{NAME}", {**summary, "reason": None})
+    words = "as of 40 s ago; the collector that evaluates this job does not answer; it was running"
+    visitor.page.goto(collector.url)
+    row = visitor.page.locator("#jobs tbody tr")
+    expect(row).to_contain_text(f"stale {words}")
+    expect(row.locator(".s-running, .s-ok")).to_have_count(0)
+    visitor.page.goto(f"{collector.url}/jobs/{NAME}")
+    expect(visitor.page.locator("#stale")).to_contain_text(words)
+    expect(visitor.page.locator("#facts .state")).to_have_text("stale")
 
 
 @pytest.mark.parametrize("state", [QUARANTINED, RESTORING])

@@ -8,7 +8,16 @@ import time
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.fleet import Choice, chosen, fleet_text, last_seen, left_out_text, withheld_text
+from stepwatch.cli.fleet import (
+    STALE,
+    Choice,
+    chosen,
+    fleet_text,
+    last_seen,
+    left_out_text,
+    stale_text,
+    withheld_text,
+)
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
 from stepwatch.cli.verbs.incidents import headline
 from stepwatch.collector.state.trackers.step_window import HOST
@@ -30,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if an incident is open or a job is quarantined."""
+    """Print; exit 1 if an incident is open, a job is quarantined, or what is known of it is old."""
     width = text.columns() - 2
     if arguments.job:
         job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
@@ -60,7 +69,7 @@ def _is_problem(job: dict[str, Any]) -> bool:
     """Whether somebody must act; the number of incidents of a job not evaluated is unknown."""
     from stepwatch.collector.state.live import QUARANTINED
 
-    return job["state"] == QUARANTINED or bool(job["open_incidents"])
+    return job["state"] in (QUARANTINED, STALE) or bool(job["open_incidents"])
 
 
 def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
@@ -73,8 +82,12 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
         "",
     ]
     lines += [_entry(name, value, width) for name, value in pace_lines(job)]
+    if job.get("stale"):
+        lines.insert(1, text.wrapped(stale_text(job), "", width, hang=2))
     if job.get("shared_name"):
         lines.insert(1, text.wrapped(shared_name_words(job["shared_name"]), "", width, hang=2))
+    unread = [text.wrapped(unread_words(part), "", width, hang=2) for part in job.get("unread", [])]
+    lines[1:1] = unread
     lines += [_entry(link["tracker"], link["url"] or link["run"], width) for link in job["links"]]
     lines += ["", rank_table(job["ranks"])]
     lines += ["", *(_entry(name, value, width) for name, value in breakdown_lines(job))]
@@ -90,6 +103,15 @@ def shared_name_words(shared: dict[str, Any]) -> str:
         f"two runs report under this name: rank {shared['rank']} runs on "
         f"{' and on '.join(shared['nodes'])} at once ({shared['ranks']} such ranks); "
         "start one of them with another --job"
+    )
+
+
+def unread_words(part: dict[str, Any]) -> str:
+    """Which part of a job's log could not be read, and what that means."""
+    return (
+        f"segments {part['first']} to {part['last']} of its log could not be read "
+        f"({part['segments']}, {text.clock(part['from_s'])} to {text.clock(part['until_s'])}): "
+        "their steps are missing; stepwatch store verify says why"
     )
 
 

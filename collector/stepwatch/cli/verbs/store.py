@@ -281,7 +281,8 @@ def _verify(store: Store, arguments: argparse.Namespace) -> int:
     if arguments.repair and payloads is None:
         raise UsageError("--repair needs --payloads: it removes what nothing refers to there")
     if payloads is not None and arguments.repair:
-        payloads.remove_orphans(time.time())
+        if payloads.remove_orphans(time.time()) is None:
+            raise StoreError("a collector puts segments together just now; run it again")
     elif payloads is not None:
         orphans = payloads.orphans(time.time())
         found += [f"no bundle refers to the object {each.url}" for each in orphans]

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from stepwatch.collector.ingest.together import WritesTogether
 from stepwatch.collector.store import Added, Store, StoredSegment
-from stepwatch.collector.store.database import writer_lock
 from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
@@ -65,10 +65,9 @@ class Ingest:
         self.undecoded = store.undecoded.count()
         """Segments that the store keeps for a later version."""
         self._store = store
-        self._clock = clock
         self._apply = apply
         self._counting = threading.Lock()
-        self._writing = writer_lock(store.engine)
+        self._writes = WritesTogether(store, clock)
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Decode and store every segment of `body`, in order, with a verdict on each.
@@ -86,7 +85,7 @@ class Ingest:
 
     def _ingest(self, pieces: list[Piece]) -> list[Verdict]:
         good = [StoredSegment(p.segment, p.data) for p in pieces if p.segment is not None]
-        added, now = self._add(good)
+        added, now = self._writes.add(good)
         placed = zip(good, added, strict=True)
         fresh = [(one.position, stored.segment) for stored, one in placed if one.new]
         # Before anything else can fail: what is not handed over is read from the log, but later.
@@ -104,19 +103,16 @@ class Ingest:
                 self.undecoded += kept
         return verdicts
 
-    def _add(self, good: list[StoredSegment]) -> tuple[list[Added], int]:
-        with self._writing:
-            now = self._clock.wall_ns()
-            return (self._store.add_segments(good, now) if good else []), now
-
     def _count(self, verdicts: Iterable[Verdict], fresh: Iterable[Segment]) -> None:
         with self._counting:
-            for verdict in verdicts:
-                self.counts[verdict.verdict] += 1
+            for name, count in Counter(verdict.verdict for verdict in verdicts).items():
+                self.counts[name] += count
             self._count_unknown(fresh)
 
     def _count_unknown(self, segments: Iterable[Segment]) -> None:
         for segment in segments:
+            if not segment.unknown:
+                continue
             for number, rows in segment.unknown.items():
                 known = number in self.unknown_records or len(self.unknown_records) < MAX_KINDS
                 self.unknown_records[number if known else OTHER_KINDS] += len(rows)

@@ -75,6 +75,10 @@ class Answers:
         """It is an answer less; the job goes on, and so do answers about others."""
         logger.error("no answer %s about %s", view.name, job.name, exc_info=error)
 
+    def now(self) -> float:
+        """Unix seconds on the collector's clock."""
+        return self._now()
+
     def age(self, as_of: float) -> float:
         """Seconds since a moment (Unix seconds)."""
         return self._now() - as_of

@@ -23,12 +23,12 @@ from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.slo import registry as slis
-from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old, close_stored
+from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.store.slices import Slice
@@ -81,8 +81,6 @@ class Evaluator:
         clock: Clock,
         detectors: Sequence[Detector] | None = None,
         limits: Limits | None = None,
-        *,
-        reads_only: bool = False,
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
@@ -95,7 +93,6 @@ class Evaluator:
         self._clock = clock
         self._class_throughput = ClassThroughput()
         self._limits = limits or Limits()
-        self._reads_only = reads_only
 
     def restore(self, job: LiveJob) -> None:
         """Take up the incidents and slices of an earlier collector, and evaluate from them."""
@@ -107,30 +104,23 @@ class Evaluator:
         for name, sli in self._slis.items():
             known = SliceLine(self._store.slices(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
-        lines = list(verdicts.slices.values())
-        close_stored(job, lines, attempt_steps(job), self._limits)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
-    def catch_up(self, job: LiveJob, lease: Lease | None = None) -> None:
+    def catch_up(self, job: LiveJob) -> None:
         """Let old steps of a job go while it is read back: its log may be longer than its history.
 
         Raises:
-            LeaseLostError: another collector evaluates it by now; nothing was written.
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
         limits = self._limits
-        held = sum(len(each.step_history.rows) for each in job.attempts.values())
+        held = sum(len(each.step_history.rows) for each, _ in job.runs().values())
         if held < limits.incomplete + CATCH_UP_STEPS:
             return
-        attempts, running = attempt_steps(job), {}
-        for name, sli in self._slis.items():
-            running[name] = RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
-        fresh = {name: each.unstored(attempts) for name, each in running.items()}
-        if not self._reads_only:
-            self._store.save_evaluation(job.name, _by_sli(fresh), [], lease)
-        for name, each in running.items():
-            each.accept(fresh[name])
-        close_old(job, list(running.values()), attempts, limits)
+        running = [
+            RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
+            for name, sli in self._slis.items()
+        ]
+        close_old(job, running, attempt_steps(job), limits)
 
     def forget(self, job: str) -> None:
         """Drop the results of a job; the store keeps it."""
@@ -222,12 +212,13 @@ class Evaluator:
                 slo,
                 verdicts.slices[slo.sli].line if slo.sli in verdicts.slices else nothing,
                 job.newest_s,
+                job.unread,
             )
             for slo in self._slos
         ]
 
     def _slices(
-        self, attempts: Mapping[int, slis.AttemptSteps], verdicts: Verdicts
+        self, attempts: Mapping[RunKey, slis.AttemptSteps], verdicts: Verdicts
     ) -> dict[str, list[Slice]]:
         """Slices that changed since they were stored, by SLI."""
         return {

@@ -11,6 +11,7 @@ from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.state.holding.held import HeldJob
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.live import (
     RESTORING,
     LiveState,
@@ -23,6 +24,7 @@ from stepwatch.collector.store.undecoded import UndecodedSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.errors import LeaseLostError, SegmentError
+from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -76,13 +78,14 @@ class LogReader:
         return page
 
     def _offer(self, job: HeldJob, stored: StoredPayload, now: float) -> None:
+        segment: Segment | Unread
         try:
             segment = stored.segment()
         except SegmentError as error:
             self.unreadable += stored.count
             place = stored.position, job.name
             logger.warning("stored segment %d of %s is unreadable: %s", *place, error)
-            return
+            segment = _unread(stored)
         received = Received(stored.received_ns / NANOSECONDS, now)
         job.cursor.offer(stored.position, segment, received)
 
@@ -195,7 +198,7 @@ class Restorer:
     def _read_page(self, job: HeldJob) -> None:
         more = self._reader.read_page(job, self._store.position(job.name))
         if job.fold():
-            self._evaluator.catch_up(job.live, self._tenancy.lease(job))
+            self._evaluator.catch_up(job.live)
         if not more:
             self._publish(job)
 
@@ -212,6 +215,11 @@ class Restorer:
 
     def _now(self) -> float:
         return self._clock.wall_ns() / NANOSECONDS
+
+
+def _unread(stored: StoredPayload) -> Unread:
+    came = stored.first_received_ns / NANOSECONDS, stored.received_ns / NANOSECONDS
+    return Unread(stored.first, stored.position, stored.count, *came)
 
 
 def _is_full(page: list[StoredPayload]) -> bool:

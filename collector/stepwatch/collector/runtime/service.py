@@ -20,6 +20,7 @@ from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.shared_views import SharedViews
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.succession import Succession
+from stepwatch.collector.runtime.surplus import Surplus
 from stepwatch.collector.runtime.tenancy import RENEW_SECONDS, Tenancy
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.openslo import default_slos
@@ -67,7 +68,7 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._evaluator = Evaluator(store, default_slos(), self.clock, reads_only=reads_only)
+        self._evaluator = Evaluator(store, default_slos(), self.clock)
         self._evaluator.notifies = notifier is not None
         self._notifier = notifier
         self.tenancy = Tenancy(leases)
@@ -81,6 +82,7 @@ class Service:
             clock=self.clock,
         )
         self._succession = Succession(self._state, self.tenancy, self._restorer)
+        self._surplus = Surplus(self._state, self.tenancy, self._snapshotter, clock=self.clock)
         self._answers = Answers(self._state, self._evaluator, self.clock)
         self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store what agents send")
@@ -90,7 +92,6 @@ class Service:
             if not reads_only:
                 decode_kept(store)
             self._ingest = Ingest(store, self.clock, self._hand_over)
-            self.shared_views.prune(self.now())
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
             while self._restore(RENEW_SECONDS):
                 self.tenancy.tick()
@@ -138,6 +139,10 @@ class Service:
     def notice_counts(self) -> Mapping[str, int]:
         """Notices in the outbox, by state; empty where nothing is sent."""
         return {} if self._notifier is None else dict(self._notifier.counts)
+
+    def notices_given_up(self) -> Mapping[str, int]:
+        """Notices in the outbox that are never sent, by why; empty where nothing is sent."""
+        return {} if self._notifier is None else dict(self._notifier.given_up)
 
     def upkeep(self) -> Upkeep:
         """What looking after the store has done."""
@@ -223,6 +228,8 @@ class Service:
         if self.evaluation_failures == failures:
             self._evaluating.over()
         self._snapshotter.advance(snapshots.BUDGET_SECONDS)
+        with self._failing():
+            self._surplus.give_back()
         self.evaluation_seconds = time.monotonic() - began
         self.asked_pace.evaluated(self.evaluation_seconds)
 

@@ -2,12 +2,14 @@
 
 While another collector lives the entry in the list of jobs and the job's document are written at
 most every `EVERY_SECONDS`; the others where somebody asked for them, and waits until they come.
+What did not change is said again every `AGAIN_SECONDS`: an answer is old only if nobody makes it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -20,6 +22,8 @@ from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.views import StoredView
 
 EVERY_SECONDS = 2.0
+AGAIN_SECONDS = 4.0
+"""How long an answer that did not change is not dated anew."""
 JOBS_AT_ONCE = 50
 """Jobs whose answers are written in one transaction."""
 PATIENCE_SECONDS = 6.0
@@ -27,8 +31,13 @@ PATIENCE_SECONDS = 6.0
 OLD_SECONDS = 15.0
 """An answer of another collector that is older is asked for anew."""
 _POLL_SECONDS = 0.2
-KEPT_SECONDS = 24 * 3600.0
-"""How long answers stay about jobs that nobody holds."""
+
+
+class _Written(NamedTuple):
+    """What others can read of an answer: the job's version in it, and its moment."""
+
+    version: int
+    as_of: float
 
 
 class SharedViews:
@@ -40,7 +49,7 @@ class SharedViews:
         self._store = store
         self._answers = answers
         self._tenancy = tenancy
-        self._written: dict[tuple[str, str], int] = {}
+        self._written: dict[tuple[str, str], _Written] = {}
         self._next_s = 0.0
         self._writing = Outage("write answers for other collectors")
 
@@ -67,26 +76,29 @@ class SharedViews:
         self._writing.over()
 
     def _write(self, jobs: Iterable[HeldJob], wanted: Collection[tuple[str, str]]) -> None:
-        views, leases, versions = [], [], {}
+        views, unchanged, leases, written = [], [], [], {}
+        now = self._answers.now()
         for job in jobs:
-            for view, found in self._due(job, wanted):
-                views.append(StoredView(job.name, view.name, found.as_of, found.value))
-                versions[job.name, view.name] = found.version
+            for view in self._asked(job, wanted):
+                key = job.name, view.name
+                before = self._written.get(key)
+                if before is not None and before.version == job.version:
+                    if not 0 <= now - before.as_of < AGAIN_SECONDS:
+                        unchanged.append(key)
+                        written[key] = before._replace(as_of=now)
+                elif (found := self._answers.of(job, view, asked=False)) is not None:
+                    views.append(StoredView(*key, found.as_of, found.value))
+                    written[key] = _Written(found.version, found.as_of)
             if (lease := self._tenancy.lease(job)) is not None:
                 leases.append(lease)
-        if views:
-            self._store.views.save(views, leases)
-            self._written |= versions
+        if written:
+            self._store.views.save(views, leases, unchanged, now)
+            self._written |= written
 
-    def _due(
-        self, job: HeldJob, wanted: Collection[tuple[str, str]]
-    ) -> Iterator[tuple[View, Published]]:
+    def _asked(self, job: HeldJob, wanted: Collection[tuple[str, str]]) -> Iterator[View]:
         for name, view in self._views.items():
-            asked = name in self._always or (job.name, name) in wanted
-            if asked and self._written.get((job.name, name)) != job.version:
-                found = self._answers.of(job, view, asked=False)
-                if found is not None:
-                    yield view, found
+            if name in self._always or (job.name, name) in wanted:
+                yield view
 
     def read(self, job: str, view: View) -> Published | None:
         """What another collector answered about a job; None where none does.
@@ -124,11 +136,6 @@ class SharedViews:
             return []
         found = self._store.views.all_of(view.name)
         return [Published(each.payload, each.as_of, 0) for each in found if each.job not in without]
-
-    def prune(self, now: float) -> None:
-        """Remove what is left of jobs that nobody holds."""
-        if self._tenancy.is_shared:
-            self._store.views.prune(now - KEPT_SECONDS)
 
 
 def _published(found: StoredView | None) -> Published | None:

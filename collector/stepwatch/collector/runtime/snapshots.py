@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -29,7 +30,12 @@ from stepwatch.signals.errors import LeaseLostError, SnapshotError
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 60.0
-"""A restart folds about so much of a job's log again, whatever its age."""
+"""A restart folds at most about so much of a job's log again, whatever its age."""
+MOST_SEGMENTS = 16_384
+"""A job that has more new segments than this is saved before its minute is over: folding them again
+takes about two seconds, and a restart, or another collector that takes over, waits for it."""
+MOST_SHARE = 0.05
+"""Of the time, for saving a job before its minute is over."""
 BUDGET_SECONDS = 0.5
 """Time that saving may take of one round of evaluations."""
 
@@ -40,14 +46,23 @@ SAVED, FAILED, UNREADABLE = "saved", "failed", "unreadable"
 
 @dataclass
 class _Kept:
-    """What is stored of one job: up to which position, and since when (monotonic seconds)."""
+    """What is stored of one job: up to which position, since when (monotonic seconds), and how many
+    seconds saving it took."""
 
     position: int = 0
     at_s: float = 0.0
+    took_s: float = 0.0
+
+    def is_due(self, now_s: float, position: int) -> bool:
+        """Whether a job that is at `position` by now is to be saved."""
+        age = now_s - self.at_s
+        behind = position - self.position
+        return age >= EVERY_SECONDS or (behind >= MOST_SEGMENTS and age >= self.took_s / MOST_SHARE)
 
 
 class Snapshotter:
-    """Saves each job at most every `EVERY_SECONDS`, the one that waited longest first.
+    """Saves each job every `EVERY_SECONDS`, one with many segments more often, the one that waited
+    longest first.
 
     A job's lock is held while its state is taken apart, not while that is compressed and stored.
     """
@@ -63,14 +78,19 @@ class Snapshotter:
     def advance(self, seconds: float) -> None:
         """Save jobs whose turn it is, for about so long."""
         deadline = time.monotonic() + seconds
-        for name in self._due(self._now() - EVERY_SECONDS):
+        now = self._now()
+        for name in self._kept_by_age(lambda job, kept: kept.is_due(now, job.cursor.applied)):
             self._save(name)
             if time.monotonic() >= deadline:
                 return
 
+    def save(self, name: str) -> bool:
+        """Save a job now; whether all that is known of it is stored."""
+        return self._save(name)
+
     def save_all(self) -> None:
         """Save every job that changed since it was saved: the collector stops."""
-        for name in self._due(self._now()):
+        for name in self._kept_by_age(lambda job, kept: True):
             self._save(name)
 
     def load(self, name: str) -> tuple[LiveJob, int]:
@@ -123,20 +143,24 @@ class Snapshotter:
             raise SnapshotError("it holds no job")
         return job
 
-    def _due(self, saved_before: float) -> list[str]:
-        names = [job.name for job in self._state.jobs()]
-        kept = {name: self._kept.setdefault(name, _Kept(at_s=self._now())) for name in names}
-        due = [name for name in names if kept[name].at_s <= saved_before]
-        return sorted(due, key=lambda name: kept[name].at_s)
+    def _kept_by_age(self, chosen: Callable[[HeldJob, _Kept], bool]) -> list[str]:
+        """Names of the live jobs that are `chosen`, the one that was saved longest ago first."""
+        found = {}
+        for job in self._state.jobs():
+            kept = self._kept.setdefault(job.name, _Kept(at_s=self._now()))
+            if chosen(job, kept):
+                found[job.name] = kept.at_s
+        return sorted(found, key=found.__getitem__)
 
-    def _save(self, name: str) -> None:
+    def _save(self, name: str) -> bool:
         kept, now = self._kept.get(name), self._now()
         if kept is None:  # it was forgotten since it became due
-            return
+            return False
         kept.at_s = now
         job = self._state.get(name)
         if job is None or not self._tenancy.holds(job):
-            return
+            return False
+        began = time.monotonic()
         try:
             position, document = self._taken_apart(job, kept.position)
             if document is not None:
@@ -148,13 +172,15 @@ class Snapshotter:
                     saved_ns=self._clock.wall_ns(),
                     lease=self._tenancy.lease(job),
                 )
-                kept.position = position
+                kept.position, kept.took_s = position, time.monotonic() - began
                 self.counts[SAVED] += 1
+            return True
         except LeaseLostError:
             self._tenancy.lost(job)
         except (*CONTAINED, sa.exc.SQLAlchemyError) as error:
             self.counts[FAILED] += 1
             logger.error("cannot save the state of %s: %s", name, error)
+        return False
 
     def _taken_apart(self, job: HeldJob, after: int) -> tuple[int, Document | None]:
         """The state of a job with its position, None where that is not behind `after`."""

@@ -1,7 +1,7 @@
 """Which jobs this collector evaluates, where several share a store; a lone one goes the same way.
 
 A thread of its own renews the leases, so that a long evaluation loses none, and takes up the jobs
-of collectors that are gone. Nothing is given back to one that starts later: it takes new jobs.
+of collectors that are gone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ ELSEWHERE_SECONDS = 5.0
 class Tenancy:
     """The leases of one collector; without `leases` it is alone and every job is its own.
 
-    `replicas` counts the collectors that live, this one included; `refused` the writes that were
-    refused because their lease was lost.
+    `replicas` counts the collectors that live, this one included; `surplus` the jobs that this one
+    has more than its share; `refused` the writes that were refused because their lease was lost.
     """
 
     def __init__(self, leases: Leases | None = None) -> None:
         self.replicas = 1
+        self.surplus = 0
         self.refused = 0
         self._leases = leases
         self._held: dict[str, int] = {}
@@ -128,6 +129,7 @@ class Tenancy:
         self.replicas = 1 + len(others) - len(gone)
         room = self._leases.share(self.replicas) if self.replicas > 1 else live.MAX_JOBS
         room = min(room, live.MAX_JOBS) - len(renewed)
+        self.surplus = max(-room, 0)
         claimed = self._leases.claim_free(room) if room > 0 else {}
         with self._lock:
             for name, epoch in before.items():
@@ -158,6 +160,20 @@ class Tenancy:
             if self._held.get(job.name) == job.epoch:
                 del self._held[job.name]
         logger.warning("%s was evaluated by another collector meanwhile", job.name)
+
+    def give_back(self, names: Collection[str]) -> None:
+        """Let other collectors have these jobs, which are saved and not evaluated meanwhile.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; they stay here.
+        """
+        if self._leases is None or not names:
+            return
+        self._leases.release(names)
+        with self._lock:
+            self.surplus = max(self.surplus - len(names), 0)
+            for name in names:
+                self._held.pop(name, None)
 
     def give_up(self, names: Collection[str]) -> None:
         """Nobody should hold these jobs before they write again; the next `tick` says so."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import NamedTuple
 
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
+from stepwatch.collector.state.holding.unread import Unread, unread_share
 
 SHORT_WINDOW_SECONDS = 60
 LEAST_TOTAL = Decimal("60")
@@ -38,8 +40,13 @@ class SloStatus(NamedTuple):
     coverage: Decimal | None
 
 
-def evaluate_slo(slo: Slo, slices: SliceLine, now_s: float) -> SloStatus:
-    """Evaluate `slo` from the slices of its SLI, at Unix time `now_s`."""
+def evaluate_slo(
+    slo: Slo, slices: SliceLine, now_s: float, unread: Sequence[Unread] = ()
+) -> SloStatus:
+    """Evaluate `slo` from the slices of its SLI, at Unix time `now_s`.
+
+    Of `unread` parts of the log nothing is known: they lower the coverage by their share of time.
+    """
     good, total, coverage = slices.window(now_s, slo.window_seconds)
     if total == 0:
         return SloStatus(
@@ -59,6 +66,9 @@ def evaluate_slo(slo: Slo, slices: SliceLine, now_s: float) -> SloStatus:
     if short_total > 0:
         burn = (1 - short_good / short_total) / (1 - slo.target)
         coverage = short_coverage
+    if coverage is not None and unread:
+        coverage = min(coverage, _read(slo.window_seconds, slices, now_s, unread))
+        coverage = min(coverage, _read(SHORT_WINDOW_SECONDS, slices, now_s, unread))
     if coverage is None or coverage < COVERAGE_FLOOR:
         state = SloState.FROZEN
     elif total < LEAST_TOTAL:
@@ -77,6 +87,13 @@ def evaluate_slo(slo: Slo, slices: SliceLine, now_s: float) -> SloStatus:
         burn_rate=burn,
         coverage=coverage,
     )
+
+
+def _read(seconds: float, slices: SliceLine, now_s: float, unread: Sequence[Unread]) -> Decimal:
+    """Share of a window, from the beginning of the job on, of which the log could be read."""
+    began = min(slices.first_s, min(part.from_s for part in unread))
+    share = unread_share(unread, max(began, now_s - seconds), now_s)
+    return Decimal(str(round(1.0 - share, 9)))
 
 
 def budget_words(remaining: Decimal | None) -> str:

@@ -30,8 +30,6 @@ _ROW = np.dtype(
 )
 """The columns of `Slice`, and the sums of its two counts."""
 _MICROSECOND = Decimal("0.000001")
-_NOISE = 1e-6
-"""Device-seconds by which a sum may differ when it is taken in another order."""
 
 
 class Window(NamedTuple):
@@ -65,16 +63,19 @@ class SliceLine:
         return self._slices(self._used - 1, self._used)[0] if self._used else None
 
     @property
+    def first_s(self) -> float:
+        """Where the oldest slice starts, Unix seconds; infinite where there is none."""
+        return float(self._rows["start_s"][0]) if self._used else math.inf
+
+    @property
+    def expected(self) -> int:
+        """Step records that should have come, of all slices."""
+        return int(self._rows["cumulative_expected"][self._used - 1]) if self._used else 0
+
+    @property
     def nbytes(self) -> int:
         """Bytes of its array."""
         return int(self._rows.nbytes)
-
-    @property
-    def coarse_until(self) -> float:
-        """Where the last coarse slice ends, Unix seconds; -inf where there is none."""
-        fine = self._rows["seconds"][: self._used] <= SLICE_SECONDS
-        count = int(np.argmax(fine)) if fine.any() else self._used
-        return self._ends(count - 1) if count else -math.inf
 
     def since(self, start_s: float) -> list[Slice]:
         """Slices that start at `start_s` or later."""
@@ -85,36 +86,23 @@ class SliceLine:
         at = self._index(start_s)
         return self._slices(at - 1, at)[0] if at else None
 
-    def covering(self, moments: Integers) -> Integers:
-        """Place of the slice that each of `moments` (Unix seconds) lies in, -1 before the first."""
-        starts = self._rows["start_s"][: self._used]
-        return np.asarray(np.searchsorted(starts, moments, side="right")) - 1
+    def places_of(self, moments: Vector) -> tuple[Integers, Integers]:
+        """Where the slice starts that each of `moments` lies in, or would, and how long it is.
 
-    def starts(self, moments: Integers) -> Integers:
-        """Where the slice that each of `moments` lies in starts, Unix seconds; the moment itself
-        where no slice is so old."""
-        places = self.covering(moments)
-        if not self._used:
-            return moments
-        return np.where(places < 0, moments, self._rows["start_s"][places])
-
-    def with_good(self, places: Integers, good: Vector, before_s: float) -> list[Slice]:
-        """The slices before `before_s` that differ once those at `places` have as much `good`.
-
-        Those behind them differ, too: in their cumulative sums. All are one version on.
+        Unix seconds and seconds; of a slice that there is not yet, that of the next one. Slices 0
+        to 300, 600 to 610 and 620 to 630: of 7, 605, 615 and 640 it is 0, 600, 610 and 640.
         """
-        last = self._index(before_s)
-        differ = np.abs(self._rows["good"][places] - good) > _NOISE
-        differ &= places < last
-        if not differ.any():
-            return []
-        first = int(places[differ].min())
-        rows = self._rows[first:last].copy()
-        rows["good"][places[differ] - first] = good[differ]
-        base = float(self._rows["cumulative_good"][first - 1]) if first else 0.0
-        rows["cumulative_good"] = np.cumsum(np.concatenate([[base], rows["good"]]))[1:]
-        rows["version"] += 1
-        return _slices(rows)
+        starts = np.append(self._rows["start_s"][: self._used], np.iinfo(np.int64).max)
+        lengths = np.append(self._rows["seconds"][: self._used], SLICE_SECONDS)
+        following = np.searchsorted(starts[:-1], moments, side="right")
+        known, length = np.maximum(following - 1, 0), lengths[following]
+        inside = (following > 0) & (moments - starts[known] < lengths[known])
+        own = (moments // length).astype(np.int64) * length
+        return np.where(inside, starts[known], own), np.where(inside, lengths[known], length)
+
+    def starts(self, moments: Vector) -> Integers:
+        """Where the slice that each of `moments` lies in starts, Unix seconds."""
+        return self.places_of(moments)[0]
 
     def put(self, slices: Sequence[Slice]) -> None:
         """Take slices in, in the place of those that start when they do."""

@@ -3,28 +3,30 @@
 Any window of an SLI is the difference of two cumulative sums. A slice has a version: work since the
 last checkpoint turns bad when an attempt resumes before it, so slices change after the fact.
 
-Slices are open while the steps in them are held, and then closed (`closing`): from then on only a
-resume changes them (`redone`).
+Every slice is the sum of what the steps held add to it and what those add that left (`closing`):
+so a slice may be closed in parts, and a clock that was set makes no difference.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.slo.ladder import LADDER, Rung
-from stepwatch.collector.slo.redone import RedoneSteps
+from stepwatch.collector.slo.redone import RedoneSteps, is_redone, redoable
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slice_line import SliceLine
-from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+from stepwatch.collector.state.job import RunKey
+from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.arrays import Integers, Mask, Vector
 
 
 class Shares(NamedTuple):
-    """What each step of an attempt adds to the slice in which it ends; arrays (steps,).
+    """What steps of an attempt add to the slices in which they end; arrays (steps,).
 
     Unix seconds; good and total device-seconds; records that came, and that should have.
     """
@@ -51,12 +53,6 @@ class Shares(NamedTuple):
         """Those of all but the first `count` steps."""
         return self._only(slice(count, None))
 
-    def not_before(self, start_s: float) -> Shares:
-        """The same; steps that end earlier count as if they ended at `start_s`."""
-        if not (self.end_s < start_s).any():
-            return self
-        return self._replace(end_s=np.maximum(self.end_s, start_s))
-
     def _only(self, which: slice | Mask) -> Shares:
         return Shares(
             self.end_s[which],
@@ -77,66 +73,73 @@ class RunningSlices:
     def __init__(self, sli: Sli, line: SliceLine | None = None) -> None:
         self.line = line or SliceLine()
         self.sli = sli
-        self.closed_before_s = -math.inf
-        """Slices that start before it are closed, Unix seconds."""
         self._redone = RedoneSteps(sli.name)
-        self._known: Mapping[int, Shares] = {}
-        self._newest: Mapping[int, Shares] = {}
+        self._is_stored = line is not None
+        """Whether what is in `line` was stored by somebody who may have known more steps."""
+        self._known: Mapping[RunKey, Shares] = {}
+        self._newest: Mapping[RunKey, Shares] = {}
+        self._dropped: Sequence[Shares] = ()
+        self._dropped_before_s = -math.inf
 
-    def changed(self, attempts: Mapping[int, AttemptSteps]) -> list[Slice]:
+    def changed(self, attempts: Mapping[RunKey, AttemptSteps]) -> list[Slice]:
         """The slices that differ from those in `line`, with their versions counted on.
 
-        `attempts` are all of the job by number, in their order. Call `accept` once they are stored:
-        until then the same differ again.
+        `attempts` are all of the job, in their order. Call `accept` once they are stored: until
+        then the same differ again.
         """
         self._look(attempts)
-        redone = self._redone.changed(self.line, attempts, self.closed_before_s)
-        since = self._first_change() // SLICE_SECONDS * SLICE_SECONDS
-        since = self.closed_before_s if redone else max(since, self.closed_before_s)
-        if math.isinf(since):
-            return redone
-        before = redone[-1] if redone else self.line.before(since)
-        fresh = summed([each.since(since) for each in self._newest.values()], before)
-        return [*redone, *_amended(self.line.since(since), fresh, before)]
-
-    def unstored(self, attempts: Mapping[int, AttemptSteps]) -> list[Slice]:
-        """The slices from the newest one in `line` on: where `line` was stored, and `attempts` are
-        being read back, those before it are known. Call `accept` once they are stored."""
-        self._look(attempts)
-        last = self.line.last
-        since = max(self.closed_before_s, -math.inf if last is None else last.start_s)
+        moment = min(self._first_change(), self._redone.first_change(attempts))
+        if math.isinf(moment):
+            return []
+        since, shares = float(self.line.starts(np.array([moment]))[0]), [*self._newest.values()]
+        if self._is_stored or since < self._dropped_before_s:
+            shares += dropped_shares(self.sli.name, attempts)
+        if self._is_stored:
+            since = self._known_since(shares)
         before = self.line.before(since)
-        fresh = summed([each.since(since) for each in self._newest.values()], before)
-        return _amended(self.line.since(since), fresh, before) if fresh else []
+        fresh = summed([each.since(since) for each in shares], before, self.line)
+        return _amended(self.line.since(since), fresh, before)
 
-    def close(self, dropped: Mapping[int, int], before_s: float) -> None:
-        """Close the slices before `before_s`: so many of the first steps of the attempts, by their
-        numbers, are in them and are held no longer. What `changed` returned last is accepted."""
-        self.closed_before_s = max(self.closed_before_s, before_s)
+    def drop(self, dropped: Mapping[RunKey, int]) -> None:
+        """So many of the first steps of the attempts are held no longer. What `changed` returned
+        last is accepted."""
         self._known = {
             number: each.behind(dropped.get(number, 0)) for number, each in self._known.items()
         }
 
     def coarser(self, changed: Sequence[Slice], ladder: Sequence[Rung] = LADDER) -> list[Slice]:
-        """Slices that take the place of finer, old ones; none while closed ones are `changed`."""
-        if any(part.start_s < self.closed_before_s for part in changed[:1]):
+        """Slices that take the place of finer, old ones, in which no step is that is held; none
+        while old ones are `changed`."""
+        ends = (float(each.end_s.min()) for each in self._newest.values() if len(each.end_s))
+        before_s = min(self._dropped_before_s, *ends, math.inf)
+        if any(part.start_s < before_s for part in changed[:1]):
             return []
-        return self.line.coarser(self.closed_before_s, ladder)
+        return self.line.coarser(before_s, ladder)
 
     def accept(self, slices: Sequence[Slice], coarse: Sequence[Slice] = ()) -> None:
         """Take in what `changed` and `coarser` returned: it is stored."""
         self.line.put(slices)
         self.line.join(coarse)
         self._known = self._newest
+        self._is_stored = False
         self._redone.accept()
 
-    def _look(self, attempts: Mapping[int, AttemptSteps]) -> None:
+    def _look(self, attempts: Mapping[RunKey, AttemptSteps]) -> None:
+        self._newest = {number: Shares.of(self.sli, each) for number, each in attempts.items()}
         closed = (each.dropped.closed_before_s for each in attempts.values() if each.dropped)
-        self.closed_before_s = max(self.closed_before_s, *closed, -math.inf)
-        self._newest = {
-            number: Shares.of(self.sli, each).not_before(self.closed_before_s)
-            for number, each in attempts.items()
-        }
+        self._dropped_before_s = max(closed, default=-math.inf)
+
+    def _known_since(self, shares: Sequence[Shares]) -> float:
+        """Where the first slice starts of which all steps are known; -inf where all are of all.
+
+        The log holds the newest days, and slices are for ever: to those before, and to the one that
+        the first steps known are in, others added that nobody knows any more.
+        """
+        if sum(int(each.expected.sum()) for each in shares) >= self.line.expected:
+            return -math.inf
+        first = min(float(each.end_s.min()) for each in shares if len(each.end_s))
+        start, seconds = self.line.places_of(np.array([first]))
+        return float((start + seconds)[0])
 
     def _first_change(self) -> float:
         """When the first of the steps that changed ended, before or now; infinite if none did."""
@@ -145,6 +148,23 @@ class RunningSlices:
             (_first_difference(self._known.get(n), self._newest.get(n)) for n in numbers),
             default=math.inf,
         )
+
+
+def dropped_shares(sli: str, attempts: Mapping[RunKey, AttemptSteps]) -> Iterator[Shares]:
+    """What steps add that are held no longer, as if they ended where their slices start."""
+    for each in attempts.values():
+        if each.dropped is None:
+            continue
+        sums = each.dropped.sums.get(sli)
+        if sums is not None:
+            yield Shares(
+                sums["start_s"].astype(np.float64), *(sums[name] for name in Shares._fields[1:])
+            )
+        rows, redone = redoable(each, sli), is_redone(each, sli)
+        if len(rows):
+            good, nothing = np.where(redone, rows["redone"], rows["kept"]), np.zeros(len(rows))
+            counts = nothing.astype(np.int64)
+            yield Shares(rows["start_s"].astype(np.float64), good, nothing, counts, counts)
 
 
 def _first_difference(one: Shares | None, other: Shares | None) -> float:
@@ -171,11 +191,24 @@ def _amended(old: Sequence[Slice], new: Sequence[Slice], before: Slice | None) -
     known, result = {part.start_s: part for part in old}, []
     for part in _with_emptied(known, new, before):
         earlier = known.get(part.start_s)
-        version = 1 if earlier is None else earlier.version
-        if earlier is not None and earlier == part._replace(version=version):
-            continue
-        result.append(part._replace(version=version + (earlier is not None)))
+        if earlier is None:
+            result.append(part)
+        elif _differ(earlier, part):
+            result.append(part._replace(version=earlier.version + 1))
     return result
+
+
+def _differ(one: Slice, other: Slice) -> bool:
+    """Whether two slices differ by more than sums do that are taken in another order."""
+    counts = (one.observed, one.expected) != (other.observed, other.expected)
+    return counts or not all(
+        math.isclose(getattr(one, name), getattr(other, name), rel_tol=_NOISE, abs_tol=_NOISE_S)
+        for name in ("good", "total", "cumulative_good", "cumulative_total")
+    )
+
+
+_NOISE, _NOISE_S = 1e-12, 1e-6
+"""By what a sum may differ when it is taken in another order: of itself, or device-seconds."""
 
 
 def _with_emptied(
@@ -185,7 +218,7 @@ def _with_emptied(
     if not emptied:
         return new
     last = _EMPTY if before is None else before
-    nothing = [_EMPTY._replace(start_s=start) for start in emptied]
+    nothing = [_EMPTY._replace(start_s=start, seconds=known[start].seconds) for start in emptied]
     result = []
     for part in sorted([*new, *nothing]):
         if part.start_s in emptied:
@@ -209,29 +242,37 @@ _EMPTY = Slice(
 )
 
 
-def summed(shares: Sequence[Shares], before: Slice | None = None) -> list[Slice]:
-    """The slices of steps, each of version 1, in the order of time; `before` is the one ahead."""
+def summed(
+    shares: Sequence[Shares], before: Slice | None = None, line: SliceLine | None = None
+) -> list[Slice]:
+    """The slices of steps, each of version 1, in the order of time; `before` is the one ahead.
+
+    They begin and end as those of `line` do.
+    """
     parts = [each for each in shares if len(each.end_s)]
     if not parts:
         return []
     every = Shares(*map(np.concatenate, zip(*parts, strict=True)))
-    starts, where = np.unique((every.end_s // SLICE_SECONDS).astype(np.int64), return_inverse=True)
+    places, lengths = (line or SliceLine()).places_of(every.end_s)
+    starts, first, where = np.unique(places, return_index=True, return_inverse=True)
     good, total, observed, expected = (
         np.asarray(np.bincount(where, weights=column, minlength=len(starts)), dtype=np.float64)
         for column in every[1:]
     )
     base = _EMPTY if before is None else before
     columns = zip(
-        (starts * SLICE_SECONDS).tolist(),
+        starts.tolist(),
+        itertools.repeat(1, len(starts)),
         good.tolist(),
         total.tolist(),
         observed.astype(int).tolist(),
         expected.astype(int).tolist(),
         _running(good, base.cumulative_good).tolist(),
         _running(total, base.cumulative_total).tolist(),
+        lengths[first].tolist(),
         strict=True,
     )
-    return [Slice(start, 1, *rest) for start, *rest in columns]
+    return list(itertools.starmap(Slice, columns))
 
 
 def _running(values: Vector, base: float) -> Vector:

@@ -23,6 +23,7 @@ from stepwatch.collector.state.trackers.checkpoints import Checkpoint, Checkpoin
 from stepwatch.collector.state.trackers.checkpoints_in_flight import CheckpointsInFlight
 from stepwatch.collector.state.trackers.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.exchanges import Exchanges
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
@@ -36,6 +37,8 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
 
+_OF_STEPS = (Steps, DeviceSteps, DeviceTiming, SettledSteps, LifecycleEvents)
+"""What is left of a run once another one of its number makes steps."""
 MISSED_FLUSHES = 3
 """An agent that misses so many flushes is stale; one of them may be late, and one lost."""
 STOPPING_SECONDS = 30.0
@@ -54,6 +57,9 @@ class Attempt(TrackedAttempt):
         super().__init__(number, totals or Totals(), discover())
         self.earlier = earlier
         """The run of the same number before it, until this one makes a step."""
+        self.past: list[Attempt] = []
+        """Runs of the same number that made steps before that, oldest first: only these are left of
+        them."""
         self.received_s = 0.0
         self.received_monotonic_s = 0.0
 
@@ -73,7 +79,7 @@ class Attempt(TrackedAttempt):
             if not closed and not tracker.kinds.isdisjoint(batches.kinds):
                 tracker.fold(batches, self)
         if len(self.step_history):
-            self.earlier = None
+            self._pass_earlier()
         if self.is_over:
             self.give_up()
 
@@ -94,6 +100,7 @@ class Attempt(TrackedAttempt):
         self.earlier = None
         self.give_up()
         fresh = Attempt(self.number, ended, self.totals)
+        fresh.past, self.past = self.past, []
         fresh.tracker(Steps).newest_s = self.newest_s
         return fresh
 
@@ -105,7 +112,28 @@ class Attempt(TrackedAttempt):
         """Give cells back; steps that still arrive are refused, the step history stays."""
         self.give_up()
         super().release()
+        self._pass_earlier()
+
+    def _pass_earlier(self) -> None:
+        """Keep the steps of the run before it, and nothing else of it."""
+        if self.earlier is None:
+            return
+        self.earlier.keep_steps()
+        self.past.append(self.earlier)
         self.earlier = None
+
+    def keep_steps(self) -> None:
+        """Drop all but what says when its steps ended, and how long they were."""
+        super().release()
+        self._trackers = {
+            kind: each if kind in _OF_STEPS else kind() for kind, each in self._trackers.items()
+        }
+        self.offsets, self.first_offsets = {}, {}
+
+    @property
+    def runs(self) -> list[Attempt]:
+        """Runs of the same number before it, oldest first."""
+        return self.past if self.earlier is None else [*self.past, self.earlier]
 
     @property
     def cells(self) -> int:

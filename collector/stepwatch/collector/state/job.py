@@ -12,10 +12,14 @@ import operator
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.folding.batches import Batch, Batches, batch_of
 from stepwatch.collector.state.folding.grouping import Grouping
+from stepwatch.collector.state.holding.unread import Unread, with_part
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
 
+RunKey = tuple[int, int]
+"""Number of an attempt, and how many runs of that number were before: a launcher that does not
+count its restarts starts the same attempt again."""
 MAX_ATTEMPTS = 1000
 MAX_JOB_CELLS = 1 << 24
 """Window cells of one job; beyond it its oldest attempts keep their step history only."""
@@ -23,7 +27,7 @@ SEGMENT_BYTES = 4096
 """What a decoded segment takes beside its rows."""
 
 
-def segment_bytes(segment: Segment) -> int:
+def segment_bytes(segment: Segment | Unread) -> int:
     """About the memory that a decoded segment takes while it waits."""
     return SEGMENT_BYTES + segment.nbytes
 
@@ -39,6 +43,8 @@ class LiveJob:
         self.name = name
         self.attempts: dict[int, Attempt] = {}
         self.totals = Totals()
+        self.unread: list[Unread] = []
+        """Parts of its log that could not be read, in their order."""
         self.pending_bytes = 0
         self._pending: list[tuple[int, Batch]] = []
 
@@ -51,6 +57,13 @@ class LiveJob:
         """Take one segment that was not seen before and fold it in."""
         self.append(segment, received)
         self.fold()
+
+    def miss(self, part: Unread) -> None:
+        """Note a part of the log that could not be read; what comes next lies behind it."""
+        self.fold()
+        if self.attempts and self.newest_s:
+            part = part._replace(from_s=min(part.from_s, self.newest_s))
+        self.unread = with_part(self.unread, part)
 
     def fold(self) -> None:
         """Fold in what was appended; in whatever parts, the outcome is the same."""
@@ -132,14 +145,20 @@ class LiveJob:
 
     def ordered(self) -> list[tuple[Attempt, int | None]]:
         """Attempts in order, each with the step a later one resumed at (None: nothing lost)."""
-        result: list[tuple[Attempt, int | None]] = []
+        runs = self.runs()
+        return [runs[number, len(self.attempts[number].runs)] for number in sorted(self.attempts)]
+
+    def runs(self) -> dict[RunKey, tuple[Attempt, int | None]]:
+        """The same of every run of the attempts, those of a number one after the other."""
+        found: list[tuple[RunKey, tuple[Attempt, int | None]]] = []
         earliest: int | None = None
         for number in sorted(self.attempts, reverse=True):
             attempt = self.attempts[number]
-            result.append((attempt, earliest))
-            known = [step for step in (_restart_step(attempt), earliest) if step is not None]
-            earliest = min(known, default=None)
-        return result[::-1]
+            for place, run in reversed([*enumerate([*attempt.runs, attempt])]):
+                found.append(((number, place), (run, earliest)))
+                known = [step for step in (_restart_step(run), earliest) if step is not None]
+                earliest = min(known, default=None)
+        return dict(found[::-1])
 
 
 def _restart_step(attempt: Attempt) -> int | None:

@@ -98,8 +98,7 @@ class LiveState:
             if held is None:
                 strange.add(name)
                 continue
-            for position, segment in segments:
-                held.cursor.offer(position, segment, received)
+            held.cursor.offer_all(segments, received)
         self._give_back(received.wall_s)
         return strange - self.withheld.keys()
 

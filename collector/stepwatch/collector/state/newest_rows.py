@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.folding.rows import chosen, put
 from stepwatch.signals.arrays import Column
 from stepwatch.signals.wire import Rows
 
@@ -53,5 +53,5 @@ class NewestRows:
         # A power of two: the same length whether it grows at once or little by little.
         length = min(self._most, max(_FIRST_ROWS, 1 << (needed - 1).bit_length()))
         grown = np.zeros(length, dtype=self._rows.dtype)
-        grown[: self._arrived] = self._rows[: self._arrived]
+        put(grown, slice(self._arrived), self._rows[: self._arrived])
         self._rows = grown

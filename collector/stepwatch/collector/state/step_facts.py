@@ -93,8 +93,8 @@ def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
 
 
 def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: float) -> None:
-    """Let the first `count` of the steps held go, whose `facts` are in slices before
-    `closed_before_s` (Unix seconds) that are stored."""
+    """Let the first `count` of the steps held go, whose `facts` are in slices that end by
+    `closed_before_s` (Unix seconds)."""
     history = attempt.step_history
     timed = _first_timed(attempt, _on_device(attempt)[:count])
     history.drop(count)

@@ -161,6 +161,14 @@ def begin_writing(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def hold_moment(connection: sa.Connection) -> None:
+    """Let the connection's statements read the store as it is at the first of them."""
+    if connection.dialect.name == "postgresql":
+        connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    else:
+        connection.exec_driver_sql("BEGIN")
+
+
 def writer_lock(engine: sa.Engine) -> AbstractContextManager[object]:
     """What a write holds: on SQLite one lock of this process for each file, nothing elsewhere.
 

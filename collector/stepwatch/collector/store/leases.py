@@ -3,6 +3,10 @@
 A lease is live for `LEASE_SECONDS` from its renewal. Its epoch rises whenever somebody claims it,
 so that what an earlier holder still writes differs from what the present one does: every write
 of an evaluation checks holder and epoch in its own transaction (`fenced`).
+
+On PostgreSQL a write holds its lease's row with `FOR KEY SHARE`: that keeps out who claims it
+(`FOR UPDATE`), and lets its holder renew it meanwhile (`FOR NO KEY UPDATE`), however long the
+write takes. Whoever needs several rows and may have to wait takes them in the order of their names.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ TAKEN_UP_WITHIN_SECONDS = 24 * 3600.0
 """Jobs whose holder is gone are taken up if they wrote within a day."""
 _LEASE_NS = int(LEASE_SECONDS * NANOSECONDS)
 _NAMES_AT_ONCE = 500
+_RENEWED_AT_ONCE = 100
+"""Leases whose rows one transaction of a renewal holds."""
 
 Now = Callable[[sa.Connection], int]
 """Reads the clock that leases go by, in wall nanoseconds."""
@@ -56,7 +62,7 @@ def check(connection: sa.Connection, lease: Lease) -> None:
     query = sa.select(table.c.epoch).where(
         table.c.job == lease.job, table.c.holder == lease.holder, table.c.epoch == lease.epoch
     )
-    if connection.execute(query.with_for_update(read=True)).first() is None:
+    if connection.execute(query.with_for_update(read=True, key_share=True)).first() is None:
         raise LeaseLostError(f"{lease.job} is evaluated by another collector")
 
 
@@ -65,7 +71,8 @@ def still_held(connection: sa.Connection, leases: Collection[Lease]) -> set[str]
     table = schema.lease
     of = {lease.job: lease for lease in leases}
     query = sa.select(table.c.job, table.c.holder, table.c.epoch).where(table.c.job.in_(of))
-    rows = connection.execute(query.with_for_update(read=True))
+    query = query.order_by(table.c.job).with_for_update(read=True, key_share=True)
+    rows = connection.execute(query)
     return {row.job for row in rows if Lease(*row) == of[row.job]}
 
 
@@ -104,24 +111,46 @@ class Leases:
             )
             renewed = {"expires_ns": now + _LEASE_NS}
             connection.execute(mine.on_conflict_do_update(index_elements=["holder"], set_=renewed))
-            connection.execute(sa.delete(table).where(~_is_live(table, now)))
+            # Two that come back at once would wait for each other's row.
+            gone = sa.select(table.c.holder).where(~_is_live(table, now))
+            gone = gone.with_for_update(skip_locked=True)
+            connection.execute(sa.delete(table).where(table.c.holder.in_(gone.scalar_subquery())))
             others = sa.select(table.c.holder).where(table.c.holder != self.holder)
             return [row.holder for row in connection.execute(others)]
 
     def renew(self) -> dict[str, int]:
-        """Renew all leases that are still of this holder; returns their epochs by job.
+        """Renew the leases that are still of this holder; returns the epochs of all, by job.
 
-        One that ran out is renewed, too, if nobody claimed it.
+        One that ran out is renewed, too, if nobody claimed it. One whose row is in use stays as it
+        is until the next time.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
+        last: str | None = ""
+        while last is not None:
+            last = self._renew_some(last)
         table = schema.lease
-        with self._writing() as (connection, now):
-            change = sa.update(table).where(table.c.holder == self.holder)
-            change = change.where(table.c.expires_ns > 0).values(expires_ns=now + _LEASE_NS)
-            rows = connection.execute(change.returning(table.c.job, table.c.epoch))
+        with self._engine.connect() as connection:
+            rows = connection.execute(self._mine(table.c.job, table.c.epoch))
             return {row.job: int(row.epoch) for row in rows}
+
+    def _mine(self, *columns: sa.Column[Any]) -> sa.Select[Any]:
+        table = schema.lease
+        return sa.select(*columns).where(table.c.holder == self.holder, table.c.expires_ns > 0)
+
+    def _renew_some(self, after: str) -> str | None:
+        """Renew the next few behind a name; returns the last one's, None where no more follow."""
+        table = schema.lease
+        few = self._mine(table.c.job).where(table.c.job > after).order_by(table.c.job)
+        few = few.limit(_RENEWED_AT_ONCE).with_for_update(key_share=True, skip_locked=True)
+        with writing(self._engine) as connection:
+            names = list(connection.execute(few).scalars())
+            # Only now: what is read before a lock is held may be old by the time it is.
+            until = self._now(connection) + _LEASE_NS
+            change = sa.update(table).where(table.c.job.in_(names)).values(expires_ns=until)
+            connection.execute(change)
+        return names[-1] if len(names) == _RENEWED_AT_ONCE else None
 
     def claim(self, jobs: Collection[str]) -> dict[str, int]:
         """Claim those of the jobs that no live holder has; returns their epochs by job.
@@ -134,9 +163,10 @@ class Leases:
         for at in range(0, len(names), _NAMES_AT_ONCE):
             few = names[at : at + _NAMES_AT_ONCE]
             rows = [{"job": name, "holder": "", "epoch": 0, "expires_ns": 0} for name in few]
-            with self._writing() as (connection, now):
+            with writing(self._engine) as connection:
                 new = insert(connection.dialect, table).on_conflict_do_nothing()
                 connection.execute(new, rows)
+                now = self._now(connection)  # another's new rows were waited for
                 chosen = sa.select(table.c.job).where(table.c.job.in_(few))
                 found |= self._take(connection, chosen, now)
         return found
@@ -166,12 +196,11 @@ class Leases:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; they run out by themselves.
         """
         table, names = schema.lease, sorted(jobs)
-        change = sa.update(table).where(table.c.holder == self.holder)
         values: dict[str, Any] = {"expires_ns": 0} | ({} if wanted else {"holder": ""})
-        with self._writing() as (connection, _):
-            for at in range(0, len(names), _NAMES_AT_ONCE):
-                few = change.where(table.c.job.in_(names[at : at + _NAMES_AT_ONCE]))
-                connection.execute(few.values(**values))
+        for at in range(0, len(names), _NAMES_AT_ONCE):
+            few = table.c.job.in_(names[at : at + _NAMES_AT_ONCE])
+            with writing(self._engine) as connection:
+                _change(connection, sa.and_(few, table.c.holder == self.holder), values)
 
     def leave(self) -> None:
         """Give everything back: this holder stops.
@@ -187,9 +216,8 @@ class Leases:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
-        with self._writing() as (connection, _):
-            held = sa.update(schema.lease).where(schema.lease.c.holder.in_(holders))
-            connection.execute(held.values(expires_ns=0))
+        with writing(self._engine) as connection:
+            _change(connection, schema.lease.c.holder.in_(holders), {"expires_ns": 0})
             gone = schema.replica.c.holder.in_(holders)
             connection.execute(sa.delete(schema.replica).where(gone))
 
@@ -223,6 +251,18 @@ class Leases:
         """A transaction, and the time in it."""
         with writing(self._engine) as connection:
             yield connection, self._now(connection)
+
+
+def _change(
+    connection: sa.Connection, which: sa.ColumnElement[bool], values: dict[str, Any]
+) -> None:
+    """Change leases, whose rows are taken in the order of their names."""
+    table = schema.lease
+    rows = sa.select(table.c.job).where(which).order_by(table.c.job)
+    found = list(connection.execute(rows.with_for_update(key_share=True)).scalars())
+    for at in range(0, len(found), _NAMES_AT_ONCE):
+        few = table.c.job.in_(found[at : at + _NAMES_AT_ONCE])
+        connection.execute(sa.update(table).where(few).values(**values))
 
 
 def _is_live(table: sa.Table, now: int) -> sa.ColumnElement[bool]:

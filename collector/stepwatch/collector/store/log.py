@@ -15,9 +15,12 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import frame
 from stepwatch.collector.store.bundles.objects import Reference, fetched, fetched_ahead
+from stepwatch.collector.store.database import hold_moment
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.signals.errors import SegmentError
 
+_PLACES_AT_ONCE = 4096
+"""Positions in memory while gaps are looked for."""
 _READ_AT_ONCE = 16
 """Payloads in memory while segments are read, of at most 8 MiB each."""
 
@@ -46,10 +49,9 @@ def read_segments(
 
 def _bundles_behind(job: str, after: int) -> sa.Select[Any]:
     table = schema.bundle
-    columns = (table.c.id, table.c.first, table.c.last, table.c.segments, table.c.object)
-    return (
-        sa.select(*columns).where(table.c.job == job, table.c.last > after).order_by(table.c.last)
-    )
+    names = ("id", "first", "last", "segments", "object", "first_received_ns", "last_received_ns")
+    query = sa.select(*(table.c[name] for name in names))
+    return query.where(table.c.job == job, table.c.last > after).order_by(table.c.last)
 
 
 def _loose(rows: Iterable[Any]) -> Iterator[StoredPayload]:
@@ -66,7 +68,10 @@ def _bundled(
             bundle = frame.unpacked(data)
         except SegmentError as error:
             damage = SegmentError(f"positions {listed.first} to {listed.last} in a bundle: {error}")
-            yield StoredPayload.unreadable(damage, int(listed.last), int(listed.segments))
+            first, last = max(int(listed.first), after + 1), int(listed.last)
+            came = int(listed.first_received_ns), int(listed.last_received_ns)
+            count = min(int(listed.segments), last - first + 1)
+            yield StoredPayload.unreadable(damage, (first, last), came, count)
             continue
         size = len(data) // len(bundle.positions)
         for index, position in enumerate(bundle.positions):
@@ -115,19 +120,34 @@ def whole_after(engine: sa.Engine, job: str) -> int:
     Retention removes what came long ago, but not what an incident refers to: of 1 to 9 with 4, 5, 8
     and 9 left it is 7.
     """
-    segment, bundle = schema.segment, schema.bundle
-    loose = sa.select(segment.c.position, segment.c.position).where(segment.c.job == job)
-    whole = sa.select(bundle.c.first, bundle.c.last).where(bundle.c.job == job)
     last = sa.select(schema.job.c.position).where(schema.job.c.name == job)
     with engine.connect() as connection:
+        hold_moment(connection)  # what is put into a bundle meanwhile is not missing
         missing = int(connection.execute(last).scalar_one_or_none() or 0)
-        parts = [
-            (int(high), int(low))
-            for query in (loose, whole)
-            for low, high in connection.execute(query)
-        ]
-    for high, low in sorted(parts, reverse=True):
-        if high < missing:
-            break
-        missing = min(missing, low - 1)
+        for high, low in _newest_first(connection, job):
+            if high < missing:
+                break
+            missing = min(missing, low - 1)
     return missing
+
+
+def _newest_first(connection: sa.Connection, job: str) -> Iterator[tuple[int, int]]:
+    """Last and first position of each part of a job's log, a few in memory at a time."""
+    segment, bundle = schema.segment, schema.bundle
+    loose = _pages(connection, segment.c.job == job, segment.c.position, segment.c.position)
+    whole = _pages(connection, bundle.c.job == job, bundle.c.last, bundle.c.first)
+    return heapq.merge(loose, whole, reverse=True)
+
+
+def _pages(
+    connection: sa.Connection,
+    of_job: sa.ColumnElement[bool],
+    last: sa.Column[int],
+    first: sa.Column[int],
+) -> Iterator[tuple[int, int]]:
+    query = sa.select(last, first).where(of_job).order_by(last.desc()).limit(_PLACES_AT_ONCE)
+    page = connection.execute(query).all()
+    while page:
+        for high, low in page:
+            yield int(high), int(low)
+        page = connection.execute(query.where(last < page[-1][0])).all()

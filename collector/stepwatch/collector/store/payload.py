@@ -24,6 +24,9 @@ class StoredPayload:
         self.size = len(payload)
         """About the bytes that it takes in the store."""
         self.count = 1
+        self.first = position
+        """The first position that it stands for: another one only where a bundle is damaged."""
+        self.first_received_ns = received_ns
         self._payload = payload
         self._bundle: Bundle | None = None
         self._index = 0
@@ -37,9 +40,17 @@ class StoredPayload:
         return made
 
     @classmethod
-    def unreadable(cls, damage: SegmentError, last: int, count: int) -> StoredPayload:
-        """All of a bundle that cannot be read."""
-        made = cls(b"", 0, last)
+    def unreadable(
+        cls,
+        damage: SegmentError,
+        positions: tuple[int, int],
+        received_ns: tuple[int, int],
+        count: int,
+    ) -> StoredPayload:
+        """All of a bundle that cannot be read: its first and last position, when (wall
+        nanoseconds) the first and the last segment came, and how many there are."""
+        made = cls(b"", received_ns[1], positions[1])
+        made.first, made.first_received_ns = positions[0], received_ns[0]
         made._damage, made.count = damage, count
         return made
 

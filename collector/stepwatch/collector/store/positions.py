@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -13,12 +13,40 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles.keys import BundledKeys
 from stepwatch.collector.store.database import insert
+from stepwatch.collector.store.schema import COLUMNS, Key, SegmentRow, key_of
 from stepwatch.signals.wire import SegmentKey
 
-Row = dict[str, Any]
-"""Columns of one segment, all but its position."""
-_key_of = itemgetter(*SegmentKey._fields)
-_of_spool = itemgetter("job", "attempt", "node", "spool")
+_job_of: Callable[[SegmentRow], str] = itemgetter(0)
+_of_spool = itemgetter(slice(len(SegmentKey._fields) - 1))
+
+
+_CLAIMED = ("name", "position", "first_received_ns", "last_received_ns")
+
+
+class _Plain:
+    """A statement as its driver takes it, with values in the order of `columns`."""
+
+    def __init__(self, statement: sa.Insert, dialect: sa.Dialect, columns: tuple[str, ...]) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=list(columns))
+        self._text = str(compiled)
+        order = getattr(compiled, "positiontup", None)
+        self._columns = columns if order is None else None
+        """Names of the values, where the driver takes them by name."""
+        if order is not None and tuple(order) != columns:
+            raise ValueError(f"{self._text} takes {order} and not {columns}")
+
+    def execute(
+        self, connection: sa.Connection, rows: Iterable[tuple[Any, ...]]
+    ) -> sa.CursorResult[Any]:
+        """Execute it for some rows; only for one of them it returns any."""
+        values: list[Any] = list(rows)
+        if self._columns is not None:
+            values = [dict(zip(self._columns, each, strict=True)) for each in values]
+        return connection.exec_driver_sql(
+            self._text,
+            values if len(values) > 1 else values[0],
+            execution_options={"preserve_rowcount": True},
+        )
 
 
 class SegmentInserts:
@@ -36,54 +64,60 @@ class SegmentInserts:
             },
         ).returning(schema.job.c.name, schema.job.c.position, schema.job.c.bundled)
         # SQLAlchemy takes 40 us to look at the values of a row, its database 20 to store them.
-        plain = insert(dialect, schema.segment).on_conflict_do_nothing().compile(dialect=dialect)
-        self._insert = str(plain)
-        self._values = itemgetter(*plain.positiontup) if plain.positiontup else dict
+        plain = insert(dialect, schema.segment).on_conflict_do_nothing()
+        self._insert = _Plain(plain, dialect, COLUMNS)
+        self._claim_one = _Plain(self._claim, dialect, _CLAIMED)
 
-    def add(self, connection: sa.Connection, rows: list[Row]) -> list[int]:
+    def add(self, connection: sa.Connection, rows: Sequence[SegmentRow]) -> list[int]:
         """Insert rows in their order; returns the position of each, 0 of one that is not new.
 
         Of rows with the same key the first is new: [a, b, a], with b there already and 4 segments
         stored, gives [5, 0, 0]. Whoever adds to the same jobs waits for the transaction's end.
         """
-        first: dict[tuple[Any, ...], Row] = {}
+        first: dict[Key, SegmentRow] = {}
         for row in rows:
-            first.setdefault(_key_of(row), row)
-        fresh = set(map(id, self._add_different(connection, list(first.values()))))
-        return [row["position"] if id(row) in fresh else 0 for row in rows]
+            first.setdefault(key_of(row), row)
+        if not rows or len(first) == len(rows):
+            return self._add_different(connection, rows)
+        positions = self._add_different(connection, list(first.values()))
+        placed = dict(zip(first, positions, strict=True))
+        return [placed.pop(key_of(row), 0) for row in rows]
 
-    def _add_different(self, connection: sa.Connection, rows: list[Row]) -> list[Row]:
-        """Insert rows with different keys; returns those that are new."""
+    def _add_different(self, connection: sa.Connection, rows: Sequence[SegmentRow]) -> list[int]:
+        """Insert rows with different keys; returns the position of each, 0 of one that is known."""
         if not rows:
             return []
-        before, marks = self._claim_positions(connection, rows)
+        counts = Counter(map(_job_of, rows))
+        before, marks = self._claim_positions(connection, counts, rows)
         bundled = self._bundled.among(connection, rows, marks)
-        _number(rows, before)
+        positions = _numbered(rows, before)
         # Nearly always all are new, and the count of them says so.
-        if not bundled and self._inserted(connection, rows):
-            return rows
+        if not bundled and self._inserted(connection, rows, positions):
+            return positions
         for job, position in before.items():
             connection.execute(_beyond(job, position))
         known = _known(connection, rows) | bundled
-        fresh = [row for row in rows if _key_of(row) not in known]
-        last = _number(fresh, before)
+        fresh = [row for row in rows if key_of(row) not in known]
+        placed = dict(zip(map(key_of, fresh), _numbered(fresh, before), strict=True))
         if fresh:
-            connection.execute(sa.insert(schema.segment), fresh)
-        for job, position in last.items():
+            columns = (row.placed(placed[key_of(row)]) for row in fresh)
+            named = [dict(zip(COLUMNS, each, strict=True)) for each in columns]
+            connection.execute(sa.insert(schema.segment), named)
+        counts = Counter(map(_job_of, fresh))
+        for job, position in before.items():
             change = sa.update(schema.job).where(schema.job.c.name == job)
-            connection.execute(change.values(position=position))
-        return fresh
+            connection.execute(change.values(position=position + counts[job]))
+        return [placed.get(key_of(row), 0) for row in rows]
 
-    def _inserted(self, connection: sa.Connection, rows: list[Row]) -> bool:
+    def _inserted(
+        self, connection: sa.Connection, rows: Sequence[SegmentRow], positions: list[int]
+    ) -> bool:
         """Insert rows; whether all of them were new."""
-        values = [self._values(row) for row in rows]
-        result = connection.exec_driver_sql(
-            self._insert, values, execution_options={"preserve_rowcount": True}
-        )
-        return result.rowcount == len(rows)
+        values = map(SegmentRow.placed, rows, positions)
+        return self._insert.execute(connection, values).rowcount == len(rows)
 
     def _claim_positions(
-        self, connection: sa.Connection, rows: list[Row]
+        self, connection: sa.Connection, counts: Mapping[str, int], rows: Sequence[SegmentRow]
     ) -> tuple[dict[str, int], dict[str, int]]:
         """Give each job as many positions as it has rows; returns the last one before those, and
         the last one in a bundle.
@@ -91,32 +125,31 @@ class SegmentInserts:
         The rows of jobs are taken in the order of their names, so that two collectors that take
         the same ones wait for each other at the first.
         """
-        counts = Counter(row["job"] for row in rows)
-        received = {row["job"]: row["received_ns"] for row in rows}
-        claims = [
-            {
-                "name": name,
-                "position": counts[name],
-                "first_received_ns": received[name],
-                "last_received_ns": received[name],
-            }
-            for name in sorted(counts)
-        ]
-        found = connection.execute(self._claim, claims).all()
+        received = rows[0].received_ns
+        claims = [(name, counts[name], received, received) for name in sorted(counts)]
+        if len(claims) == 1:
+            found = self._claim_one.execute(connection, claims).all()
+        else:
+            named = [dict(zip(_CLAIMED, claim, strict=True)) for claim in claims]
+            found = connection.execute(self._claim, named).all()
         before = {row.name: row.position - counts[row.name] for row in found}
         return before, {row.name: row.bundled for row in found}
 
 
-def _number(rows: Iterable[Row], before: dict[str, int]) -> dict[str, int]:
-    """Set the positions of rows from those `before`; returns the last one of each job.
+def _numbered(rows: Sequence[SegmentRow], before: Mapping[str, int]) -> list[int]:
+    """The positions of rows behind those `before`.
 
-    Rows of jobs [a, b, a] with {a: 4, b: 0} before get [5, 1, 6]; the last are {a: 6, b: 1}.
+    Rows of jobs [a, b, a] with {a: 4, b: 0} before get [5, 1, 6].
     """
-    last = dict(before)
+    if len(before) == 1:
+        (last,) = before.values()
+        return list(range(last + 1, last + 1 + len(rows)))
+    counted = dict(before)
+    positions = []
     for row in rows:
-        last[row["job"]] += 1
-        row["position"] = last[row["job"]]
-    return last
+        counted[row.job] += 1
+        positions.append(counted[row.job])
+    return positions
 
 
 def _beyond(job: str, position: int) -> sa.Delete:
@@ -124,12 +157,12 @@ def _beyond(job: str, position: int) -> sa.Delete:
     return sa.delete(table).where(table.c.job == job, table.c.position > position)
 
 
-def _known(connection: sa.Connection, rows: list[Row]) -> set[tuple[Any, ...]]:
+def _known(connection: sa.Connection, rows: Sequence[SegmentRow]) -> set[Key]:
     """Keys of those rows that the store has; one statement for each spool of an agent."""
     table = schema.segment
-    found: set[tuple[Any, ...]] = set()
-    for spool, members in groupby(sorted(rows, key=_key_of), _of_spool):
-        sequences = [row["sequence"] for row in members]
+    found: set[Key] = set()
+    for spool, members in groupby(sorted(rows, key=key_of), _of_spool):
+        sequences = [row.sequence for row in members]
         fields = zip(SegmentKey._fields[:-1], spool, strict=True)
         query = sa.select(table.c.sequence).where(
             *(table.c[name] == value for name, value in fields), table.c.sequence.in_(sequences)

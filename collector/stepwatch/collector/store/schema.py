@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
+from typing import NamedTuple
+
 import sqlalchemy as sa
+
+from stepwatch.signals.wire import Segment, SegmentKey
 
 metadata = sa.MetaData()
 DAY_NS = 24 * 3600 * 1_000_000_000
@@ -80,6 +86,51 @@ for _statement in (
 ):
     _ddl = sa.DDL(_statement)  # type: ignore[no-untyped-call]
     sa.event.listen(segment, "after_create", _ddl.execute_if(dialect="postgresql"))
+
+Key = tuple[str, int, str, int, int]
+"""What makes a segment unique, as `wire.SegmentKey` names it."""
+Sender = tuple[int, str, int]
+"""Attempt, node and spool: what counts the sequence of its own segments."""
+
+
+class SegmentRow(NamedTuple):
+    """Columns of one segment, all but its position, in the order of the table's: the key first.
+
+    Made for each segment that arrives, so it is a tuple: a dict of as many takes five times as
+    long, and so does every look at its key.
+    """
+
+    job: str
+    attempt: int
+    node: str
+    spool: int
+    sequence: int
+    received_ns: int
+    wall_ns: int
+    wall_day: int
+    row_count: int
+    payload: bytes
+
+    @classmethod
+    def of(cls, segment: Segment, data: bytes, received_ns: int) -> SegmentRow:
+        """The row of a segment that came as `data` at a wall time."""
+        wall_ns = segment.clock.wall_ns
+        day = wall_ns // DAY_NS
+        return cls(*segment.key, received_ns, wall_ns, day, segment.row_count, data)
+
+    def placed(self, position: int) -> tuple[object, ...]:
+        """All columns of the table, in its order."""
+        return (self.job, position, *self[1:])
+
+
+COLUMNS = ("job", "position", *SegmentRow._fields[1:])
+"""Names of what `SegmentRow.placed` gives."""
+
+key_of: Callable[[SegmentRow], Key] = itemgetter(slice(len(SegmentKey._fields)))
+"""The key of a row's segment."""
+sender_of: Callable[[SegmentRow], Sender] = itemgetter(slice(1, 4))
+"""The sender of a row's segment."""
+
 
 bundle = sa.Table(
     "bundle",

@@ -23,7 +23,8 @@ from stepwatch.collector.store.log import read_segments, whole_after
 from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
-from stepwatch.collector.store.positions import Row, SegmentInserts
+from stepwatch.collector.store.positions import SegmentInserts
+from stepwatch.collector.store.schema import SegmentRow
 from stepwatch.collector.store.slices import Slice, put_slices
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
@@ -107,8 +108,8 @@ class Store:
         """
         if not segments:
             return []
-        rows = [_segment_columns(stored, received_ns) for stored in segments]
-        self._partitions.make({row["wall_day"] for row in rows}, received_ns // schema.DAY_NS)
+        rows = [SegmentRow.of(*stored, received_ns) for stored in segments]
+        self._partitions.make({row.wall_day for row in rows}, received_ns // schema.DAY_NS)
         try:
             with self._engine.begin() as connection:
                 return [_added(position) for position in self._inserts.add(connection, rows)]
@@ -119,7 +120,7 @@ class Store:
             begin_writing(connection)
             return [self._add_or_refuse(connection, row) for row in rows]
 
-    def _add_or_refuse(self, connection: sa.Connection, row: Row) -> Added:
+    def _add_or_refuse(self, connection: sa.Connection, row: SegmentRow) -> Added:
         try:
             with connection.begin_nested():
                 (position,) = self._inserts.add(connection, [row])
@@ -287,21 +288,9 @@ class Store:
 
 
 def _added(position: int) -> Added:
-    return Added(position > 0, position=position)
+    return Added(position > 0, "", position)
 
 
 def _incident_columns(document: dict[str, Any]) -> dict[str, Any]:
     columns = {key: document[key] for key in ("id", "job", "kind", "state")}
     return columns | {"opened_at": document["opened_at"], "document": document}
-
-
-def _segment_columns(stored: StoredSegment, received_ns: int) -> Row:
-    wall_ns = stored.segment.clock.wall_ns
-    return {
-        **stored.segment.key._asdict(),
-        "received_ns": received_ns,
-        "wall_ns": wall_ns,
-        "wall_day": wall_ns // schema.DAY_NS,
-        "row_count": stored.segment.row_count,
-        "payload": stored.data,
-    }

@@ -16,6 +16,9 @@ from stepwatch.signals.clock import NANOSECONDS
 WANTED_SECONDS = 30.0
 """How long an answer is renewed after somebody asked for it."""
 
+KEPT_SECONDS = 24 * 3600.0
+"""How long answers stay about jobs that nobody holds."""
+
 
 class StoredView(NamedTuple):
     """An answer about a job, by the name of its kind, and the moment that it is about."""
@@ -32,8 +35,16 @@ class StoredViews:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def save(self, views: Iterable[StoredView], leases: Collection[Lease]) -> None:
+    def save(
+        self,
+        views: Iterable[StoredView],
+        leases: Collection[Lease],
+        unchanged: Collection[tuple[str, str]] = (),
+        now: float = 0.0,
+    ) -> None:
         """Store answers about those jobs whose lease holds, in one transaction.
+
+        Of those `unchanged`, by (job, name), what is there is of `now` (Unix seconds), too.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
@@ -50,6 +61,10 @@ class StoredViews:
                     connection.execute(
                         new.on_conflict_do_update(index_elements=["job", "name"], set_=change)
                     )
+            if still := [key for key in unchanged if key[0] in held]:
+                table = schema.view
+                known = sa.tuple_(table.c.job, table.c.name).in_(still) & (table.c.as_of > 0)
+                connection.execute(sa.update(table).where(known).values(as_of=now))
 
     def want(self, job: str, name: str) -> None:
         """Note that somebody waits for an answer; what is there stays.
@@ -89,11 +104,17 @@ class StoredViews:
             rows = connection.execute(query.order_by(table.c.as_of.desc(), table.c.job))
             return [_view(row) for row in rows]
 
-    def prune(self, before: float) -> None:
-        """Remove what is older (Unix seconds): nobody evaluates those jobs any more."""
+    def prune(self) -> None:
+        """Remove what was neither written nor asked for within a day: nobody evaluates those jobs.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone.
+        """
         table = schema.view
         with writing(self._engine) as connection:
-            connection.execute(sa.delete(table).where(table.c.as_of < before))
+            before = database_ns(connection) - int(KEPT_SECONDS * NANOSECONDS)
+            old = sa.and_(table.c.as_of < before / NANOSECONDS, table.c.wanted_ns < before)
+            connection.execute(sa.delete(table).where(old))
 
     def _select(self) -> sa.Select[Any]:
         columns = (schema.view.c[name] for name in StoredView._fields)

@@ -22,7 +22,7 @@ from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.web import job_view, withheld_view
-from stepwatch.collector.web.documents import COLLECTIVES, HEATMAPS, LINE, SUMMARY, encoded
+from stepwatch.collector.web.documents import COLLECTIVES, HEATMAPS, LINE, SUMMARY, dated, encoded
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals import wire
@@ -128,8 +128,9 @@ class Api:
         """All jobs, newest written first, then those that are known but not evaluated."""
 
         def lines() -> list[bytes]:
-            found = [published.value for published in self._service.answers(LINE)]
-            found += [published.value for published in self._service.answers_of_others(LINE)]
+            here = self._service.answers(LINE)
+            there, now = self._service.answers_of_others(LINE), self._service.now()
+            found = [dated(published, now) for published in [*here, *there]]
             withheld = self._service.withheld().items()
             return [*found, *(encoded(withheld_view.line(*each)) for each in withheld)]
 
@@ -190,7 +191,7 @@ class Api:
         name = request.path_params["job"]
         published = await run_in_threadpool(self._service.answer, name, view)
         if published is not None:
-            return _json_text(published.value)
+            return _json_text(dated(published, self._service.now()))
         why = self._service.withheld().get(name)
         if why is not None:
             return _problem(404, f"the job is {why.state}: {why.reason}")

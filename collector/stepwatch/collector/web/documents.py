@@ -1,18 +1,22 @@
-"""The answers about a job as JSON, each with the moment that it is about."""
+"""The answers about a job as JSON, each with the moment that it is about; old ones say so."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from stepwatch.collector.quantities import json_value
 from stepwatch.collector.runtime.evaluation import Verdicts
-from stepwatch.collector.runtime.views import View
+from stepwatch.collector.runtime.views import Published, View
+from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web import breakdown_view, job_view
 
-Make = Callable[[LiveJob, Verdicts, float], dict[str, Any]]
+OLD_SECONDS = 10.0
+"""An older answer is stale: whoever evaluates its job makes one every few seconds."""
+_FOR_GOOD = ("finished", "failed", "interrupted")
+STALE = "stale"
+"""The state of a job whose newest answer is old: how it is now nobody knows."""
 
 
 def encoded(document: Any) -> bytes:
@@ -20,17 +24,39 @@ def encoded(document: Any) -> bytes:
     return json.dumps(json_value(document), allow_nan=False).encode()
 
 
-def _dated(make: Make) -> Make:
-    """With `as_of`, the moment that the answer is about, in Unix seconds."""
+def dated(found: Published, now: float) -> bytes:
+    """An answer with `as_of`, the moment that it is about (Unix seconds), read at `now`.
 
-    def made(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-        return {**make(job, verdicts, now), "as_of": now}
+    One that is old has `stale`, too: the `seconds` since then, the job's `state` then, and the
+    `reason`. Nothing in it says that the job is well.
+    """
+    if abs(now - found.as_of) > OLD_SECONDS:
+        return encoded(stale(json.loads(found.value), found.as_of, now))
+    return bytes(found.value[:-1]) + f', "as_of": {json.dumps(found.as_of)}}}'.encode()
 
-    return made
+
+def stale(document: dict[str, Any], as_of: float, now: float) -> dict[str, Any]:
+    """A document that is old: its job's state is `STALE`, SLOs' are unknown, and so is whether
+    incidents are open that nobody has found yet. A job that had ended has."""
+    about = {"seconds": now - as_of, "state": document.get("state"), "reason": _why(now - as_of)}
+    changed: dict[str, Any] = {"as_of": as_of, "stale": about}
+    if document.get("state") not in (None, *_FOR_GOOD):
+        slos = [{**slo, "state": SloState.UNKNOWN.value} for slo in document["slos"]]
+        open_incidents = document["open_incidents"] or None
+        changed |= {"state": STALE, "slos": slos, "open_incidents": open_incidents}
+    return {**document, **changed}
+
+
+def _why(seconds: float) -> str:
+    if seconds < 0:
+        return f"the clock of the collector that evaluates this job is {-seconds:.0f} s ahead"
+    return f"as of {seconds:.0f} s ago; the collector that evaluates this job does not answer"
 
 
 def _heatmap(metric: str) -> View:
-    make = _dated(lambda job, verdicts, now: job_view.heatmap(job.current, metric))
+    def make(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+        return job_view.heatmap(job.current, metric)
+
     return View(f"heatmap:{metric}", make, encoded)
 
 
@@ -38,8 +64,8 @@ def _collectives(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]
     return breakdown_view.collectives(job.current)
 
 
-LINE = View("line", _dated(job_view.job_line), encoded, kept_seconds=600.0)
+LINE = View("line", job_view.job_line, encoded, kept_seconds=600.0)
 """A job in the list of jobs."""
-SUMMARY = View("job", _dated(job_view.job_summary), encoded)
-COLLECTIVES = View("collectives", _dated(_collectives), encoded)
+SUMMARY = View("job", job_view.job_summary, encoded)
+COLLECTIVES = View("collectives", _collectives, encoded)
 HEATMAPS = {metric: _heatmap(metric) for metric in job_view.HEATMAP_METRICS}

@@ -120,6 +120,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "lost_records": attempt.lost_records,
         "refused_records": attempt.refused_records,
         "late_records": _late_records(attempt),
+        "unread": [part._asdict() for part in job.unread],
     }
 
 

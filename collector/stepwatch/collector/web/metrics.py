@@ -87,6 +87,10 @@ class CollectorView(Protocol):
         """Notices in the outbox, by state; empty where nothing is sent."""
         ...
 
+    def notices_given_up(self) -> Mapping[str, int]:
+        """Notices in the outbox that are never sent, by why; empty where nothing is sent."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -130,6 +134,8 @@ class JobExporter:
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         notices = self._view.notice_counts().items()
         yield _gauge(names.COLLECTOR_NOTICES, [((state,), count) for state, count in notices])
+        lost = self._view.notices_given_up().items()
+        yield _gauge(names.COLLECTOR_NOTICES_GIVEN_UP, [((why,), count) for why, count in lost])
         yield from _upkeep(self._view.upkeep())
         for families in zip(_families([], 0.0), *shown, strict=True):
             families[0].samples = [sample for each in families for sample in each.samples]
@@ -193,6 +199,8 @@ def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     yield _gauge(names.LAST_RECORD, [((name,), a.received_s) for name, a, _ in current])
     shared = [((name,), float(len(a.tracker(SharedName).sharing(now)))) for name, a, _ in current]
     yield _gauge(names.RANKS_ON_TWO_NODES, shared)
+    unread = [((j.name,), float(sum(part.segments for part in j.unread))) for j, _ in jobs]
+    yield _gauge(names.JOB_UNREAD_SEGMENTS, unread)
 
 
 def _time(jobs: Jobs) -> Iterator[Metric]:

@@ -143,6 +143,18 @@ def test_at_the_end_every_step_counts_as_it_stands() -> None:
     assert job.totals.steps_on == {"device": 8, "host": 2}
 
 
+def test_late_rows_of_an_earlier_attempt_await_no_device() -> None:
+    """Its ranks are gone: steps that still come count as they stand, and rows of devices do not."""
+    job = sent(host(range(10)), device(range(8)))
+    assert job.totals.steps_on == {"device": 8, "host": 0}
+    job.apply(segment(1, START, attempt=1), NOW)
+    assert job.totals.steps_on == {"device": 8, "host": 2}
+    job.apply(segment(8, host(range(10, 12))), NOW)
+    assert job.totals.steps_on == {"device": 8, "host": 4}
+    job.apply(segment(9, device(range(8, 12))), NOW)
+    assert job.totals.steps_on == {"device": 8, "host": 4}
+
+
 @pytest.mark.parametrize("late", [0.5, 20.0])
 def test_any_groups_settle_what_one_after_the_other_does(
     monkeypatch: pytest.MonkeyPatch, late: float

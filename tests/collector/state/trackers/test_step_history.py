@@ -139,3 +139,18 @@ def test_the_loss_of_a_step_is_the_mean_over_ranks_that_recorded_one() -> None:
         step_history.add(step_history.make_room(rows), OFFSET)
     assert step_history.rows["loss"][0] == 3.5
     assert np.isnan(step_history.rows["loss"][1])
+
+
+@pytest.mark.parametrize("last", [9, 4000])
+def test_steps_between_those_that_come_stay_as_they_are(last: int) -> None:
+    """Neighbours are taken with what lies between them, steps far apart without."""
+    together, apart = StepHistory(), StepHistory()
+    rows = np.concatenate([step_rows([7, 8, last], [0]), step_rows([7, last, 7], [1])])
+    rows["loss"][1] = np.nan
+    for history, parts in ((together, [rows[:3], rows[3:]]), (apart, np.split(rows, len(rows)))):
+        history.make_room(rows)
+        for part in parts:
+            history.add(part, 5)
+    assert together.rows.tobytes() == apart.rows.tobytes()
+    assert together.rows["reported"][[0, 1, last - 7]].tolist() == [3, 1, 2]
+    assert int(together.rows["reported"].sum()) == 6

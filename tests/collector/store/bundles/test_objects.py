@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -27,6 +28,7 @@ from stepwatch.signals.errors import StoreError
 from tests import object_store
 from tests.collector.made import JOB, HandClock, run_segments
 from tests.collector.store.filled import DAY_NS, RECEIVED, stored
+from tests.postgresql import PostgresqlServer
 
 RUN = run_segments(150)
 COUNT = len(RUN)
@@ -148,6 +150,24 @@ def test_stores_that_share_a_place_leave_each_other_alone(
     assert len(read(filled)) == COUNT
 
 
+def test_nothing_is_removed_while_another_collector_makes_bundles(
+    filled: Store, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each object is written, and its row not yet, when another collector sweeps."""
+    payloads = Payloads(filled.engine, place)
+    swept, store = [], Compactor._store
+
+    def sweep_first(self: Compactor, *args: Any) -> bool:
+        swept.append(Payloads(filled.engine, place).remove_orphans(FAR))
+        return store(self, *args)
+
+    monkeypatch.setattr(Compactor, "_store", sweep_first)
+    assert compact(filled, payloads).bundles == 3
+    assert swept == [None] * 3
+    assert len(read(filled)) == COUNT and list(problems(filled.engine)) == []
+    assert payloads.remove_orphans(FAR) == 0
+
+
 def test_while_the_place_does_not_answer_segments_stay(filled: Store, tmp_path: Path) -> None:
     before, at = read(filled), tmp_path / "objects"
     payloads = Payloads(filled.engine, str(at))
@@ -184,3 +204,33 @@ def test_going_back_brings_objects_back(filled: Store, place: str) -> None:
 def test_a_place_that_cannot_be_is_refused(given: str, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         checked_url(given)
+
+
+@pytest.mark.parametrize("reader", ["verify", "backup"])
+def test_no_transaction_waits_for_an_object_on_postgresql(
+    postgresql: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    """The server ends a transaction in which nothing happens for ten seconds."""
+    store = Store(postgresql.new_database())
+    monkeypatch.setattr(making, "MOST_SEGMENTS", 10)
+    store.add_segments(stored(RUN), RECEIVED)
+    store.snapshots.save(JOB, StoredSnapshot(COUNT, b"damaged"), format=1, saved_ns=5)
+    compact(store, Payloads(store.engine, str(tmp_path / "objects")))
+    get, waiting = objects.Directory.get, list[int]()
+
+    def watched(self: objects.Directory, url: str) -> bytes:
+        query = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND state LIKE 'idle in transaction%%'"
+        )
+        with store.engine.connect() as connection:
+            waiting.append(int(connection.exec_driver_sql(query).scalar_one()))
+        return get(self, url)
+
+    monkeypatch.setattr(objects.Directory, "get", watched)
+    if reader == "backup":
+        copies.back_up(store.engine, tmp_path / "backup.db")
+    else:
+        list(problems(store.engine))
+    assert waiting == [0, 0, 0]
+    store.close()

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.store import Store
+from stepwatch.collector.store import Store, schema
 from stepwatch.collector.store.bundles import making
 from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.collector.store.upkeep import retention
@@ -20,6 +20,7 @@ from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.collector.store.upkeep.removal import Keep, Removed
 from stepwatch.collector.store.upkeep.retention import Retention
 from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.signals.clock import SystemClock
 from tests.collector.made import EPOCH, HandClock, run_segments
 from tests.collector.store.filled import (
     DAY_NS,
@@ -47,6 +48,28 @@ def months(opened: Store) -> Store:
     add_run(opened, "long", 0)
     add_run(opened, "long", 30)
     return opened
+
+
+def test_each_turn_tidies_up_what_collectors_left_for_each_other(opened: Store) -> None:
+    with opened.engine.begin() as connection:
+        for name, as_of, wanted_ns in (
+            ("old", 1.0, 0),
+            ("new", 3e9, 0),
+            ("asked", 0.0, 3 * 10**18),
+        ):
+            row = {"job": "job", "name": name, "as_of": as_of, "wanted_ns": wanted_ns}
+            connection.execute(sa.insert(schema.view).values(**row))
+        notice = {"job": "job", "tries": 1, "due_ns": 0, "document": {"at": 1.0}}
+        for state in ("delivered", "failed", "pending"):
+            row = {"key": state, "state": state, **notice}
+            connection.execute(sa.insert(schema.outbox).values(**row))
+    turns = iter([False, True])
+    Retention(opened.engine, lambda _: next(turns)).run(Keep(), SystemClock())
+    with opened.engine.connect() as connection:
+        views = connection.execute(sa.select(schema.view.c.name)).scalars().all()
+        left = connection.execute(sa.select(schema.outbox.c.key, schema.outbox.c.state)).all()
+    assert sorted(views) == ["asked", "new"]
+    assert [tuple(row) for row in left] == [("pending", "failed")]
 
 
 def test_segments_of_a_finished_job_go_after_two_weeks(months: Store) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .labels import KIND, VERDICT
+from .labels import CAUSE, KIND, VERDICT
 from .metric import Metric, MetricKind
 
 _G, _C = MetricKind.GAUGE, MetricKind.COUNTER
@@ -79,6 +79,13 @@ COLLECTOR_NOTICES = Metric(
     "Transitions of incidents in the outbox, the same in every collector: pending, delivered "
     "within a day, or failed, as their receiver refused them or did not answer for a day.",
     (VERDICT,),
+)
+COLLECTOR_NOTICES_GIVEN_UP = Metric(
+    "stepwatch_collector_notices_given_up",
+    _G,
+    "Notices given up within a day, the same in every collector: refused, unanswered for a day, "
+    "unsent as no collector tried for a day, or over when they could be sent an hour late or more.",
+    (CAUSE,),
 )
 COLLECTOR_COMPACTED_SEGMENTS = Metric(
     "stepwatch_collector_compacted_segments_total", _C, "Segments that were put into bundles."

@@ -95,6 +95,12 @@ RANKS_ON_TWO_NODES = Metric(
     "Ranks that two nodes report at once: two runs share the job's name.",
     (JOB,),
 )
+JOB_UNREAD_SEGMENTS = Metric(
+    "stepwatch_job_unread_segments",
+    _G,
+    "Stored segments of the job that could not be read back and are missing in what is shown.",
+    (JOB,),
+)
 TELEMETRY_COVERAGE = Metric(
     "stepwatch_job_telemetry_coverage_ratio",
     _G,

@@ -6,21 +6,31 @@ The package is imported at the first use: what only names records and formats ru
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stepwatch.signals.errors import SegmentError
 
 if TYPE_CHECKING:
     import zstandard
 
-    _Contexts = tuple[zstandard.ZstdCompressor, zstandard.ZstdDecompressor]
+    _Sizes = Callable[[bytes], int]
 
 _MAX_WINDOW_BYTES = 1 << 26
 _MAX_RATIO = 1 << 15
 """zstd's best: a block of 128 KiB in 4 bytes (RFC 8878, "Blocks"). No frame holds more."""
 _DICTIONARY = Path(__file__).with_name("format3.dictionary")
+
+
+class _Contexts(NamedTuple):
+    """What one thread compresses and decompresses with."""
+
+    compressor: zstandard.ZstdCompressor
+    decompressor: zstandard.ZstdDecompressor
+    stated_size: _Sizes
+    error: type[Exception]
 
 
 class Codec(threading.local):
@@ -36,7 +46,7 @@ class Codec(threading.local):
 
     def deflate(self, raw: bytes) -> bytes:
         """Compress into one frame that states the size of its content."""
-        return self._made()[0].compress(raw)
+        return self._made().compressor.compress(raw)
 
     def inflate(self, payload: bytes, raw_size: int) -> bytes:
         """Decompress one frame of exactly `raw_size` bytes.
@@ -44,17 +54,16 @@ class Codec(threading.local):
         Raises:
             SegmentError: the frame is damaged, or is of another size.
         """
-        import zstandard
-
-        # max_output_size is ignored where the frame states a size of its own: check that first.
+        made = self._made()
+        # A frame that states the size of its content is never given more room than that.
         try:
-            stated = zstandard.frame_content_size(payload)
+            stated = made.stated_size(payload)
             if stated != raw_size:
                 raise SegmentError(f"a frame of {stated} bytes in a payload of {raw_size}")
             if raw_size > _MAX_RATIO * len(payload):
                 raise SegmentError(f"{len(payload)} bytes cannot hold the {raw_size} promised")
-            raw = self._made()[1].decompress(payload, max_output_size=max(raw_size, 1))
-        except zstandard.ZstdError as error:
+            raw = made.decompressor.decompress(payload)
+        except made.error as error:
             raise SegmentError(f"its payload cannot be decompressed: {error}") from error
         if len(raw) != raw_size:
             raise SegmentError(f"{len(raw)} bytes came out of a payload of {raw_size}")
@@ -70,16 +79,14 @@ class Codec(threading.local):
 def _contexts(level: int, *, dictionary: bool) -> _Contexts:
     import zstandard
 
-    if not dictionary:
-        return (
-            zstandard.ZstdCompressor(level=level),
-            zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES),
-        )
-    shared = _dictionary()
-    return (
-        zstandard.ZstdCompressor(level=level, dict_data=shared, write_dict_id=False),
-        zstandard.ZstdDecompressor(dict_data=shared, max_window_size=_MAX_WINDOW_BYTES),
-    )
+    if dictionary:
+        shared = _dictionary()
+        packing = zstandard.ZstdCompressor(level=level, dict_data=shared, write_dict_id=False)
+        unpacking = zstandard.ZstdDecompressor(dict_data=shared, max_window_size=_MAX_WINDOW_BYTES)
+    else:
+        packing = zstandard.ZstdCompressor(level=level)
+        unpacking = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+    return _Contexts(packing, unpacking, zstandard.frame_content_size, zstandard.ZstdError)
 
 
 @cache

@@ -90,10 +90,9 @@ def open_frame(data: bytes) -> tuple[int, bytes, bytes, int]:
     header_end = PREFIX.size + header_size
     if len(data) != header_end + payload_size:
         raise SegmentError(f"{len(data)} bytes instead of the {header_end + payload_size} promised")
-    header, payload = data[PREFIX.size : header_end], data[header_end:]
-    if _crc(format, data[:_CRC_AT], header, payload) != crc:
+    if _crc(format, data[:_CRC_AT], data[PREFIX.size :]) != crc:
         raise SegmentError("the checksum does not match; it was damaged on its way")
-    return format, header, payload, raw_size
+    return format, data[PREFIX.size : header_end], data[header_end:], raw_size
 
 
 def close_frame(format: int, header: bytes, payload: bytes, raw_size: int) -> bytes:
@@ -105,13 +104,14 @@ def close_frame(format: int, header: bytes, payload: bytes, raw_size: int) -> by
     if len(payload) > MAX_SEGMENT_BYTES:
         raise SegmentError(f"{len(payload)} bytes are too many for one segment; split it")
     prefix = PREFIX.pack(magic(format), len(header), len(payload), raw_size, 0)[:_CRC_AT]
-    crc = _crc(format, prefix, header, payload)
-    return prefix + crc.to_bytes(PREFIX.size - _CRC_AT, "little") + header + payload
+    content = header + payload
+    crc = _crc(format, prefix, content)
+    return prefix + crc.to_bytes(PREFIX.size - _CRC_AT, "little") + content
 
 
-def _crc(format: int, prefix: bytes, header: bytes, payload: bytes) -> int:
-    start = 0 if format == 2 else zlib.crc32(prefix)
-    return zlib.crc32(payload, zlib.crc32(header, start))
+def _crc(format: int, prefix: bytes, content: bytes) -> int:
+    """Checksum of the prefix before it, and of header and payload."""
+    return zlib.crc32(content, 0 if format == 2 else zlib.crc32(prefix))
 
 
 def pack_key(key: SegmentKey, clock: ClockPair) -> bytes:

@@ -110,22 +110,19 @@ class JoinedTables:
 
     def __init__(self, tables: Sequence[Mapping[Kind, Rows]]) -> None:
         self._tables = tables
-        members: dict[int, list[int]] = {}
+        members: dict[int, tuple[Places, list[int], list[bytes]]] = {}
         self._loose: list[int] = []
         for number, each in enumerate(tables):
             if isinstance(each, PackedTables):
-                members.setdefault(id(each.places), []).append(number)
+                places = each.places
+                found = members.get(id(places))
+                if found is None:
+                    found = members[id(places)] = (places, [], [])
+                found[1].append(number)
+                found[2].append(each.raw)
             else:
                 self._loose.append(number)
-        self._alike = [self._joined(numbers) for numbers in members.values()]
-
-    def _joined(self, numbers: list[int]) -> _Alike:
-        packed = [self._tables[number] for number in numbers]
-        raw = b"".join([each.raw for each in packed if isinstance(each, PackedTables)])
-        matrix = np.frombuffer(raw, _BYTE).reshape(len(numbers), -1)
-        (first, *_) = packed
-        assert isinstance(first, PackedTables)
-        return _Alike(np.array(numbers), matrix, first.places)
+        self._alike = [_alike(*each) for each in members.values()]
 
     def kinds(self, first: int, last: int) -> frozenset[Kind]:
         """Kinds that any of the segments `first` to `last - 1` has."""
@@ -152,6 +149,11 @@ class JoinedTables:
             counts[numbers] = [len(rows) for _, rows in known]
             parts.append((numbers, _concatenated([rows for _, rows in known], DTYPES[kind])))
         return _in_order(parts, counts, DTYPES[kind]), counts
+
+
+def _alike(places: Places, numbers: list[int], raw: list[bytes]) -> _Alike:
+    matrix = np.frombuffer(b"".join(raw), _BYTE).reshape(len(numbers), -1)
+    return _Alike(np.array(numbers), matrix, places)
 
 
 def _in_order(

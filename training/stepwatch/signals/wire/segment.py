@@ -55,15 +55,16 @@ class Segment(NamedTuple):
     def row_count(self) -> int:
         """Rows over all tables, those of unknown kinds as well."""
         known = self.tables
-        if isinstance(known, PackedTables):
-            return known.places.rows + _rows(self.unknown)
-        return _rows(known) + _rows(self.unknown)
+        rows = known.places.rows if isinstance(known, PackedTables) else _rows(known)
+        return rows + _rows(self.unknown) if self.unknown else rows
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows of all tables take, those of unknown kinds as well."""
         known = self.tables
         if isinstance(known, PackedTables):
+            if not self.unknown:
+                return known.nbytes
             # What is packed holds the unknown ones, too.
             return max(len(known.raw), known.places.nbytes + _bytes(self.unknown))
         return _bytes(known) + _bytes(self.unknown)

@@ -44,18 +44,19 @@ def batch_of(segment: Segment, received: Received) -> Batch:
     return Batch(segment.key.node, to_wall_ns, received, segment.tables)
 
 
-class Table(NamedTuple):
+class Table:
     """Rows of one kind from several batches; those of batch `i` are `starts[i]:starts[i + 1]`."""
 
-    rows: Rows
-    starts: Integers
+    def __init__(self, rows: Rows, starts: Integers) -> None:
+        self.rows = rows
+        self.starts = starts
 
-    @property
+    @cached_property
     def counts(self) -> Integers:
         """Rows of each batch (batches,)."""
         return np.diff(self.starts)
 
-    @property
+    @cached_property
     def origin(self) -> Integers:
         """Index of the batch that each row comes from (rows,)."""
         return np.repeat(np.arange(len(self.starts) - 1), self.counts)

@@ -174,7 +174,7 @@ def _reduced(how: np.ufunc, table: Table, values: np.ndarray, empty: int) -> Int
     counts 2, 0, 1 = starts 0, 2, 2, 3 -> reduceat at 0 and 2 -> found at 0 and 2, empty at 1.
     """
     found = np.full(len(table.starts) - 1, empty, dtype=np.int64)
-    filled = table.counts > 0
-    if filled.any():
+    if len(values):
+        filled = table.counts > 0
         found[filled] = how.reduceat(values.astype(np.int64), table.starts[:-1][filled])
     return found

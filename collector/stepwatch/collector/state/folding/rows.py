@@ -35,7 +35,7 @@ def _is_all(which: Integers | Mask, count: int) -> bool:
     return len(which) == count and bool((which == np.arange(count)).all())
 
 
-def put(rows: Rows, at: Indices, values: Rows) -> None:
+def put(rows: Rows, at: Indices | slice, values: Rows) -> None:
     """`rows[at] = values`, of the same dtype; of two at one place the last stays."""
     _plain(rows)[at] = _plain(values)
 
@@ -43,8 +43,11 @@ def put(rows: Rows, at: Indices, values: Rows) -> None:
 def accumulate(
     how: np.ufunc, rows: Rows, name: str, at: Integers, values: np.ndarray[Any, np.dtype[Any]]
 ) -> None:
-    """`how.at(rows[name], at, values)`, in a copy: in place, a field is fifteen times slower."""
-    column = np.ascontiguousarray(rows[name])
+    """`how.at(rows[name], at, values)`, in a copy: in place, a field is fifteen times slower.
+
+    Packed fields are not aligned, and `ascontiguousarray` does not copy the field of a single row.
+    """
+    column = rows[name].copy()
     how.at(column, at, values.astype(column.dtype))
     rows[name] = column
 

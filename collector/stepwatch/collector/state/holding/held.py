@@ -6,6 +6,7 @@ import itertools
 import threading
 
 from stepwatch.collector.state.holding.log_cursor import LogCursor
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.job import LiveJob
 
 FOLD_BYTES = 16 << 20
@@ -35,6 +36,9 @@ class HeldJob:
         """Fold in the run that waits without a gap; whether any record is known. `lock` is held."""
         run = self.cursor.take()
         for segment, received in run:
+            if isinstance(segment, Unread):
+                self.live.miss(segment)
+                continue
             self.live.append(segment, received)
             if self.live.pending_bytes > FOLD_BYTES:
                 self.live.fold()

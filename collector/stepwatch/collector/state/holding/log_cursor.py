@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
+from stepwatch.collector.state.holding.unread import Unread
 from stepwatch.collector.state.job import segment_bytes
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
 
-Arrived = tuple[Segment, Received]
+Arrived = tuple[Segment | Unread, Received]
 
 
 class LogCursor:
@@ -32,13 +33,22 @@ class LogCursor:
         self._read_to = applied
         self._lock = threading.Lock()
 
-    def offer(self, position: int, segment: Segment, received: Received) -> None:
-        """Let a stored segment wait for its turn; one that had it already is left out."""
+    def offer(self, position: int, segment: Segment | Unread, received: Received) -> None:
+        """Let a stored segment wait for its turn; one that had it already is left out.
+
+        A part of the log that could not be read waits as one, at its last position.
+        """
+        self.offer_all([(position, segment)], received)
+
+    def offer_all(self, stored: Iterable[tuple[int, Segment | Unread]], received: Received) -> None:
+        """Let stored segments wait, each with its position, that were received together."""
+        size = 0
         with self._lock:
-            if position <= self.applied or position in self._waiting:
-                return
-            self._waiting[position] = (segment, received)
-            self.waiting_bytes += segment_bytes(segment)
+            for position, segment in stored:
+                if position > self.applied and position not in self._waiting:
+                    self._waiting[position] = (segment, received)
+                    size += segment_bytes(segment)
+            self.waiting_bytes += size
 
     def covered(self, position: int, drops: int) -> None:
         """The log was read up to a position: what is missing before it is not there any more.
@@ -67,7 +77,10 @@ class LogCursor:
                     self.applied = min(self._read_to, before_next)
                 else:
                     break
-            self.waiting_bytes -= sum(segment_bytes(segment) for segment, _ in run)
+            if self._waiting:
+                self.waiting_bytes -= sum(segment_bytes(segment) for segment, _ in run)
+            else:
+                self.waiting_bytes = 0
         return run
 
     def missing(self, end: int) -> range:

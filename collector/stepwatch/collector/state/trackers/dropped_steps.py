@@ -13,18 +13,29 @@ from stepwatch.signals.wire import Rows
 REDOABLE = np.dtype([("first_step", "<i8"), ("start_s", "<i8"), ("kept", "<f8"), ("redone", "<f8")])
 """What steps from `first_step` to the next row's add to the good device-seconds of the slice that
 starts at `start_s` (Unix seconds): while they count, and once a later attempt redoes them."""
+SUMS = np.dtype(
+    [
+        ("start_s", "<i8"),
+        ("good", "<f8"),
+        ("total", "<f8"),
+        ("observed", "<i8"),
+        ("expected", "<i8"),
+    ]
+)
+"""What dropped steps add to the slice that starts at `start_s` (Unix seconds): device-seconds, and
+records that came and should have. `good` leaves out what is in rows of `REDOABLE`."""
 
 
 class DroppedSteps:
-    """The first `count` steps of an attempt, which are in slices that change at a resume only.
+    """The first `count` steps of an attempt, and what they add to the slices that they are in.
 
-    `closed_before_s` is where those slices end, Unix seconds. `end_s` is when the last of the steps
+    The last of those slices ends at `closed_before_s`, Unix seconds. `end_s` is when the last step
     ended, `fixed_end_s` when the last of those on the devices' clock did, and `seen_step` with
     `seen_end_s` the last that a rank reported; `clock_set_s` is by how much clocks were set then.
     `tokens`, `longest` (seconds), `newest_end_ns`, `loss_first` and `loss_last` are over all of
-    them; `timed` holds the seconds of the first ones on the devices' clock. `redoable` holds rows
-    of `REDOABLE` by SLI, in step order. `late_rows` counts rows of ranks that came after their step
-    was dropped.
+    them; `timed` holds the seconds of the first ones on the devices' clock. `sums` holds rows of
+    `SUMS` by SLI, in the order of time, and `redoable` rows of `REDOABLE`, in step order.
+    `late_rows` counts rows of ranks that came after their step was dropped.
     """
 
     def __init__(self) -> None:
@@ -38,6 +49,7 @@ class DroppedSteps:
         self.newest_end_ns = 0
         self.loss_first = self.loss_last = math.nan
         self.timed = np.zeros(0)
+        self.sums: dict[str, Rows] = {}
         self.redoable: dict[str, Rows] = {}
         self.late_rows = 0
 
@@ -61,7 +73,7 @@ class DroppedSteps:
 
     def end(self, ends_s: Vector, on_device: Mask, closed_before_s: float) -> None:
         """Take up when those steps ended, each on its clock, and which did so on the devices'."""
-        self.closed_before_s = closed_before_s
+        self.closed_before_s = max(self.closed_before_s, closed_before_s)
         if len(ends_s):
             self.end_s = float(ends_s[-1])
         if on_device.any():

@@ -184,7 +184,7 @@ class NodeFacts(JoinedTracker):
             self.devices.add_at(places[turn], times[turn], values[turn])
 
     def _take_ranks(self, rows: Rows) -> None:
-        rows = rows[(rows["rank"] >= 0) & (rows["rank"] < MAX_RANKS)]
+        rows = chosen(rows, (rows["rank"] >= 0) & (rows["rank"] < MAX_RANKS))
         ranks, times = rows["rank"].astype(np.int64), rows["time_ns"] / NANOSECONDS
         counters = np.empty((len(rows), 2))
         counters[:, 0], counters[:, 1] = rows["run_queue_seconds"], rows["major_faults"]

@@ -214,7 +214,9 @@ def _newest_complete(
     """
     steps = fresh.steps
     order = np.argsort(steps, kind="stable")
-    numbers, firsts, counts = np.unique(steps[order], return_index=True, return_counts=True)
+    ordered = steps[order]
+    firsts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    numbers, counts = ordered[firsts], np.diff(firsts, append=len(ordered))
     missing = world - known[order][firsts].astype(np.int64)
     complete = (missing > 0) & (missing <= counts)
     completing = order[(firsts + missing - 1)[complete]]

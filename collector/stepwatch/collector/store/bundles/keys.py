@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import insert
+from stepwatch.collector.store.schema import Key, SegmentRow, Sender, key_of, sender_of
 from stepwatch.signals.wire import SegmentKey
 
 _AT_ONCE = 100
 """Senders asked for in one statement."""
 _MOST_KEPT = 1 << 17
 """Senders whose newest bundled sequence number is kept in memory, over all jobs."""
-Sender = tuple[int, str, int]
-"""Attempt, node and spool."""
-_sender_of = itemgetter("attempt", "node", "spool")
 
 
 class _Known(NamedTuple):
@@ -45,36 +41,41 @@ class BundledKeys:
     def among(
         self,
         connection: sa.Connection,
-        rows: Iterable[Mapping[str, Any]],
+        rows: Iterable[SegmentRow],
         marks: Mapping[str, int],
-    ) -> set[tuple[Any, ...]]:
-        """Keys of those rows (columns of segments) that are in bundles.
+    ) -> set[Key]:
+        """Keys of those rows that are in bundles.
 
         `marks` is the last position in a bundle of each job, 0 where none is.
         """
-        found: set[tuple[Any, ...]] = set()
-        asked = [row for row in rows if marks[row["job"]]]
-        for job, members in groupby(sorted(asked, key=itemgetter("job")), itemgetter("job")):
-            of_job = list(members)
-            last = self._last(connection, job, marks[job], set(map(_sender_of, of_job)))
-            suspects = [row for row in of_job if row["sequence"] <= last[_sender_of(row)]]
+        found: set[Key] = set()
+        asked: dict[str, list[SegmentRow]] = {}
+        for row in rows:
+            if marks[row.job]:
+                asked.setdefault(row.job, []).append(row)
+        for job, of_job in asked.items():
+            last = self._last(connection, job, marks[job], set(map(sender_of, of_job)))
+            suspects = [row for row in of_job if row.sequence <= last[sender_of(row)]]
             found |= _bundled(connection, job, suspects)
         return found
 
     def _last(
         self, connection: sa.Connection, job: str, mark: int, senders: set[Sender]
     ) -> Mapping[Sender, int]:
-        """The last bundled sequence number of each sender, -1 where there is none."""
+        """The last bundled sequence number of each sender, -1 where there is none; also others."""
         with self._lock:
             known = self._known.get(job)
             if known is None or known.mark != mark:
                 if sum(len(each.last) for each in self._known.values()) > _MOST_KEPT:
                     self._known.clear()
                 known = self._known[job] = _Known(mark, {})
-        for row in _of_senders(connection, job, sorted(senders - known.last.keys())):
+        strange = sorted(senders - known.last.keys())
+        found: dict[Sender, int] = dict.fromkeys(strange, -1)
+        for row in _of_senders(connection, job, strange):
             sender = (row.attempt, row.node, row.spool)
-            known.last[sender] = max(known.last.get(sender, -1), row.last)
-        return {sender: known.last.setdefault(sender, -1) for sender in senders}
+            found[sender] = max(found[sender], row.last)
+        known.last.update(found)
+        return known.last
 
 
 def add(connection: sa.Connection, keys: Sequence[SegmentKey]) -> None:
@@ -125,15 +126,14 @@ def _of_senders(connection: sa.Connection, job: str, senders: Sequence[Sender]) 
         yield from connection.execute(sa.select(table).where(table.c.job == job, of_some))
 
 
-def _bundled(
-    connection: sa.Connection, job: str, rows: Sequence[Mapping[str, Any]]
-) -> set[tuple[Any, ...]]:
+def _bundled(connection: sa.Connection, job: str, rows: Sequence[SegmentRow]) -> set[Key]:
     """Keys of those rows that lie in a range."""
     ranges: dict[Sender, list[tuple[int, int]]] = {}
-    for row in _of_senders(connection, job, sorted(set(map(_sender_of, rows)))):
-        ranges.setdefault((row.attempt, row.node, row.spool), []).append((row.first, row.last))
+    for found in _of_senders(connection, job, sorted(set(map(sender_of, rows)))):
+        sender = (found.attempt, found.node, found.spool)
+        ranges.setdefault(sender, []).append((found.first, found.last))
     return {
-        tuple(row[name] for name in SegmentKey._fields)
+        key_of(row)
         for row in rows
-        if any(first <= row["sequence"] <= last for first, last in ranges.get(_sender_of(row), ()))
+        if any(first <= row.sequence <= last for first, last in ranges.get(sender_of(row), ()))
     }

@@ -145,6 +145,9 @@ class Directory:
         try:
             return _path(url).read_bytes()
         except FileNotFoundError as error:
+            place = _path(url).parents[1]
+            if not place.is_dir():  # it may not be mounted: nothing is known of its files
+                raise ObjectsUnreachable(f"there is no directory {place}") from error
             raise SegmentError(f"there is no object {url}") from error
         except OSError as error:
             raise ObjectsUnreachable(f"cannot read {url}: {error.strerror}") from error
@@ -212,6 +215,8 @@ class Remote:
         try:
             return bytes(self._files.cat_file(url))
         except FileNotFoundError as error:
+            if _without_bucket(error):
+                raise ObjectsUnreachable(f"there is no bucket of {url}") from error
             raise SegmentError(f"there is no object {url}") from error
         except self._failures as error:
             raise ObjectsUnreachable(f"cannot read {url}: {error}") from error
@@ -237,3 +242,9 @@ class Remote:
             return
         except self._failures as error:
             raise ObjectsUnreachable(f"cannot remove {url}: {error}") from error
+
+
+def _without_bucket(error: FileNotFoundError) -> bool:
+    """Whether it is the bucket that is not there; s3fs raises the same for both."""
+    said = getattr(error.__cause__, "response", None)
+    return isinstance(said, dict) and said.get("Error", {}).get("Code") == "NoSuchBucket"

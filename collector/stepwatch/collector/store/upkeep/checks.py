@@ -6,6 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -84,20 +85,33 @@ def _segments(connection: sa.Connection) -> Iterator[str]:
 
 def _bundles(connection: sa.Connection) -> Iterator[str]:
     """Bundles, whether their rows say what they hold, and whether a segment is there twice."""
-    table = schema.bundle
-    ends: dict[str, int] = {}
-    for row in connection.execute(sa.select(table).order_by(table.c.job, table.c.last)):
+    table, ends = schema.bundle, dict[str, int]()
+    query = sa.select(table.c.id).order_by(table.c.job, table.c.last)
+    identities = connection.execute(query).scalars().all()
+    for identity in identities:
+        row = connection.execute(sa.select(table).where(table.c.id == identity)).one_or_none()
+        # An object may take long: a server ends a transaction that waits for it.
+        connection.rollback()
+        if row is None:  # it was removed since
+            continue
         place = f"the bundle of segments {row.first} to {row.last} of job {row.job}"
-        try:
-            reference = Reference(row.payload, row.object, row.size, row.crc32)
-            positions = frame.unpacked(fetched(reference)).positions
-            if (positions[0], positions[-1], len(positions)) != (row.first, row.last, row.segments):
-                yield f"{place} holds segments {positions[0]} to {positions[-1]}"
-        except (SegmentError, TypeError) as error:
-            yield f"{place} is damaged: {error}"
+        if (damage := _damage(row)) is not None:
+            yield f"{place} {damage}"
         if row.first <= ends.get(row.job, 0):
             yield f"{place} begins before the one before it ends"
         ends[row.job] = row.last
+
+
+def _damage(row: sa.Row[Any]) -> str | None:
+    """What is wrong with a bundle, None where nothing is."""
+    try:
+        reference = Reference(row.payload, row.object, row.size, row.crc32)
+        positions = frame.unpacked(fetched(reference)).positions
+    except (SegmentError, TypeError) as error:
+        return f"is damaged: {error}"
+    if (positions[0], positions[-1], len(positions)) != (row.first, row.last, row.segments):
+        return f"holds segments {positions[0]} to {positions[-1]}"
+    return None
 
 
 def _twice(connection: sa.Connection) -> Iterator[str]:

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -20,6 +19,7 @@ from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.collector.store.upkeep.payloads import Payloads
 from stepwatch.collector.store.upkeep.retention import shrink_file
+from stepwatch.collector.store.upkeep.turn import turn
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 logger = logging.getLogger(__name__)
@@ -28,8 +28,6 @@ EVERY_S = 60.0
 BREATHS = 4.0
 """After a bundle nothing is done for so many times as long as it took."""
 AGE_S, PARTLY_S = 600.0, 3600.0
-_TURN = 0x7374626E
-"""PostgreSQL's advisory lock of the collector that puts segments together: "stbn" in ASCII."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +67,19 @@ class Compactor:
                 made = self.compact(options, now_ns)
                 if self._payloads is not None and now_ns - swept_ns > schema.DAY_NS:
                     swept_ns = now_ns
-                    self._upkeep.orphans += self._payloads.remove_orphans(now_ns / NANOSECONDS)
+                    self._upkeep.orphans += self._payloads.remove_orphans(now_ns / NANOSECONDS) or 0
             except sa.exc.SQLAlchemyError as error:
                 self._upkeep.object_failures += isinstance(error, ObjectsUnreachable)
                 outage.noted(error)
                 continue
-            except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            except (
+                ArithmeticError,
+                LookupError,
+                OSError,
+                RuntimeError,
+                TypeError,
+                ValueError,
+            ) as error:
                 # Of one odd segment, or a place that answers oddly: the next round may do better.
                 logger.error("cannot put segments together", exc_info=error)
                 continue
@@ -96,30 +101,13 @@ class Compactor:
         total = Made()
         if options.age_s is None:
             return total
-        with self._turn() as mine:
+        with turn(self._engine) as mine:
             for behind in self._jobs() if mine else []:
                 for made in self._compact_job(behind, options, now_ns):
                     total = total.plus(made)
         if total.bundles and self._engine.dialect.name == "sqlite":
             shrink_file(self._engine)
         return total
-
-    @contextmanager
-    def _turn(self) -> Iterator[bool]:
-        """Whether no other collector does the same meanwhile: one of both would do it in vain."""
-        if self._engine.dialect.name != "postgresql":
-            yield True
-            return
-        with self._engine.connect() as connection:
-            # Outside a transaction: one that does nothing for long is ended by the server.
-            connection.execution_options(isolation_level="AUTOCOMMIT")
-            lock = sa.select(sa.func.pg_try_advisory_lock(_TURN))
-            mine = bool(connection.execute(lock).scalar_one())
-            try:
-                yield mine
-            finally:
-                if mine:
-                    connection.execute(sa.select(sa.func.pg_advisory_unlock(_TURN)))
 
     def _jobs(self) -> list[Behind]:
         """Jobs whose newest snapshot includes segments that are in no bundle."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles.objects import Reference, fetched
-from stepwatch.collector.store.database import begin_writing, open_database
+from stepwatch.collector.store.database import begin_writing, hold_moment, open_database
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.signals.errors import StoreError
 
@@ -48,7 +48,8 @@ def back_up(engine: sa.Engine, file: Path) -> dict[str, int]:
 def _write(engine: sa.Engine, place: Path) -> dict[str, int]:
     target = open_database(sa.URL.create("sqlite", database=str(place)))
     try:
-        copied = _copy(engine, target)
+        copied = _copy(engine, target, with_objects=False)
+        _bring_objects(target)
         # A backup is one file: without a log beside it.
         with target.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
@@ -81,32 +82,49 @@ def restore(file: Path, engine: sa.Engine) -> dict[str, int]:
         source.dispose()
 
 
-def _copy(source: sa.Engine, target: sa.Engine) -> dict[str, int]:
+def _bring_objects(target: sa.Engine) -> None:
+    """Put the bundles that are objects into a copy, which needs nothing beside it.
+
+    Not while the store is read: a server ends a transaction that waits for objects.
+    """
+    table = schema.bundle
+    columns = [table.c[name] for name in Reference._fields]
+    with target.connect() as connection:
+        query = sa.select(table.c.id).where(table.c.object.is_not(None))
+        identities = connection.execute(query).scalars().all()
+    for identity in identities:
+        of_bundle = table.c.id == identity
+        with target.begin() as connection:
+            row = connection.execute(sa.select(*columns).where(of_bundle)).one()
+            found = fetched(Reference(*row))
+            change = sa.update(table).where(of_bundle).values(payload=found, object=None)
+            connection.execute(change)
+
+
+def _copy(source: sa.Engine, target: sa.Engine, *, with_objects: bool = True) -> dict[str, int]:
     """Copy each table as it is at one moment, in one transaction."""
     tables = [each for each in schema.metadata.sorted_tables if each.name not in _OWN]
     with source.connect() as reading, target.begin() as writing:
-        _hold_moment(reading)
+        hold_moment(reading)
         begin_writing(writing)
-        copied = {table.name: _copy_table(reading, writing, table) for table in tables}
+        whole = _whole if with_objects else _as_it_is
+        copied = {table.name: _copy_table(reading, writing, table, whole) for table in tables}
         _set_numbers(writing, tables)
     return copied
 
 
-def _hold_moment(connection: sa.Connection) -> None:
-    """Let the connection's statements read the store as it is at the first of them."""
-    if connection.dialect.name == "postgresql":
-        connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-    else:
-        connection.exec_driver_sql("BEGIN")
-
-
-def _copy_table(reading: sa.Connection, writing: sa.Connection, table: sa.Table) -> int:
+def _copy_table(
+    reading: sa.Connection,
+    writing: sa.Connection,
+    table: sa.Table,
+    whole: Callable[[sa.Table, dict[str, Any]], dict[str, Any]],
+) -> int:
     query = sa.select(*(_as_text(column) for column in table.columns))
     rows = reading.execution_options(yield_per=AT_ONCE).execute(query).mappings()
     columns = (sa.column(each.name, _written(each, writing.dialect)) for each in table.columns)
     statement, count = sa.insert(sa.table(table.name, *columns)), 0
     for part in rows.partitions():
-        writing.execute(statement, [_whole(table, dict(row)) for row in part])
+        writing.execute(statement, [whole(table, dict(row)) for row in part])
         count += len(part)
     return count
 
@@ -116,6 +134,10 @@ def _whole(table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
     if table is schema.bundle and row["object"] is not None:
         found = fetched(Reference(*(row[name] for name in Reference._fields)))
         return {**row, "payload": found, "object": None}
+    return row
+
+
+def _as_it_is(_table: sa.Table, row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles.objects import Listed, checked_url, place_of
 from stepwatch.collector.store.database import insert
+from stepwatch.collector.store.upkeep.turn import turn
 
 ORPHANED_S = 24 * 3600.0
 """Age from which an object that no bundle refers to is removed: its row will not come any more."""
@@ -65,13 +66,18 @@ class Payloads:
         old = (each for each in listed if each.written_s < now_s - ORPHANED_S)
         return [each for each in old if each.url not in referred]
 
-    def remove_orphans(self, now_s: float) -> int:
-        """Remove those, and return how many.
+    def remove_orphans(self, now_s: float) -> int | None:
+        """Remove those, and return how many; None while another collector has its turn.
+
+        Between its object and its row, a bundle has no reference: whoever makes one has the turn.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store, or the place, does not answer.
         """
-        found = self.orphans(now_s)
-        for each in found:
-            self.objects.remove(each.url)
+        with turn(self._engine) as mine:
+            if not mine:
+                return None
+            found = self.orphans(now_s)
+            for each in found:
+                self.objects.remove(each.url)
         return len(found)

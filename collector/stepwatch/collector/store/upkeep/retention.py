@@ -12,8 +12,10 @@ from stepwatch.collector.quantities import size
 from stepwatch.collector.store import partitions, schema
 from stepwatch.collector.store.database import begin_writing
 from stepwatch.collector.store.outage import Outage
+from stepwatch.collector.store.outbox import Outbox
 from stepwatch.collector.store.upkeep.counts import SEGMENTS, Upkeep
 from stepwatch.collector.store.upkeep.removal import Going, Keep, Removed, going, may_go
+from stepwatch.collector.store.views import StoredViews
 from stepwatch.signals.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class Retention:
         while not self._wait(pause):
             pause = EVERY_S
             try:
+                self.tidy()
                 removed = self.prune(keep, clock.wall_ns())
             except sa.exc.SQLAlchemyError as error:
                 outage.noted(error)
@@ -65,6 +68,15 @@ class Retention:
             outage.over()
             if removed:
                 logger.info("removed old data: %s", summary(removed))
+
+    def tidy(self) -> None:
+        """Remove what collectors left for each other and for receivers, and is of no use any more.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+        """
+        StoredViews(self._engine).prune()
+        Outbox(self._engine).prune()
 
     def plan(self, keep: Keep, now_ns: int) -> list[Removed]:
         """What `prune` would remove; changes nothing."""

@@ -65,6 +65,8 @@ function bytes(value) {
   return value.toFixed(index ? 1 : 0) + " " + units[index];
 }
 const clock = (unix) => known(unix) ? new Date(1000 * unix).toISOString().replace("T", " ").slice(0, 19) + " UTC" : UNKNOWN;
+// What is old is not known to be well, whatever it said: in words, empty where an answer is fresh.
+const staleWords = (view) => !view.stale ? "" : view.stale.reason + (view.stale.state ? "; it was " + view.stale.state + " then" : "");
 const state = (word) => element("span", { className: "state s-" + word, textContent: word });
 
 function row(...cells) {

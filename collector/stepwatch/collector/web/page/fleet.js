@@ -6,7 +6,7 @@ function sloCell(slos) {
   return cell;
 }
 
-const stateCell = (job) => element("span", {}, state(job.state), job.reason ? " " + job.reason : "");
+const stateCell = (job) => element("span", {}, state(job.state), job.reason ? " " + job.reason : "", job.stale ? " " + staleWords(job) : "");
 const openCell = (job) => !known(job.open_incidents) ? UNKNOWN : element("span", {},
   element("span", { className: job.open_incidents ? "state s-open" : "", textContent: String(job.open_incidents) }),
   ...job.worst ? [" ", element("a", { href: "/jobs/" + encodeURIComponent(job.job), textContent: job.worst.kind }), ": " + job.worst.summary] : []);

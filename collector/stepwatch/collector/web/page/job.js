@@ -41,6 +41,13 @@ function drawSharedName(shared) {
     + "start one of them with another --job." : "";
 }
 
+function drawUnread(parts) {
+  const notice = document.getElementById("unread");
+  notice.hidden = !parts.length;
+  notice.textContent = parts.map((part) => "Segments " + part.first + " to " + part.last + " of the log (" + part.segments
+    + ", from " + clock(part.from_s) + " to " + clock(part.until_s) + ") could not be read: their steps are missing here.").join(" ");
+}
+
 // Runs of experiment trackers. Their addresses come from the job: anything but http and https stays text.
 function trackedRun(link) {
   const text = link.run || link.url;
@@ -225,14 +232,22 @@ function drawWithheld(view) {
   return withheld;
 }
 
+function drawStale(view) {
+  const notice = document.getElementById("stale"), words = staleWords(view);
+  notice.hidden = !words;
+  notice.textContent = words ? "Nothing newer is known: " + words + "." : "";
+}
+
 async function load() {
   const base = "/v1/jobs/" + encodeURIComponent(job);
   const view = await getJson(base);
   document.title = "stepwatch: " + view.job;
   document.getElementById("title").textContent = view.job;
   drawFacts(view);
+  drawStale(view);
   drawTracked(view.links || []);
   drawSharedName(view.shared_name);
+  drawUnread(view.unread || []);
   if (drawWithheld(view)) return;
   const [map, calls] = await Promise.all(
     [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);

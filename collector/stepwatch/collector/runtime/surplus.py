@@ -1,0 +1,57 @@
+"""Jobs that are more than a collector's share go to those that started later, a few a minute.
+
+Each is saved first, so that whoever takes it up reads back nothing but what came since. The
+smallest go first: they cost the least to read back.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from stepwatch.collector.runtime.snapshots import Snapshotter
+from stepwatch.collector.runtime.tenancy import Tenancy
+from stepwatch.collector.state.live import LiveState
+from stepwatch.signals.clock import NANOSECONDS, Clock
+
+logger = logging.getLogger(__name__)
+
+EVERY_SECONDS = 60.0
+"""How long a surplus lasts before anything is given back, and between two times."""
+AT_ONCE = 3
+"""Jobs that are given back each time."""
+
+
+class Surplus:
+    """Decides when jobs are given back, and which; used by the thread that evaluates."""
+
+    def __init__(
+        self, state: LiveState, tenancy: Tenancy, snapshotter: Snapshotter, *, clock: Clock
+    ) -> None:
+        self._state = state
+        self._tenancy = tenancy
+        self._snapshotter = snapshotter
+        self._clock = clock
+        self._since: float | None = None
+
+    def give_back(self) -> None:
+        """Give a few jobs back, if there are too many for long enough.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; they are given back later.
+        """
+        now = self._clock.monotonic_ns() / NANOSECONDS
+        if not self._tenancy.surplus:
+            self._since = None
+            return
+        self._since = now if self._since is None else self._since
+        if now - self._since < EVERY_SECONDS:
+            return
+        self._since = now
+        mine = [job for job in self._state.jobs() if self._tenancy.holds(job)]
+        few = sorted(mine, key=lambda job: job.cells)[: min(self._tenancy.surplus, AT_ONCE)]
+        names = [job.name for job in few if self._snapshotter.save(job.name)]
+        self._tenancy.give_back(names)
+        for name in names:
+            self._state.release(name)
+        if names:
+            logger.info("gives %d jobs to collectors that have fewer", len(names))

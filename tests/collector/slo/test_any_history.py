@@ -1,0 +1,194 @@
+"""Clocks that are set, runs that are launched again, restarts: slices are those of brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.slo.closing import Limits
+from stepwatch.collector.slo.ladder import LADDER
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.snapshot import put_together, taken_apart
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.wire import Rows, Segment, SegmentKey
+from tests.collector.made import EPOCH, JOB, lifecycle_rows
+
+from .brute import slices_of
+from .test_closing import STEEP, Evaluated
+
+WORLD = 2
+NEAR_S = 5e-4
+"""Device-seconds: less than the shortest step, more than the noise of a thousand ends as floats."""
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""A history that fails is not made smaller: that takes minutes."""
+FEW = Limits(held=40, more=10, incomplete=120, single=1 << 20)
+
+
+class Launched:
+    """A job of tiny steps, whose host's clock is set now and then, and that is launched again.
+
+    `sets`, `again` and `late` say how often: in each segment the clock is set, the attempt ends and
+    starts once more, a rank reports later than the other.
+    """
+
+    def __init__(self, seed: int, sets: float = 0.0, again: float = 0.0, late: float = 0.0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.sets, self.again, self.late = sets, again, late
+        self.now = self.set_s = 0.0
+        self.sequence = 0
+
+    def segments(self, attempts: int, parts: int, most: int = 20) -> Iterator[Segment]:
+        """Each attempt goes on from a step that was made, in so many segments."""
+        first = 0
+        for attempt in range(attempts):
+            yield self.event(attempt, LifecycleEvent.START, first)
+            behind: list[Rows] = []
+            for _ in range(parts):
+                if self.random.random() < self.sets:
+                    ahead = float(self.random.choice([3600.0, 40.0, -25.0, -900.0, 0.0]))
+                    self.set_s = self.set_s + ahead if ahead else 0.0
+                if self.random.random() < self.again:
+                    yield from map(self.steps, [attempt] * len(behind), behind)
+                    yield self.event(attempt, LifecycleEvent.FAILURE)
+                    first, behind = int(self.random.integers(0, first + 1)), []
+                    yield self.event(attempt, LifecycleEvent.START, first)
+                rows = self.rows(first, int(self.random.integers(1, most)))
+                first = int(rows["step"].max()) + 1
+                slow = (rows["rank"] == 1) & (self.random.random() < self.late)
+                if not slow.any():
+                    yield from map(self.steps, [attempt] * len(behind), behind)
+                    behind = []
+                yield self.steps(attempt, rows[~slow])
+                behind += [rows[slow]] if slow.any() else []
+                if len(behind) > 3:
+                    yield self.steps(attempt, behind.pop(0))
+            yield from map(self.steps, [attempt] * len(behind), behind)
+            first = int(self.random.integers(0, first + 1))
+
+    def rows(self, first: int, count: int) -> Rows:
+        lengths = self.random.integers(1, 73, count) * self.random.choice([1, 1, 10]) / 1000
+        self.now += float(self.random.random() * 3) if self.random.random() < 0.1 else 0.0
+        ends = self.now + np.cumsum(lengths)
+        self.now = float(ends[-1])
+        found = np.zeros(count * WORLD, dtype=DTYPES[Kind.STEP])
+        found["step"] = np.repeat(np.arange(first, first + count), WORLD)
+        found["rank"] = np.tile(range(WORLD), count)
+        found["time_ns"] = np.repeat(ends, WORLD) * NANOSECONDS
+        found["duration_ns"] = np.repeat(lengths, WORLD) * NANOSECONDS
+        return found
+
+    def steps(self, attempt: int, rows: Rows) -> Segment:
+        return self.segment(attempt, {Kind.STEP: rows})
+
+    def event(self, attempt: int, event: LifecycleEvent, first: int = 0) -> Segment:
+        self.now += 0.5
+        rows = [lifecycle_rows(event, range(WORLD), WORLD, self.now)]
+        if first and event is LifecycleEvent.START:
+            rows.append(lifecycle_rows(LifecycleEvent.RESUME, range(WORLD), first, self.now))
+        return self.segment(attempt, {Kind.LIFECYCLE: np.concatenate(rows)})
+
+    def segment(self, attempt: int, tables: dict[Kind, Rows]) -> Segment:
+        self.sequence += 1
+        key = SegmentKey(JOB, attempt, "node-0", 7, self.sequence)
+        clock = ClockPair(0, round((EPOCH + self.set_s) * NANOSECONDS))
+        return Segment(key, clock, tables)
+
+
+def assert_brute_force(found: Evaluated, log: Sequence[Segment]) -> None:
+    """Each slice holds what the steps in it add, and the sums of all before it."""
+    for name, expected in slices_of(log).items():
+        starts, so_far = sorted(expected), [0.0, 0.0]
+        for part in found.running[name].line:
+            within = [each for each in starts if 0 <= each - part.start_s < part.seconds]
+            sums = [sum(expected[each][at] for each in within) for at in range(4)]
+            so_far = [so_far[0] + sums[0], so_far[1] + sums[1]]
+            assert part[2:8] == pytest.approx((*sums, *so_far), abs=NEAR_S), (name, part)
+        total = [sum(each[at] for each in expected.values()) for at in range(2)]
+        assert so_far == pytest.approx(total, abs=NEAR_S), name
+
+
+def looked_at(log: Sequence[Segment], found: Evaluated, often: int) -> None:
+    for at, segment in enumerate(log):
+        found.take(segment)
+        if at % often == 0:
+            found.look()
+            assert found.look() == [], "the same again is no news"
+    found.look()
+
+
+@settings(max_examples=4, phases=QUICK)
+@given(st.integers(0, 1 << 32), st.integers(1, 3), st.integers(1, 9), st.booleans())
+def test_a_clock_that_is_set_changes_no_sum(
+    seed: int, attempts: int, often: int, steep: bool
+) -> None:
+    found = Evaluated(FEW, STEEP if steep else LADDER)
+    log = list(Launched(seed, sets=0.1).segments(attempts, 30))
+    looked_at(log, found, often)
+    assert_brute_force(found, log)
+    assert found.held <= FEW.incomplete + FEW.held + FEW.more + 20 * often
+
+
+@settings(max_examples=4, phases=QUICK)
+@given(st.integers(0, 1 << 32), st.integers(1, 3), st.integers(1, 9))
+def test_what_was_done_before_an_attempt_is_launched_again_stays(
+    seed: int, attempts: int, often: int
+) -> None:
+    found = Evaluated(FEW)
+    log = list(Launched(seed, again=0.1).segments(attempts, 25))
+    looked_at(log, found, often)
+    assert_brute_force(found, log)
+
+
+@settings(max_examples=4, phases=QUICK)
+@given(st.integers(0, 1 << 32), st.integers(1, 9), st.integers(1, 30), st.booleans())
+def test_a_snapshot_and_the_rest_of_the_log_make_the_same_slices(
+    seed: int, often: int, cut: int, steep: bool
+) -> None:
+    found = Evaluated(FEW, STEEP if steep else LADDER)
+    log = list(Launched(seed, sets=0.1, again=0.03, late=0.3).segments(2, 25))
+    saved = LiveJob(JOB), 0
+    for at, segment in enumerate(log):
+        found.take(segment)
+        if at % often == 0:
+            found.look()
+        if at % 13 == 0:
+            found.job.fold()
+            saved = put_together(taken_apart(found.job)), at + 1
+        if at % cut == cut - 1:
+            found.job = put_together(taken_apart(saved[0]))
+            for each in log[saved[1] : at + 1]:
+                found.take(each)
+            found.job.fold()
+            found.restore()
+    found.look()
+    assert_brute_force(found, log)
+    found.job = LiveJob(JOB)
+    for segment in log:
+        found.take(segment)
+    found.job.fold()
+    found.restore()
+    found.look()
+    assert_brute_force(found, log)
+
+
+def test_slices_of_days_that_the_log_no_longer_holds_stay() -> None:
+    found = Evaluated(FEW)
+    log = list(Launched(3).segments(1, 60))
+    looked_at(log, found, 5)
+    before = {name: list(each.line) for name, each in found.running.items()}
+    assert len(before["goodput"]) > 5
+    found.job = LiveJob(JOB)
+    for segment in (log[0], *log[30:]):
+        found.take(segment)
+    found.job.fold()
+    found.restore()
+    changed = {part.start_s for part in found.look()}
+    kept = [part.start_s for part in before["goodput"] if part.start_s not in changed]
+    assert kept[:3] == [part.start_s for part in before["goodput"]][:3]
+    for name, each in found.running.items():
+        assert [part.expected for part in each.line] == [part.expected for part in before[name]]

@@ -1,0 +1,103 @@
+"""Segments of one request are read as each would be alone, whatever was read before them."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.signals import wire
+from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.records import Kind
+from stepwatch.signals.wire import format3, frame
+
+from .test_format3 import from_later
+from .test_wire import random_rows, segment
+
+LAYOUTS = [
+    wire.encode(segment({Kind.STEP: 2, Kind.RANK_STATE: 2})),
+    wire.encode(segment({Kind.STEP: 2, Kind.RANK_STATE: 3})),
+    wire.encode(segment({Kind.STEP: 2})),
+    wire.encode(segment({})),
+    wire.encode(segment({Kind.HOST: 1, Kind.GAP: 1})),
+    wire.encode(segment({Kind.GROUP: 2})),
+    from_later({900: random_rows(Kind.GAP, 2, 0), int(Kind.GAP): random_rows(Kind.HOST, 1, 0)}),
+]
+"""More of them than are compared with what comes next."""
+Edit = tuple[int, int, bytes]
+"""Where a content is changed (counted from its end where negative), what is cut, what is put in."""
+
+edits = st.lists(
+    st.tuples(
+        st.one_of(st.integers(0, 40), st.integers(-40, -1), st.integers(0, 3000)),
+        st.integers(0, 3),
+        st.binary(max_size=3),
+    ),
+    max_size=2,
+)
+
+
+def changed(data: bytes, content: list[Edit], header: list[Edit]) -> bytes:
+    """A segment with other content, whose checksum and sizes hold all the same."""
+    _, head, payload, raw_size = frame.open_frame(data)
+    raw = edited(format3._codec.inflate(payload, raw_size), content)
+    return frame.close_frame(3, edited(head, header), format3._codec.deflate(raw), len(raw))
+
+
+def edited(data: bytes, changes: list[Edit]) -> bytes:
+    for at, cut, put in changes:
+        at = min(max(at + len(data) * (at < 0), 0), len(data))
+        data = data[:at] + put + data[at + cut :]
+    return data
+
+
+def read(data: bytes) -> object:
+    """All that is read of a segment, or why it is refused."""
+    try:
+        found = wire.decode(data)
+    except SegmentError as error:
+        return type(error), str(error)
+    tables = {kind: (rows.dtype, rows.tobytes()) for kind, rows in found.tables.items()}
+    unknown = {number: (rows.dtype, rows.tobytes()) for number, rows in found.unknown.items()}
+    return found.key, found.clock, tables, unknown, found.row_count, found.nbytes
+
+
+def read_alone(data: bytes) -> object:
+    """The same by a process that has read nothing before."""
+    known = format3._newest
+    format3._newest = format3._NewestDirectories()
+    format3._kept_directory.cache_clear()
+    try:
+        return read(data)
+    finally:
+        format3._newest = known
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(LAYOUTS) - 1), edits, edits.map(lambda found: found[:1])),
+        min_size=1,
+        max_size=12,
+    ),
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), max_size=1),
+)
+def test_what_was_read_before_changes_nothing(
+    made: list[tuple[int, list[Edit], list[Edit]]], damage: list[tuple[int, int]]
+) -> None:
+    body = bytearray(b"".join(changed(LAYOUTS[which], *rest) for which, *rest in made))
+    for at, value in damage:
+        body[at % len(body)] = value
+    pieces = [*wire.split(bytes(body))]
+    assert b"".join(pieces) == body
+    assert [read(piece) for piece in pieces] == [read_alone(piece) for piece in pieces]
+
+
+def test_a_directory_that_only_begins_like_one_before_is_another() -> None:
+    """The size of a directory is read with it, so none is the beginning of another one."""
+    first, second = LAYOUTS[0], LAYOUTS[1]
+    assert read(first) == read_alone(first)
+    assert read(second) == read_alone(second)
+    longer = changed(first, [(0, 1, b"\xff")], [])
+    assert read(longer) == read_alone(longer)
+    assert isinstance(read(longer), tuple)
+    assert read(first) == read_alone(first)
