@@ -83,13 +83,26 @@ class Noise:
         return np.ones(count), usual
 
     def _resampled(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
-        """Some steps of a recorded run; each rank is another recorded one, at its own moment."""
-        runs, dice, made = _recorded(), self._dice, []
-        for _ in range(self._scenario.ranks):
-            run = runs[dice.integers(len(runs))]
-            at = dice.integers(len(run) - _BLOCK + 1)
-            block = run[at : at + _BLOCK, dice.integers(run.shape[1])].astype(np.float64)
-            # Who was slow on the real machine for a whole block was so for a reason: in a healthy
-            # job nobody is.
-            made.append(np.minimum(block / np.median(block, axis=0), _LONGEST))
-        return np.stack(made, axis=1)
+        """Some steps of recorded runs, one run a node.
+
+        Ranks of a node that were recorded together stay together: what takes processors away on a
+        real machine takes them from several ranks at once.
+        """
+        each, made = self._scenario.ranks_per_node, []
+        for _ in range(self._scenario.nodes):
+            left = each
+            while left:
+                block = self._block_of_node()[:, :left]
+                made.append(block)
+                left -= block.shape[1]
+        return np.concatenate(made, axis=1)
+
+    def _block_of_node(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
+        """Steps of one run from one moment on (steps, its ranks, columns), ranks in any order."""
+        runs, dice = _recorded(), self._dice
+        run = runs[dice.integers(len(runs))]
+        at = dice.integers(len(run) - _BLOCK + 1)
+        block = run[at : at + _BLOCK, dice.permutation(run.shape[1])].astype(np.float64)
+        # Who was slow on the real machine for a whole block was so for a reason: in a healthy job
+        # nobody is.
+        return np.asarray(np.minimum(block / np.median(block, axis=0), _LONGEST))
