@@ -22,6 +22,8 @@ from .plan import (
 HEALTHY_SHARE = 1 / 3
 TWO_FAULTS_SHARE = 0.1
 TELEMETRY_SHARE = 0.2
+_FROM_THE_START = 0.15
+"""Share of faults that are there in the first step."""
 EVIDENCE_SECONDS = 330.0
 """How long a fault that slows a job lasts: five minutes of evidence, and a little more."""
 AFTER_END_SECONDS = 75.0
@@ -29,6 +31,7 @@ AFTER_END_SECONDS = 75.0
 HEALTHY_SECONDS = 900.0
 _SHAPES = {2: (1, 2), 4: (1, 2, 4), 8: (1, 2, 4)}
 """Numbers of nodes by numbers of ranks."""
+_MOST_RANKS = max(_SHAPES)
 _PERIODS = (1, 1, 1, 2, 5, 10, 20, 50)
 _ON_LINKS = frozenset({FaultKind.SLOW_LINK, FaultKind.SLOW_STAGE_LINK})
 
@@ -111,6 +114,9 @@ def _fits(kind: FaultKind, base: Scenario) -> bool:
         return base.nodes > 1
     if kind is FaultKind.SLOW_SAVER:
         return base.saves.every > 0
+    if kind is FaultKind.HANG_INSIDE:
+        # A pipeline of one replica has no collective.
+        return base.shape is not Shape.PIPELINE or base.ranks == _MOST_RANKS
     return True
 
 
@@ -121,6 +127,7 @@ def _made_fit(kind: FaultKind, base: Scenario, dice: random.Random) -> Scenario:
         FaultKind.CROSSED_GROUPS: lambda: replace(base, shape=Shape.TENSOR, ranks=8, nodes=2),
         FaultKind.SLOW_NODE: lambda: replace(base, ranks=8, nodes=2),
         FaultKind.LOST_NODE: lambda: replace(base, ranks=8, nodes=2),
+        FaultKind.HANG_INSIDE: lambda: replace(base, shape=Shape.DDP),
         FaultKind.SLOW_SAVER: lambda: replace(
             base, saves=Pauses(max(5, round(45.0 / base.step_seconds)), dice.uniform(0.1, 0.5))
         ),
@@ -143,13 +150,16 @@ def _fault(dice: random.Random, base: Scenario, kind: FaultKind) -> Fault:
         effect, period = _log_uniform(dice, 1.0, 15.0), 1
     elif kind in _ON_LINKS or kind is FaultKind.SLOW_DATA_EVERYWHERE:
         period = 1
+    onset = 0.0 if dice.random() < _FROM_THE_START else round(dice.uniform(30.0, 150.0), 2)
+    if kind in DYING | STANDING:
+        effect, period, onset = 1.0, 1, max(onset, base.step_seconds / 2)
     return Fault(
         kind=kind,
         ranks=ranks,
         node=node if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE) else -1,
         effect=round(effect, 3),
         period=period,
-        onset=0.0 if dice.random() < 0.15 else round(dice.uniform(30.0, 150.0), 2),
+        onset=onset,
     )
 
 

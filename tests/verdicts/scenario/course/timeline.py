@@ -250,7 +250,8 @@ class Timeline:
                     first[stage] = start
                 each = seconds[stage] / _MICROBATCHES
                 end = self.interruptions.after(start, each, stage)
-                worked[stage] += end - start
+                with np.errstate(invalid="ignore"):
+                    worked[stage] += end - start
                 free[stage] = end
                 ready = end + link[stage]
         self._step.places += [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,16 +40,39 @@ def replay(scenario: Scenario) -> Replayed:
         try:
             clock.now_ns = EPOCH_NS
             service = Service(store, clock)
-            agents = Agents(scenario, Timeline(scenario), exits_of(scenario), EPOCH_NS)
-            for second, due in enumerate(agents.deliveries()):
-                if due:
-                    clock.now_ns = EPOCH_NS + round(due[-1].at * NANOSECONDS)
-                    service.receive(b"".join(each.body for each in due))
-                evaluate_until(service, clock, EPOCH_NS + (second + 1) * NANOSECONDS)
+            for number, (begins, attempt) in enumerate(attempts(scenario)):
+                _attempt(service, clock, attempt, EPOCH_NS + begins * NANOSECONDS, number)
             found = store.incidents(scenario.job)
         finally:
             store.close()
     return Replayed([_since_began(each) for each in found], time.process_time() - began)
+
+
+def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:
+    """The attempts of a scenario, and the whole seconds at which they begin: one that failed is
+    started again, and nothing is wrong with it then."""
+    ended = float(exits_of(scenario).at.max()) + scenario.restart_seconds
+    if not ended < scenario.seconds:
+        return [(0, scenario)]
+    again = math.ceil(ended)
+    left = replace(
+        scenario,
+        faults=(),
+        telemetry=replace(scenario.telemetry, killed_node=-1),
+        seconds=scenario.seconds - again,
+    )
+    return [(0, replace(scenario, seconds=again - 1.0)), (again, left)]
+
+
+def _attempt(
+    service: Service, clock: ReplayClock, scenario: Scenario, epoch_ns: int, number: int
+) -> None:
+    agents = Agents(scenario, Timeline(scenario), exits_of(scenario), epoch_ns, number)
+    for second, due in enumerate(agents.deliveries()):
+        if due:
+            clock.now_ns = epoch_ns + round(due[-1].at * NANOSECONDS)
+            service.receive(b"".join(each.body for each in due))
+        evaluate_until(service, clock, epoch_ns + (second + 1) * NANOSECONDS)
 
 
 def _since_began(incident: dict[str, Any]) -> dict[str, Any]:

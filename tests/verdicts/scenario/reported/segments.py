@@ -62,9 +62,16 @@ def length(seconds: Any) -> Any:
 class Agents:
     """All agents of a scenario; wall clocks show `epoch_ns` when the ranks begin."""
 
-    def __init__(self, scenario: Scenario, timeline: Timeline, exits: Exits, epoch_ns: int) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        timeline: Timeline,
+        exits: Exits,
+        epoch_ns: int,
+        attempt: int = 0,
+    ) -> None:
         self._scenario, self._timeline, self._exits = scenario, timeline, exits
-        self._epoch_ns = epoch_ns
+        self._epoch_ns, self._attempt = epoch_ns, attempt
         self._steps = timeline.steps()
         self._known: deque[Step] = deque(maxlen=_KEPT_STEPS)
         self._numbers = [group_number(list(members)) for members in timeline.layout.members]
@@ -205,7 +212,7 @@ class Agents:
             for kind, rows in tables.items()
             if sum(map(len, rows))
         }
-        key = SegmentKey(self._scenario.job, 0, node_name(node), 1000 + node, self._sequence[node])
+        key = SegmentKey(self._scenario.job, self._attempt, node_name(node), 1000 + node, self._sequence[node])
         return wire.encode(Segment(key=key, clock=self._clock(node, at), tables=packed))
 
     def _clock(self, node: int, at: float) -> ClockPair:

@@ -16,6 +16,9 @@ Document = Mapping[str, Any]
 _DAY_SECONDS = 86_400.0
 _HEADINGS = ["fault", "n", "found", "rank", "phase", "cause", "node", "p50", "p90"]
 EFFECTS = (1.05, 1.2, 1.5, 2.0, 3.0, 10.01)
+COSTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.01)
+_NO_FACTOR = ("slow-saver", "stopped-now-and-then")
+_WIDE = 30
 PERIODS = ((1, 1), (2, 5), (6, 20), (21, 50))
 
 
@@ -42,7 +45,9 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
         "right node": right(found, "node"),
         "seconds to verdict": _seconds(found),
         "seconds where every step is twice as long": _seconds(
-            each for each in found if each["effect"] >= 2 and each["period"] == 1
+            each
+            for each in found
+            if each["effect"] >= 2 and each["period"] == 1 and not each["stops"]
         ),
         "healthy job-days": days,
         "false incidents in healthy jobs": quiet,
@@ -76,7 +81,8 @@ def right(answers: Iterable[Document], name: str) -> list[float]:
 
 def table(done: Sequence[Document]) -> str:
     """The report in words: all together, by class, power, and what was false."""
-    return "\n\n".join((_overall(figures(done)), _classes(done), power(done), _false(done)))
+    parts = (_overall(figures(done)), _classes(done), power(done), curve(done), _false(done))
+    return "\n\n".join(parts)
 
 
 def _overall(known: Mapping[str, Any]) -> str:
@@ -124,14 +130,31 @@ def _or_blank(seconds: float) -> str:
     return "" if math.isnan(seconds) else f"{seconds:.1f} s"
 
 
-def power(done: Sequence[Document]) -> str:
-    """Share found of the slow faults, by effect and period; `required` or not."""
-    slow = [
+def _slow(done: Sequence[Document]) -> list[Document]:
+    """Verdicts on what slows steps, whether or not it had to be found."""
+    return [
         each
         for one in done
         for each in one["answers"]
-        if each["fault"].startswith("slow-") and each["fault"] != "slow-saver" and not each["stops"]
+        if each["fault"].startswith(("slow-", "stopped-")) and not each["stops"]
     ]
+
+
+def curve(done: Sequence[Document]) -> str:
+    """A picture of the share found of what slows steps, against what it costs."""
+    rows = []
+    for low, high in pairwise(COSTS):
+        mine = [each for each in _slow(done) if low <= each["cost"] < high]
+        hits, of, least, most = found_of(mine)
+        bar = "#" * round(_WIDE * hits / of) if of else ""
+        interval = f"{least:.2f} to {most:.2f}" if of else ""
+        rows.append([f"{low:.0%} to {min(high, 1.0):.0%}", bar.ljust(_WIDE, "."), interval, _of([hits, of])])
+    return text.table(["found, by cost", "share", "interval", "n"], rows, "", left=3)
+
+
+def power(done: Sequence[Document]) -> str:
+    """Share found of what takes a factor longer in some steps, by effect and period."""
+    slow = [each for each in _slow(done) if each["fault"] not in _NO_FACTOR]
     rows = []
     for low, high in pairwise(EFFECTS):
         row = [f"{low:g} to {high:.3g}"]
