@@ -18,6 +18,8 @@ SHARES = np.array([0.03, 0.3, 0.5, 0.04, 0.06])
 """Of a usual step, by column; the rest is what ranks do between steps."""
 _BLOCK = 64
 """Steps that stay together, so that what lasted on the real machine lasts here."""
+_AROUND = 9
+"""Steps whose median a recorded step is compared with."""
 _LONGEST = np.array([8.0, 3.0, 3.0, 3.0, 2.0])
 """Longest times over their median, by column: beyond it a recorded process got no processor."""
 _SPREAD = {Pace.CONSTANT: 0.1, Pace.RECORDED: 1.0, Pace.HEAVY_TAILED: 0.5}
@@ -28,6 +30,10 @@ _TAIL_SHARE, _TAIL_INDEX = 0.02, 2.0
 TOKENS = 16_384
 
 
+Recording = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
+"""Times over their medians (steps, ranks, columns)."""
+
+
 class Work(NamedTuple):
     """What a step takes without faults: seconds (ranks, columns), and the tokens of each rank."""
 
@@ -36,9 +42,20 @@ class Work(NamedTuple):
 
 
 @cache
-def _recorded() -> list[np.ndarray[tuple[int, int, int], np.dtype[np.float32]]]:
+def _recorded() -> list[Recording]:
     with np.load(RECORDED) as file:
-        return [file[name] for name in sorted(file.files)]
+        return [_without_lasting(file[name].astype(np.float64)) for name in sorted(file.files)]
+
+
+def _without_lasting(run: Recording) -> Recording:
+    """Times over their medians of the steps around: what slows a rank for longer is gone.
+
+    It has a reason on the real machine, another program, and a job in which it happens is not
+    healthy.
+    """
+    padded = np.pad(run, ((_AROUND // 2, _AROUND // 2), (0, 0), (0, 0)), mode="edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND, axis=0)
+    return np.asarray(np.minimum(run / np.median(windows, axis=-1), _LONGEST))
 
 
 class Noise:
@@ -82,7 +99,7 @@ class Noise:
             return np.where(dice.random(count) < 0.3, 1.6, 0.75), usual
         return np.ones(count), usual
 
-    def _resampled(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
+    def _resampled(self) -> Recording:
         """Some steps of recorded runs, one run a node.
 
         Ranks of a node that were recorded together stay together: what takes processors away on a
@@ -97,12 +114,10 @@ class Noise:
                 left -= block.shape[1]
         return np.concatenate(made, axis=1)
 
-    def _block_of_node(self) -> np.ndarray[tuple[int, int, int], np.dtype[np.float64]]:
+    def _block_of_node(self) -> Recording:
         """Steps of one run from one moment on (steps, its ranks, columns), ranks in any order."""
         runs, dice = _recorded(), self._dice
         run = runs[dice.integers(len(runs))]
         at = dice.integers(len(run) - _BLOCK + 1)
-        block = run[at : at + _BLOCK, dice.permutation(run.shape[1])].astype(np.float64)
-        # Who was slow on the real machine for a whole block was so for a reason: in a healthy job
-        # nobody is.
-        return np.asarray(np.minimum(block / np.median(block, axis=0), _LONGEST))
+        block: Recording = run[at : at + _BLOCK, dice.permutation(run.shape[1])]
+        return block
