@@ -44,6 +44,7 @@ def run(wanted: Wanted) -> dict[str, Any]:
             "false": [f"{brief(each)}: {each['summary']}" for each in matched.false],
             "false_kinds": [each["kind"] for each in matched.false],
             "pages": matched.pages,
+            "repeated": matched.repeated,
             "false_pages": [brief(each) for each in matched.false if is_page(each)],
             "cpu_seconds": replayed.cpu_seconds,
         }

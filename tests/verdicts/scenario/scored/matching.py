@@ -37,11 +37,16 @@ class Answer(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """Answers on the faults of a scenario, its false incidents, and how many of those page."""
+    """Answers on the faults of a scenario, its false incidents, and how many of those page.
+
+    `repeated` counts further incidents of a right kind about a fault that was named: not false,
+    and somebody has to read them.
+    """
 
     answers: list[Answer]
     false: list[dict[str, Any]]
     pages: int
+    repeated: int
 
 
 def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Matched:
@@ -61,7 +66,11 @@ def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Ma
             left.remove(best)
             named.append((one, best["opened_at"]))
     false = [each for each in left if not any(_explained(each, *pair) for pair in named)]
-    return Matched(answers, false, sum(map(is_page, false)))
+    repeated = sum(
+        each not in false and any(each["kind"] in one.truth.kinds for one, _ in named)
+        for each in left
+    )
+    return Matched(answers, false, sum(map(is_page, false)), repeated)
 
 
 def is_page(incident: dict[str, Any]) -> bool:

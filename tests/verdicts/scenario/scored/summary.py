@@ -49,6 +49,9 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
             for each in found
             if each["effect"] >= 2 and each["period"] == 1 and not each["stops"]
         ),
+        "further incidents about a fault that was named": sum(
+            one.get("repeated", 0) for one in done
+        ),
         "healthy job-days": days,
         "false incidents in healthy jobs": quiet,
         "false incidents per healthy job-day": [

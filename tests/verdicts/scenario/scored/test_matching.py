@@ -51,6 +51,12 @@ def test_what_follows_is_explained_only_once_the_fault_is_named() -> None:
     assert len(match(SLOW, [late]).false) == 1
 
 
+def test_a_second_incident_about_the_same_rank_is_counted_and_not_false() -> None:
+    found = match(SLOW, [incident(), incident(at=90.0)])
+    assert (len(found.false), found.repeated) == (0, 1)
+    assert match(SLOW, [incident()]).repeated == 0
+
+
 def test_everything_in_a_healthy_job_is_false_and_pages_are_counted() -> None:
     found = match([], [incident(), incident("hang", alert=ALERT_HANG)])
     assert len(found.false) == 2
