@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import random
+import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -76,12 +77,16 @@ def scenario_of(seed: int) -> Scenario:
 class RealSite(Site):
     """A collector, a fork server, and for each run an agent a node."""
 
+    def __init__(self, folder: Path, rings: Path) -> None:
+        super().__init__(folder, rings)
+        self._agents: dict[int, subprocess.Popen[bytes]] = {}
+
     def run(self, scenario: Scenario) -> list[dict[str, Any]]:
         """Run a scenario; returns its incidents, in seconds since its ranks made steps."""
         rings = [self.rings / f"{scenario.job}-{node}" for node in range(scenario.nodes)]
         for node, folder in enumerate(rings):
             folder.mkdir()
-            self._processes.start(
+            self._agents[node] = self._processes.start(
                 f"agent-{node}", "agent", "--collector", self.url, "--ring-dir", str(folder),
                 "--node", node_name(node), "--port", "0",
                 "--spool", str(self.folder / f"spool-{scenario.job}-{node}"),
@@ -101,7 +106,8 @@ class RealSite(Site):
         return [{**each, "opened_at": each["opened_at"] - began} for each in found]
 
     def _kill_agent(self, node: int) -> None:
-        self._processes.stop(f"agent-{node}", 0.0)
+        # At once: one that is asked to end reports first.
+        self._agents[node].kill()
 
     def _first_step(self, job: str) -> float:
         """Wait until the job makes steps; returns the moment, Unix seconds."""
