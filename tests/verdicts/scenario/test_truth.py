@@ -77,3 +77,16 @@ def test_what_nobody_observes_need_not_be_named_but_a_hang_there_must_be_found()
     required = {each.truth.fault: each.required for each in expected(slow)}
     assert required == {"slow-compute": False, "agent-killed": True}
     assert next(each for each in expected(stop) if each.stops).truth.ranks == {-1, 2, 3}
+
+
+def test_the_others_go_on_to_the_next_collective_when_one_rank_stands_behind_it() -> None:
+    # The optimizer of step 30 runs while second 30.9 passes: no collective of that step is left.
+    scenario = with_fault(FaultKind.HANG_OUTSIDE, 3)
+    steps = list(Timeline(scenario, faulty=False).steps())
+    after = steps[30]
+    onset = float(after.end.max() - 0.02)
+    late = replace(scenario, faults=(replace(scenario.faults[0], onset=onset),))
+    *_, behind, last = Timeline(late).steps()
+    assert np.isfinite(behind.end).tolist() == [True, True, True, False]
+    assert np.isfinite(last.places[3].at).tolist() == [True, True, True, False]
+    assert np.isinf(last.end).all()

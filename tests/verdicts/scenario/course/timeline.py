@@ -112,7 +112,7 @@ class Timeline:
     def steps(self) -> Iterator[Step]:
         """Steps until the scenario is over; the last one may never end."""
         number = 0
-        while self._now.max() < self.scenario.seconds:
+        while self._now.min() < self.scenario.seconds:
             yield self._made(number)
             number += 1
 
