@@ -76,4 +76,3 @@ def main(words: Sequence[str]) -> int:
         }
         asked.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0
-

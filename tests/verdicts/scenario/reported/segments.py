@@ -212,7 +212,9 @@ class Agents:
             for kind, rows in tables.items()
             if sum(map(len, rows))
         }
-        key = SegmentKey(self._scenario.job, self._attempt, node_name(node), 1000 + node, self._sequence[node])
+        key = SegmentKey(
+            self._scenario.job, self._attempt, node_name(node), 1000 + node, self._sequence[node]
+        )
         return wire.encode(Segment(key=key, clock=self._clock(node, at), tables=packed))
 
     def _clock(self, node: int, at: float) -> ClockPair:

@@ -151,7 +151,9 @@ def curve(done: Sequence[Document]) -> str:
         hits, of, least, most = found_of(mine)
         bar = "#" * round(_WIDE * hits / of) if of else ""
         interval = f"{least:.2f} to {most:.2f}" if of else ""
-        rows.append([f"{low:.0%} to {min(high, 1.0):.0%}", bar.ljust(_WIDE, "."), interval, _of([hits, of])])
+        rows.append(
+            [f"{low:.0%} to {min(high, 1.0):.0%}", bar.ljust(_WIDE, "."), interval, _of([hits, of])]
+        )
     return text.table(["found, by cost", "share", "interval", "n"], rows, "", left=3)
 
 
