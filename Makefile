@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-device picture tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device picture tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -100,8 +100,11 @@ bench: $(READY)  ## measure the budgets, side by side with a baseline and with o
 soak: $(READY) tools  ## kill -9 under 16,384 simulated ranks for ten minutes; what is stored is compared (ARGS="--small")
 	$(BIN)/python -m tests.soak $(ARGS)
 
-verdicts: $(READY)  ## real runs with and without faults: how right the verdicts are (20 minutes)
+verdicts: $(READY)  ## how right verdicts are on scenarios drawn today (ARGS="--seeds 300 --json FILE")
 	$(BIN)/python -m tests.verdicts $(ARGS)
+
+verdicts-host: $(READY)  ## real runs of fixed cases with and without faults (20 minutes)
+	$(BIN)/python -m tests.verdicts --matrix host $(ARGS)
 
 verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ahead (20 minutes)
 	$(BIN)/python -m tests.verdicts --matrix device $(ARGS)

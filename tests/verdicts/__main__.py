@@ -1,4 +1,7 @@
-"""`python -m tests.verdicts` runs the cases and prints how right the verdicts were."""
+"""`python -m tests.verdicts` says how right verdicts are: of scenarios drawn by seed.
+
+`--matrix` makes the real runs of fixed cases instead, `--real N` those of scenarios.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ from tests import matrices
 from . import cases as host
 from .cases import HALVES, Case
 from .device import cases as device
+from .real import command as real
 from .report import document, line, table
 from .run import Ran, run
+from .scenario import command
 from .site import Site
 
 MATRICES = {"host": (host,), "device": (device,), "all": (host, device)}
@@ -23,7 +28,9 @@ MATRICES = {"host": (host,), "device": (device,), "all": (host, device)}
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.verdicts", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.verdicts", description="Real runs of fixed cases."
+    )
     known = [name for each in MATRICES["all"] for name in (*each.FAULTY, *each.HEALTHY)]
     parser.add_argument("--matrix", choices=MATRICES, default="host")
     parser.add_argument("--only", action="append", choices=known, metavar="CASE")
@@ -65,6 +72,15 @@ def run_all(wanted: Sequence[Case], folder: Path, rings: Path) -> list[Ran]:
 
 
 def main(words: Sequence[str]) -> int:
+    """Replay scenarios, run some on real processes, or make the runs of a matrix."""
+    if any(word.startswith(("--matrix", "--only")) for word in words):
+        return main_of_matrix(words)
+    if any(word.startswith("--real") for word in words):
+        return real.main(words)
+    return command.main(words)
+
+
+def main_of_matrix(words: Sequence[str]) -> int:
     """Run; returns 1 if a run was not what its plan describes, else 0: a table is no verdict."""
     asked = arguments(words)
     wanted = chosen(asked)

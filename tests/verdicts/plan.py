@@ -15,8 +15,8 @@ class Plan:
     never.
 
     `workload` is `loop`, the bare DDP loop, `trainer`, the reference trainer, which takes `flags`
-    instead of the fields below them, or `device`, a loop on the simulated device that `device`
-    describes further.
+    instead of the fields below them, `device`, a loop on the simulated device that `device`
+    describes further, or `outside`, a DDP loop whose faults come from outside.
     """
 
     job: str

@@ -20,11 +20,13 @@ from tests.ranks.child import become_rank, environment_of
 from tests.verdicts import loop, reference
 from tests.verdicts.device import loop as device_loop
 from tests.verdicts.plan import Plan, read_plan
+from tests.verdicts.real import loop as real_loop
 
 _WORKLOADS: dict[str, Callable[[Plan, int], None]] = {
     "loop": loop.train,
     "trainer": reference.train,
     "device": device_loop.train,
+    "outside": real_loop.train,
 }
 
 

@@ -1,0 +1,1 @@
+"""Scenarios on real processes, with faults from outside."""

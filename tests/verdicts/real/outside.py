@@ -1,0 +1,86 @@
+"""What happens to processes from outside: signals, sent at the moments that a scenario states."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+from tests.verdicts.scenario.course.interruptions import CYCLE_SECONDS
+from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario
+
+FINE_CYCLE_SECONDS = 0.1
+"""A process that is stopped for a part of each of these is slow in all that it does."""
+AT_ONCE = {
+    FaultKind.STOP: signal.SIGSTOP,
+    FaultKind.STOP_ALL: signal.SIGSTOP,
+    FaultKind.KILL: signal.SIGKILL,
+    FaultKind.LOST_NODE: signal.SIGKILL,
+}
+"""Sent once."""
+IN_CYCLES = {
+    FaultKind.STOPPED_NOW_AND_THEN: CYCLE_SECONDS,
+    FaultKind.SLOW_COMPUTE: FINE_CYCLE_SECONDS,
+    FaultKind.SLOW_NODE: FINE_CYCLE_SECONDS,
+}
+"""Stopped and continued, in cycles of so many seconds."""
+KINDS = (*AT_ONCE, *IN_CYCLES)
+
+
+def stopped_share(fault: Fault) -> float:
+    """The share of time in which its processes do not run.
+
+    Worked example: what takes 2 times as long runs half of the time.
+    """
+    if fault.kind is FaultKind.STOPPED_NOW_AND_THEN:
+        return fault.effect
+    return 1.0 - 1.0 / fault.effect
+
+
+class Outside:
+    """Does to the processes `pids` (one a rank) what `scenario` says; `kill_agent` ends a node's
+    agent."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        pids: Sequence[int],
+        kill_agent: Callable[[int], None],
+        send: Callable[[int, int], None] = os.kill,
+    ) -> None:
+        self._scenario, self._pids = scenario, pids
+        self._kill_agent, self._send = kill_agent, send
+        self._done: set[object] = set()
+        self._stopped: set[int] = set()
+
+    def tick(self, at: float) -> None:
+        """Bring about what is due `at` seconds after the beginning."""
+        telemetry = self._scenario.telemetry
+        if at >= telemetry.killed_at:
+            self._once("agent", lambda: self._kill_agent(telemetry.killed_node))
+        for fault in self._scenario.faults:
+            if at < fault.onset:
+                continue
+            if fault.kind in IN_CYCLES:
+                self._cycle(fault, at)
+                continue
+            if fault.kind is FaultKind.LOST_NODE:
+                self._once(("node", fault), lambda node=fault.node: self._kill_agent(node))  # type: ignore[misc]
+            self._once(fault, lambda fault=fault: self._signal(fault, AT_ONCE[fault.kind]))  # type: ignore[misc]
+
+    def _once(self, what: object, do: Callable[[], None]) -> None:
+        if what not in self._done:
+            self._done.add(what)
+            do()
+
+    def _cycle(self, fault: Fault, at: float) -> None:
+        length = IN_CYCLES[fault.kind]
+        off = (at - fault.onset) % length < stopped_share(fault) * length
+        for rank in fault.ranks:
+            if off != (rank in self._stopped):
+                self._send(self._pids[rank], signal.SIGSTOP if off else signal.SIGCONT)
+                (self._stopped.add if off else self._stopped.discard)(rank)
+
+    def _signal(self, fault: Fault, number: int) -> None:
+        for rank in fault.ranks:
+            self._send(self._pids[rank], number)

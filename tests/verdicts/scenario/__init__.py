@@ -1,0 +1,1 @@
+"""Scenarios drawn by seed, replayed through the real collector on a moved clock."""

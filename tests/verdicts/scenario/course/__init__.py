@@ -1,0 +1,1 @@
+"""What the ranks of a scenario do when, and how long it takes them."""

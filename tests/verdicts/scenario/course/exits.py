@@ -1,0 +1,72 @@
+"""How the processes of a scenario end: who first, and what follows from that."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Vector
+from tests.verdicts.scenario.plan import DYING, Fault, FaultKind, Scenario
+
+KILLED, TERMINATED, FAILED = 137, 143, 1
+LAUNCHER_SECONDS = 3.0
+"""From the failure of a rank to the end of the others: its launcher notices and ends them."""
+RAISED_SECONDS, LOST_SECONDS = 0.5, 20.0
+"""From the end of a process, and of a node, to the errors of its peers' collectives."""
+_OWN_ERROR = "ValueError: could not convert string to float: 'nan,'"
+_PEER_ERROR = "RuntimeError: Connection closed by peer [10.0.0.{}]:31337"
+
+
+class Exits(NamedTuple):
+    """Arrays (ranks,): when each process ends, infinite if it does not, and its exit code; what
+    each reports of its failure, empty if nothing; when each node is lost (nodes,)."""
+
+    at: Vector
+    code: Vector
+    failure: list[str]
+    lost: Vector
+
+
+def exits_of(scenario: Scenario) -> Exits:
+    """How the processes end."""
+    count = scenario.ranks
+    found = Exits(
+        np.full(count, math.inf),
+        np.full(count, -1.0),
+        [""] * count,
+        np.full(scenario.nodes, math.inf),
+    )
+    dying = [fault for fault in scenario.faults if fault.kind in DYING]
+    for fault in sorted(dying, key=lambda each: each.onset)[:1]:
+        _end(scenario, fault, found)
+        _end_peers(scenario, fault, found)
+    return found
+
+
+def _end(scenario: Scenario, fault: Fault, found: Exits) -> None:
+    """End the ranks of the fault."""
+    codes = {FaultKind.KILL: KILLED, FaultKind.EXIT_EARLY: 0, FaultKind.EXCEPTION: FAILED}
+    for rank in fault.ranks:
+        found.at[rank] = fault.onset
+        found.code[rank] = codes.get(fault.kind, -1)
+        if fault.kind is FaultKind.EXCEPTION:
+            found.failure[rank] = _OWN_ERROR
+    if fault.kind is FaultKind.LOST_NODE:
+        found.lost[fault.node] = fault.onset
+
+
+def _end_peers(scenario: Scenario, fault: Fault, found: Exits) -> None:
+    peers = [rank for rank in range(scenario.ranks) if rank not in fault.ranks]
+    lost = fault.kind is FaultKind.LOST_NODE
+    if scenario.peers_raise:
+        after = LOST_SECONDS if lost else RAISED_SECONDS
+        for at, rank in enumerate(peers):
+            # One after the other: the first error closes more connections.
+            found.at[rank] = fault.onset + after + scenario.step_seconds + 0.05 * at
+            found.code[rank] = FAILED
+            found.failure[rank] = _PEER_ERROR.format(scenario.node_of(fault.ranks[0]))
+    elif fault.kind in (FaultKind.KILL, FaultKind.EXCEPTION):
+        found.at[peers] = fault.onset + LAUNCHER_SECONDS
+        found.code[peers] = TERMINATED

@@ -1,0 +1,106 @@
+"""When processes do not run: stopped, asleep, stopped now and then, or gone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stepwatch.signals.arrays import Integers, Vector
+from tests.verdicts.scenario.plan import DYING, Fault, FaultKind, Scenario
+
+CYCLE_SECONDS = 5.0
+"""A process that is stopped now and then is stopped once in each of these."""
+_FOR_EVER = frozenset(
+    {
+        FaultKind.STOP,
+        FaultKind.STOP_ALL,
+        FaultKind.HANG_OUTSIDE,
+        FaultKind.HANG_BUSY,
+    }
+    | DYING
+)
+STOPPED = frozenset({FaultKind.STOP, FaultKind.STOP_ALL})
+
+
+class Interruptions:
+    """What keeps the processes of a scenario from their work; None keeps nobody."""
+
+    def __init__(self, scenario: Scenario | None, ranks: int) -> None:
+        faults = () if scenario is None else scenario.faults
+        self.dead_from = np.full(ranks, math.inf)
+        """When each rank (ranks,) works no more."""
+        self.lasting: dict[int, Fault] = {}
+        self.cycles: dict[int, Fault] = {}
+        self._inside = math.inf
+        for fault in faults:
+            if fault.kind in _FOR_EVER:
+                self.dead_from[list(fault.ranks)] = fault.onset
+                self.lasting |= dict.fromkeys(fault.ranks, fault)
+            elif fault.kind is FaultKind.STOPPED_NOW_AND_THEN:
+                self.cycles |= dict.fromkeys(fault.ranks, fault)
+            elif fault.kind is FaultKind.HANG_INSIDE:
+                self._inside = min(self._inside, fault.onset)
+
+    def after(self, start: Vector, seconds: Vector, ranks: Integers | None = None) -> Vector:
+        """When work of so many seconds that begins at `start` is done, by rank of `ranks` or all;
+        infinite where it never is."""
+        numbers = np.arange(len(start)) if ranks is None else ranks
+        end = start + seconds
+        for at, rank in enumerate(numbers.tolist()):
+            if rank in self.cycles and math.isfinite(end[at]):
+                end[at] = _with_stops(self.cycles[rank], float(start[at]), float(seconds[at]))
+        # A rank that does no work here is interrupted in the work that follows.
+        dead = (end > self.dead_from[numbers]) & (seconds > 0)
+        end[dead] = math.inf
+        return end
+
+    def hangs_inside(self, at: float) -> bool:
+        """Whether collectives that begin at `at` never end, though all members are there."""
+        return at >= self._inside
+
+    def stopped(self, rank: int, at: float) -> bool:
+        """Whether a signal has stopped the process."""
+        fault = self.lasting.get(rank)
+        if fault is not None and fault.kind in STOPPED and at >= fault.onset:
+            return True
+        cycle = self.cycles.get(rank)
+        return cycle is not None and is_off(cycle, at)
+
+    def idle_seconds(self, rank: int, at: float) -> float:
+        """Seconds up to `at` in which the process did not run."""
+        fault, lost = self.lasting.get(rank), 0.0
+        if fault is not None and fault.kind is not FaultKind.HANG_BUSY:
+            lost += max(0.0, at - fault.onset)
+        cycle = self.cycles.get(rank)
+        if cycle is not None and at > cycle.onset:
+            whole, rest = divmod(at - cycle.onset, CYCLE_SECONDS)
+            off = cycle.effect * CYCLE_SECONDS
+            lost += whole * off + min(rest, off)
+        return lost
+
+
+def is_off(fault: Fault, at: float) -> bool:
+    """Whether it is stopped at `at`: in the first part of each cycle."""
+    if not fault.onset <= at < fault.onset + fault.seconds:
+        return False
+    return (at - fault.onset) % CYCLE_SECONDS < fault.effect * CYCLE_SECONDS
+
+
+def _with_stops(fault: Fault, start: float, seconds: float) -> float:
+    """When `seconds` of work from `start` are done by a process that is stopped now and then."""
+    at, left, off = start, seconds, fault.effect * CYCLE_SECONDS
+    if at < fault.onset:
+        before = min(left, fault.onset - at)
+        at, left = at + before, left - before
+    while left > 0:
+        inside = (at - fault.onset) % CYCLE_SECONDS
+        if inside < off:
+            at += off - inside
+            inside = off
+        run = min(left, CYCLE_SECONDS - inside)
+        if run <= 1e-9:
+            at += 1e-6
+            continue
+        at, left = at + run, left - run
+    return at

@@ -1,0 +1,123 @@
+"""How long healthy ranks take: recorded times of real runs, resampled, and made to spread."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Matrix, Vector
+from tests.verdicts.scenario.plan import Pace, Scenario
+
+RECORDED = Path(__file__).parents[3] / "data" / "verdicts" / "recorded_steps.npz"
+"""Times of real runs over their medians: arrays (steps, ranks, columns of `COLUMNS`)."""
+COLUMNS = ("data", "forward", "backward", "optimizer", "transfer")
+SHARES = np.array([0.03, 0.3, 0.5, 0.04, 0.06])
+"""Of a usual step, by column; the rest is what ranks do between steps."""
+_BLOCK = 64
+"""Steps that stay together, so that what lasted on the real machine lasts here."""
+_AROUND = 9
+"""Steps whose median a recorded step is compared with."""
+_LONGEST = np.array([8.0, 3.0, 3.0, 3.0, 2.0])
+"""Longest times over their median, by column: beyond it a recorded process got no processor."""
+_SPREAD = {Pace.CONSTANT: 0.1, Pace.RECORDED: 1.0, Pace.HEAVY_TAILED: 0.5}
+"""How much of the recorded spread there is; 0.3 of it elsewhere."""
+_JITTER = 0.03
+_TAIL_SHARE, _TAIL_INDEX = 0.02, 2.0
+"""One part in so many is longer by a Pareto factor of this index."""
+TOKENS = 16_384
+
+
+Recording = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
+"""Times over their medians (steps, ranks, columns)."""
+
+
+class Work(NamedTuple):
+    """What a step takes without faults: seconds (ranks, columns), and the tokens of each rank."""
+
+    seconds: Matrix
+    tokens: Vector
+
+
+@cache
+def _recorded() -> list[Recording]:
+    with np.load(RECORDED) as file:
+        return [_without_lasting(file[name].astype(np.float64)) for name in sorted(file.files)]
+
+
+def _without_lasting(run: Recording) -> Recording:
+    """Times over their medians of the steps around: what slows a rank for longer is gone.
+
+    It has a reason on the real machine, another program, and a job in which it happens is not
+    healthy.
+    """
+    padded = np.pad(run, ((_AROUND // 2, _AROUND // 2), (0, 0), (0, 0)), mode="edge")
+    windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND, axis=0)
+    return np.asarray(np.minimum(run / np.median(windows, axis=-1), _LONGEST))
+
+
+class Noise:
+    """The steps of a scenario, in order; a fault changes nothing that is drawn."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._dice = np.random.Generator(np.random.SFC64(scenario.seed))
+        self._speed = np.exp(0.005 * self._dice.standard_normal(scenario.ranks))
+        self._block = np.ones((0, scenario.ranks, len(COLUMNS)))
+        self._at = 0
+
+    def step(self) -> Work:
+        """The next step."""
+        scenario, dice = self._scenario, self._dice
+        if self._at == len(self._block):
+            self._block, self._at = self._resampled(), 0
+        factors = self._block[self._at] ** _SPREAD.get(scenario.pace, 0.3)
+        self._at += 1
+        compute, tokens = self._lengths()
+        factors[:, 1:3] *= (compute * self._speed)[:, None]
+        if scenario.pace is Pace.JITTERED:
+            factors *= np.exp(_JITTER * dice.standard_normal(factors.shape))
+        elif scenario.pace is Pace.HEAVY_TAILED:
+            hit = dice.random(factors.shape) < _TAIL_SHARE
+            factors *= np.where(
+                hit, np.minimum(1.0 + dice.pareto(_TAIL_INDEX, hit.shape), 8.0), 1.0
+            )
+        # A transfer is over for all at once, so it has one time.
+        factors[:, 4] = factors[0, 4]
+        return Work(np.asarray(factors * SHARES * scenario.step_seconds), tokens)
+
+    def _lengths(self) -> tuple[Vector, Vector]:
+        """How much longer each rank computes for its sequences, and the tokens it reports."""
+        count, dice = self._scenario.ranks, self._dice
+        usual = np.full(count, float(TOKENS))
+        if self._scenario.pace is Pace.TOKENS:
+            share = dice.uniform(0.5, 1.5, count)
+            return share, np.round(usual * share)
+        if self._scenario.pace is Pace.TWO_VALUED:
+            return np.where(dice.random(count) < 0.3, 1.6, 0.75), usual
+        return np.ones(count), usual
+
+    def _resampled(self) -> Recording:
+        """Some steps of recorded runs, one run a node.
+
+        Ranks of a node that were recorded together stay together: what takes processors away on a
+        real machine takes them from several ranks at once.
+        """
+        each, made = self._scenario.ranks_per_node, []
+        for _ in range(self._scenario.nodes):
+            left = each
+            while left:
+                block = self._block_of_node()[:, :left]
+                made.append(block)
+                left -= block.shape[1]
+        return np.concatenate(made, axis=1)
+
+    def _block_of_node(self) -> Recording:
+        """Steps of one run from one moment on (steps, its ranks, columns), ranks in any order."""
+        runs, dice = _recorded(), self._dice
+        run = runs[dice.integers(len(runs))]
+        at = dice.integers(len(run) - _BLOCK + 1)
+        block: Recording = run[at : at + _BLOCK, dice.permutation(run.shape[1])]
+        return block

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.verdicts.scenario.course.noise import COLUMNS, SHARES, TOKENS, Noise
+from tests.verdicts.scenario.examples import JOB
+from tests.verdicts.scenario.plan import Pace
+
+
+def seconds(
+    pace: Pace, ranks: int = 4, nodes: int = 2
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Seconds of compute (steps, ranks) of 640 steps."""
+    noise = Noise(replace(JOB, pace=pace, ranks=ranks, nodes=nodes))
+    return np.stack([noise.step().seconds[:, 1:3].sum(axis=1) for _ in range(640)])
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 1), (4, 4), (8, 1), (8, 2)])
+def test_a_step_takes_as_long_as_it_should_whatever_the_shape(ranks: int, nodes: int) -> None:
+    taken = seconds(Pace.RECORDED, ranks, nodes)
+    usual = SHARES[1:3].sum() * JOB.step_seconds
+    assert np.median(taken, axis=0) == pytest.approx(usual, rel=0.1)
+
+
+def test_no_rank_of_a_healthy_job_is_slower_than_its_peers_for_long() -> None:
+    for pace in Pace:
+        usual = np.median(seconds(pace), axis=0)
+        assert usual.max() / usual.min() < 1.1, pace
+
+
+def test_what_a_step_takes_follows_from_its_tokens_where_it_says_so() -> None:
+    noise = Noise(replace(JOB, pace=Pace.TOKENS))
+    works = [noise.step() for _ in range(320)]
+    forward = np.concatenate([work.seconds[:, COLUMNS.index("forward")] for work in works])
+    tokens = np.concatenate([work.tokens for work in works])
+    assert np.corrcoef(forward, tokens)[0, 1] > 0.7
+    assert tokens.max() < 2 * TOKENS
+
+
+def test_ranks_of_a_node_are_delayed_together() -> None:
+    one, other, *_ = seconds(Pace.RECORDED, 4, 1).T
+    assert np.corrcoef(one, other)[0, 1] > 0.15

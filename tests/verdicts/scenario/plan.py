@@ -1,0 +1,169 @@
+"""What a scenario consists of: a job, its pace, its faults, and what goes wrong with telemetry.
+
+Seconds count from the moment at which the ranks of a scenario begin.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Shape(StrEnum):
+    """How the ranks of a job share its work."""
+
+    DDP = "ddp"
+    FSDP2 = "fsdp2"
+    TENSOR = "tensor"
+    PIPELINE = "pipeline"
+
+
+class Pace(StrEnum):
+    """How step times of a healthy rank spread."""
+
+    CONSTANT = "constant"
+    JITTERED = "jittered"
+    RECORDED = "recorded"
+    HEAVY_TAILED = "heavy-tailed"
+    TOKENS = "tokens"
+    """Time follows the tokens, which each rank draws for itself and reports."""
+    TWO_VALUED = "two-valued"
+    """Short and long sequences; what is reported of the work is constant."""
+
+
+class FaultKind(StrEnum):
+    """What a fault does."""
+
+    SLOW_COMPUTE = "slow-compute"
+    SLOW_DATA = "slow-data"
+    SLOW_OPTIMIZER = "slow-optimizer"
+    SLOW_NODE = "slow-node"
+    SLOW_LINK = "slow-link"
+    SLOW_STAGE_LINK = "slow-stage-link"
+    SLOW_DATA_EVERYWHERE = "slow-data-everywhere"
+    STOPPED_NOW_AND_THEN = "stopped-now-and-then"
+    STOP = "stop"
+    STOP_ALL = "stop-all"
+    KILL = "kill"
+    EXIT_EARLY = "exit-early"
+    EXCEPTION = "exception"
+    HANG_OUTSIDE = "hang-outside"
+    HANG_BUSY = "hang-busy"
+    HANG_INSIDE = "hang-inside"
+    CROSSED_GROUPS = "crossed-groups"
+    LOST_NODE = "lost-node"
+    MEMORY_GROWTH = "memory-growth"
+    SLOW_SAVER = "slow-saver"
+
+
+SLOWING = frozenset(
+    {
+        FaultKind.SLOW_COMPUTE,
+        FaultKind.SLOW_DATA,
+        FaultKind.SLOW_OPTIMIZER,
+        FaultKind.SLOW_NODE,
+        FaultKind.SLOW_LINK,
+        FaultKind.SLOW_STAGE_LINK,
+        FaultKind.SLOW_DATA_EVERYWHERE,
+        FaultKind.STOPPED_NOW_AND_THEN,
+        FaultKind.SLOW_SAVER,
+    }
+)
+"""Steps go on, and take longer."""
+DYING = frozenset({FaultKind.KILL, FaultKind.EXIT_EARLY, FaultKind.EXCEPTION, FaultKind.LOST_NODE})
+"""A process ends."""
+STANDING = frozenset(
+    {
+        FaultKind.STOP,
+        FaultKind.STOP_ALL,
+        FaultKind.HANG_OUTSIDE,
+        FaultKind.HANG_BUSY,
+        FaultKind.HANG_INSIDE,
+        FaultKind.CROSSED_GROUPS,
+    }
+)
+"""No step ends any more, and every process is there."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault of `ranks`, from `onset` seconds on; `seconds` is how long it lasts.
+
+    `effect` is how many times as long an affected step takes, about: what the fault takes away is
+    `effect - 1` usual steps. It hits one step in `period`. Of a process that is stopped now and
+    then it is the share of time that is lost, of a slow save the seconds it takes longer.
+    """
+
+    kind: FaultKind
+    ranks: tuple[int, ...]
+    node: int = -1
+    effect: float = 1.0
+    period: int = 1
+    onset: float = 0.0
+    seconds: float = math.inf
+
+    def active(self, at: float, step: int) -> bool:
+        """Whether it hits the step that begins at `at`."""
+        return self.onset <= at < self.onset + self.seconds and step % self.period == 0
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Every `every` steps the job does something else, 0 never; `rank` -1 is all ranks."""
+
+    every: int = 0
+    seconds: float = 0.0
+    marked: bool = True
+    rank: int = -1
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What happens to telemetry; `node` -1 is none. Clocks are off by `clock_seconds` (nodes,)."""
+
+    killed_node: int = -1
+    killed_at: float = math.inf
+    late_seconds: float = 0.0
+    late_node: int = -1
+    clock_seconds: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One job, for `seconds`; healthy without faults. The same seed makes the same scenario."""
+
+    seed: int
+    shape: Shape
+    ranks: int
+    nodes: int
+    step_seconds: float
+    pace: Pace
+    seconds: float
+    faults: tuple[Fault, ...] = ()
+    pauses: Pauses = Pauses()
+    saves: Pauses = Pauses()
+    telemetry: Telemetry = Telemetry()
+    peers_raise: bool = False
+    """Whether a collective raises soon after a peer is gone, as Gloo's does."""
+    restart_seconds: float = math.inf
+    """How long after its end a failed attempt is started again."""
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks of each node."""
+        return self.ranks // self.nodes
+
+    def node_of(self, rank: int) -> int:
+        """Number of a rank's node."""
+        return rank // self.ranks_per_node
+
+    @property
+    def job(self) -> str:
+        """Name of the job."""
+        return f"scenario-{self.seed}"
+
+
+def node_name(node: int) -> str:
+    """Name of a node."""
+    return f"node-{node}"

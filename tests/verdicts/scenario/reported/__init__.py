@@ -1,0 +1,1 @@
+"""What agents report of a scenario, and what the collector makes of it."""

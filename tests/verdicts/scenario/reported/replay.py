@@ -1,0 +1,84 @@
+"""Runs a scenario through the real collector, on a clock that is moved for it."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.signals.clock import NANOSECONDS
+from tests.verdicts.device.replay import ReplayClock, evaluate_until
+from tests.verdicts.scenario.course.exits import exits_of
+from tests.verdicts.scenario.course.timeline import Timeline
+from tests.verdicts.scenario.plan import Scenario
+
+from .segments import Agents
+
+EPOCH_NS = 1_790_000_000 * NANOSECONDS
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class Replayed(NamedTuple):
+    """The incidents of a scenario as documents, their times in seconds since it began, and the
+    processor seconds that it took."""
+
+    incidents: list[dict[str, Any]]
+    cpu_seconds: float
+
+
+def replay(scenario: Scenario) -> Replayed:
+    """Evaluate a scenario once a second of its time."""
+    began = time.process_time()
+    folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="stepwatch-scenario-", dir=folder) as made:
+        store, clock = Store.sqlite(Path(made, "store.db")), ReplayClock()
+        try:
+            clock.now_ns = EPOCH_NS
+            service = Service(store, clock)
+            for number, (begins, attempt) in enumerate(attempts(scenario)):
+                _attempt(service, clock, attempt, EPOCH_NS + begins * NANOSECONDS, number)
+            found = store.incidents(scenario.job)
+        finally:
+            store.close()
+    return Replayed([_since_began(each) for each in found], time.process_time() - began)
+
+
+def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:
+    """The attempts of a scenario, and the whole seconds at which they begin: one that failed is
+    started again, and nothing is wrong with it then."""
+    ended = float(exits_of(scenario).at.max()) + scenario.restart_seconds
+    if not ended < scenario.seconds:
+        return [(0, scenario)]
+    again = math.ceil(ended)
+    left = replace(
+        scenario,
+        faults=(),
+        telemetry=replace(scenario.telemetry, killed_node=-1),
+        seconds=scenario.seconds - again,
+    )
+    return [(0, replace(scenario, seconds=again - 1.0)), (again, left)]
+
+
+def _attempt(
+    service: Service, clock: ReplayClock, scenario: Scenario, epoch_ns: int, number: int
+) -> None:
+    agents = Agents(scenario, Timeline(scenario), exits_of(scenario), epoch_ns, number)
+    for second, due in enumerate(agents.deliveries()):
+        if due:
+            clock.now_ns = epoch_ns + round(due[-1].at * NANOSECONDS)
+            service.receive(b"".join(each.body for each in due))
+        evaluate_until(service, clock, epoch_ns + (second + 1) * NANOSECONDS)
+
+
+def _since_began(incident: dict[str, Any]) -> dict[str, Any]:
+    began = EPOCH_NS / NANOSECONDS
+    names = ("began_at", "opened_at", "last_seen_at", "resolved_at")
+    return {
+        **incident,
+        **{name: None if incident[name] is None else incident[name] - began for name in names},
+    }

@@ -1,0 +1,174 @@
+"""What agents see from outside at one moment: where each rank stands, its process, its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Rows
+from stepwatch.signals.records import UNKNOWN_RANK, Kind, Op, Phase, ProcessState, text_bytes
+from stepwatch.signals.version import version
+from tests.verdicts.scenario.course.exits import Exits
+from tests.verdicts.scenario.course.timeline import Step, Timeline
+from tests.verdicts.scenario.plan import FaultKind, Scenario
+
+from . import segments
+
+_CPU_RATIO = 0.93
+_RESIDENT_BYTES, _MEMORY_BYTES = 4 << 30, 64 << 30
+_GROWTH_BYTES = 8 << 20
+"""Bytes a second of a memory that grows with an effect of 1."""
+_HEARTBEAT_SECONDS = 0.25
+
+
+class Standing(NamedTuple):
+    """Where one rank stands."""
+
+    step: int
+    phase: Phase
+    since: float
+    op: Op
+    group: int
+    waits: bool
+    in_collective: bool
+    entered: int
+    entered_at: float
+
+
+class Views:
+    """Makes the rows of the agents' own readings."""
+
+    def __init__(
+        self, scenario: Scenario, timeline: Timeline, exits: Exits, numbers: Sequence[int]
+    ) -> None:
+        self._scenario, self._timeline, self._exits = scenario, timeline, exits
+        self._numbers = numbers
+        self._waited = np.zeros(scenario.ranks)
+        self._entered = 0
+        self._noise = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
+
+    def note(self, step: Step) -> None:
+        """Take a step that was made: its collectives are entered in all later ones."""
+        self._entered += len(step.calls)
+        for call in step.calls:
+            self._waited += np.where(np.isfinite(call.exposed), call.exposed, 0.0)
+
+    def ranks(self, known: Iterable[Step], ranks: Any, at: float, ring: Any) -> Rows:
+        """RANK_STATE rows of these ranks."""
+        rows = segments.blank(Kind.RANK_STATE, len(ranks))
+        steps = list(known)
+        for row, rank in zip(rows, ranks.tolist(), strict=True):
+            seen = min(at, float(self._exits.at[rank]), *self._frozen(rank))
+            self._fill(row, self._standing(steps, rank, seen), rank, at)
+            row["heartbeat_ns"] = segments.ns(max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS))
+        rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, segments.ns(at)
+        rows["world"], rows["job_class"] = self._scenario.ranks, b"experiment"
+        rows["major_faults"], rows["overruns"], rows["torn"] = 12.0, 0, 0
+        rows["hook_errors"] = 0
+        return rows
+
+    def _frozen(self, rank: int) -> list[float]:
+        return [float(self._timeline.interruptions.dead_from[rank])]
+
+    def _beat(self, rank: int, at: float) -> float:
+        """When the heartbeat of a rank last came: one that is stopped or gone has none."""
+        ended = float(self._exits.at[rank])
+        fault = self._timeline.interruptions.lasting.get(rank)
+        if fault is not None and fault.kind in (FaultKind.STOP, FaultKind.STOP_ALL):
+            ended = min(ended, fault.onset)
+        return min(at, ended)
+
+    def _standing(self, steps: list[Step], rank: int, at: float) -> Standing:
+        step = next((each for each in reversed(steps) if each.began[rank] <= at), steps[0])
+        # Works of no length leave places that nobody stands in.
+        passed = [place for place in step.places if place.at[rank] <= at] or step.places[:1]
+        place = passed[-1]
+        inside = place.groups is not None
+        entries = [each for each in passed if each.groups is not None]
+        group = self._numbers[place.groups[rank]] if place.groups is not None else 0
+        last = entries[-1] if entries else None
+        if last is not None and last.groups is not None:
+            group = self._numbers[last.groups[rank]]
+        before = sum(len(each.calls) for each in steps if each.number >= step.number)
+        since = min(float(place.at[rank]), at)
+        return Standing(
+            step=step.number + (place is step.places[-1]),
+            phase=place.phase,
+            since=since,
+            op=last.op if last is not None else Op.OTHER,
+            group=group,
+            waits=place.waits,
+            in_collective=inside,
+            entered=self._entered - before + len(entries),
+            entered_at=float(last.at[rank]) if last is not None else 0.0,
+        )
+
+    def _fill(self, row: Any, place: Standing, rank: int, at: float) -> None:
+        row["step"], row["phase"], row["since_ns"] = (
+            place.step,
+            place.phase,
+            segments.ns(place.since),
+        )
+        row["waiting"], row["microbatch"] = place.waits, 0
+        row["in_collective"] = place.in_collective
+        row["collectives_entered"], row["collective_op"] = place.entered, place.op
+        row["collective_group"] = place.group & 0xFFFF
+        row["collective_since_ns"] = segments.ns(place.entered_at)
+        row["collective_bytes"] = 1 << 26 if place.entered else 0
+        row["stage"] = self._timeline.layout.stage_of(rank)
+        row["process_state"] = self._process(rank, at, place)
+        ended = float(self._exits.at[rank])
+        if ended <= at:
+            row["gone_ns"], row["exit_code"] = segments.ns(ended), int(self._exits.code[rank])
+        else:
+            row["gone_ns"], row["exit_code"] = 0, -1
+        idle = self._timeline.interruptions.idle_seconds(rank, at) + float(self._waited[rank])
+        if place.in_collective:
+            idle += at - place.entered_at
+        # What is waited for in a step that is under way is counted when the step is made.
+        row["cpu_seconds"] = _CPU_RATIO * max(0.0, at - idle)
+        row["run_queue_seconds"] = 0.004 * at
+        row["resident_bytes"] = self._resident(rank, at)
+
+    def _process(self, rank: int, at: float, place: Standing) -> ProcessState:
+        if float(self._exits.at[rank]) <= at:
+            return ProcessState.GONE
+        if self._timeline.interruptions.stopped(rank, at):
+            return ProcessState.STOPPED
+        fault = self._timeline.interruptions.lasting.get(rank)
+        asleep = fault is not None and fault.kind is not FaultKind.HANG_BUSY and at >= fault.onset
+        return ProcessState.SLEEPING if asleep or place.in_collective else ProcessState.RUNNING
+
+    def _resident(self, rank: int, at: float) -> int:
+        grown = sum(
+            fault.effect * _GROWTH_BYTES * max(0.0, at - fault.onset)
+            for fault in self._scenario.faults
+            if fault.kind is FaultKind.MEMORY_GROWTH and rank in fault.ranks
+        )
+        return int(_RESIDENT_BYTES + grown + self._noise.integers(0, 1 << 22))
+
+    def host(self, node: int, at: float) -> Rows:
+        """One HOST row of a node."""
+        rows = segments.blank(Kind.HOST, 1)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, segments.ns(at)
+        rows["cpu_busy_ratio"] = self._noise.normal(0.35, 0.02)
+        for name in ("cpu_steal", "cpu_pressure", "memory_pressure", "io_pressure"):
+            rows[f"{name}_ratio"] = self._noise.exponential(0.004)
+        rows["load_per_cpu"] = self._noise.normal(0.4, 0.02)
+        each = self._scenario.ranks_per_node
+        used = sum(self._resident(rank, at) for rank in range(node * each, (node + 1) * each))
+        rows["memory_total_bytes"] = _MEMORY_BYTES
+        rows["memory_available_bytes"] = max(_MEMORY_BYTES // 64, _MEMORY_BYTES - used)
+        rows["major_faults_per_second"], rows["neighbour_pid"] = 0.0, 0
+        return rows
+
+    def agent(self, at: float) -> Rows:
+        """One AGENT row."""
+        rows = segments.blank(Kind.AGENT, 1)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, segments.ns(at)
+        rows["flush_seconds"], rows["poll_seconds"] = segments.FLUSH_SECONDS, 0.25
+        rows["spool_bytes"] = rows["dropped_segments"] = rows["held_segments"] = 0
+        rows["version"] = text_bytes(version(), rows.dtype["version"].itemsize)
+        return rows

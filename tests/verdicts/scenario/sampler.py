@@ -1,0 +1,183 @@
+"""Draws a scenario from a seed."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from .plan import (
+    DYING,
+    STANDING,
+    Fault,
+    FaultKind,
+    Pace,
+    Pauses,
+    Scenario,
+    Shape,
+    Telemetry,
+)
+
+HEALTHY_SHARE = 1 / 3
+TWO_FAULTS_SHARE = 0.1
+TELEMETRY_SHARE = 0.2
+_FROM_THE_START = 0.15
+"""Share of faults that are there in the first step."""
+EVIDENCE_SECONDS = 330.0
+"""How long a fault that slows a job lasts: five minutes of evidence, and a little more."""
+AFTER_END_SECONDS = 75.0
+"""How long a scenario goes on after what stops it."""
+HEALTHY_SECONDS = 900.0
+_SHAPES = {2: (1, 2), 4: (1, 2, 4), 8: (1, 2, 4)}
+"""Numbers of nodes by numbers of ranks."""
+_MOST_RANKS = max(_SHAPES)
+_PERIODS = (1, 1, 1, 2, 5, 10, 20, 50)
+_ON_LINKS = frozenset({FaultKind.SLOW_LINK, FaultKind.SLOW_STAGE_LINK})
+
+
+def sample(seed: int, kind: FaultKind | None = None, *, healthy: bool = False) -> Scenario:
+    """The scenario of `seed`: with a fault of `kind` if one is given, without any if `healthy`."""
+    dice = random.Random(f"scenario {seed}")
+    base = _job(dice, seed)
+    if not (healthy or (kind is None and dice.random() < HEALTHY_SHARE)):
+        base = _with_faults(dice, base, kind)
+    return _with_telemetry(dice, base)
+
+
+def _job(dice: random.Random, seed: int) -> Scenario:
+    ranks = dice.choice((2, 4, 4, 8, 8))
+    shape = dice.choice((Shape.DDP, Shape.DDP, Shape.FSDP2, Shape.TENSOR, Shape.PIPELINE))
+    pace = dice.choice([*Pace])
+    step = round(_log_uniform(dice, 0.15, 2.0), 3)
+    return Scenario(
+        seed=seed,
+        shape=shape,
+        ranks=ranks,
+        nodes=dice.choice(_SHAPES[ranks]),
+        step_seconds=step,
+        pace=pace,
+        seconds=HEALTHY_SECONDS,
+        pauses=_pauses(dice, ranks, step),
+        saves=_saves(dice, step),
+        peers_raise=dice.random() < 0.5,
+        restart_seconds=dice.choice((math.inf, 8.0, 20.0)),
+    )
+
+
+def _pauses(dice: random.Random, ranks: int, step: float) -> Pauses:
+    """Evaluations: half of the jobs have them, marked or not, of all ranks or of rank 0."""
+    if dice.random() < 0.5:
+        return Pauses()
+    seconds = round(_log_uniform(dice, 5.0, 60.0), 1)
+    every = max(4, round(dice.uniform(60.0, 240.0) / step))
+    alone = 0 if ranks > 2 and dice.random() < 0.3 else -1
+    return Pauses(every, seconds, dice.random() < 0.5, alone)
+
+
+def _saves(dice: random.Random, step: float) -> Pauses:
+    if dice.random() < 0.6:
+        return Pauses()
+    apart = dice.uniform(30.0, 120.0)
+    # More than a few percent of a job's time in saves is worth a ticket by itself.
+    return Pauses(max(5, round(apart / step)), round(dice.uniform(0.05, 0.02 * apart), 2))
+
+
+def _with_faults(dice: random.Random, base: Scenario, kind: FaultKind | None) -> Scenario:
+    fitting = [each for each in FaultKind if _fits(each, base)]
+    first = kind if kind is not None else dice.choice(fitting)
+    base = _made_fit(first, base, dice)
+    faults = [_fault(dice, base, first)]
+    slow = [each for each in fitting if each not in DYING | STANDING and each is not first]
+    if kind is None and slow and dice.random() < TWO_FAULTS_SHARE:
+        second = _fault(dice, base, dice.choice(slow))
+        if not set(second.ranks) & set(faults[0].ranks):
+            faults.append(second)
+    last = max(fault.onset for fault in faults)
+    ends = any(fault.kind in DYING | STANDING for fault in faults)
+    return replace(
+        base,
+        faults=tuple(faults),
+        seconds=last + (AFTER_END_SECONDS if ends else EVIDENCE_SECONDS),
+    )
+
+
+def _fits(kind: FaultKind, base: Scenario) -> bool:
+    """Whether a job of this shape can have such a fault without being changed."""
+    if kind is FaultKind.SLOW_STAGE_LINK:
+        return base.shape is Shape.PIPELINE
+    if kind is FaultKind.CROSSED_GROUPS:
+        return base.shape is Shape.TENSOR and base.ranks >= 4
+    if kind is FaultKind.SLOW_NODE:
+        return base.nodes > 1 and base.ranks_per_node > 1
+    if kind is FaultKind.LOST_NODE:
+        return base.nodes > 1
+    if kind is FaultKind.SLOW_SAVER:
+        return base.saves.every > 0
+    if kind is FaultKind.HANG_INSIDE:
+        # A pipeline of one replica has no collective.
+        return base.shape is not Shape.PIPELINE or base.ranks == _MOST_RANKS
+    return True
+
+
+def _made_fit(kind: FaultKind, base: Scenario, dice: random.Random) -> Scenario:
+    """The job, changed as little as `kind` needs."""
+    changes: dict[FaultKind, Callable[[], Scenario]] = {
+        FaultKind.SLOW_STAGE_LINK: lambda: replace(base, shape=Shape.PIPELINE),
+        FaultKind.CROSSED_GROUPS: lambda: replace(base, shape=Shape.TENSOR, ranks=8, nodes=2),
+        FaultKind.SLOW_NODE: lambda: replace(base, ranks=8, nodes=2),
+        FaultKind.LOST_NODE: lambda: replace(base, ranks=8, nodes=2),
+        FaultKind.HANG_INSIDE: lambda: replace(base, shape=Shape.DDP),
+        FaultKind.SLOW_SAVER: lambda: replace(
+            base, saves=Pauses(max(5, round(45.0 / base.step_seconds)), dice.uniform(0.1, 0.5))
+        ),
+    }
+    return base if _fits(kind, base) else changes[kind]()
+
+
+def _fault(dice: random.Random, base: Scenario, kind: FaultKind) -> Fault:
+    node = dice.randrange(base.nodes)
+    each = base.ranks_per_node
+    ranks: tuple[int, ...] = (dice.randrange(base.ranks),)
+    if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE):
+        ranks = tuple(range(node * each, (node + 1) * each))
+    elif kind in (FaultKind.STOP_ALL, FaultKind.SLOW_DATA_EVERYWHERE, FaultKind.HANG_INSIDE):
+        ranks = tuple(range(base.ranks))
+    effect, period = _log_uniform(dice, 1.05, 10.0), dice.choice(_PERIODS)
+    if kind is FaultKind.STOPPED_NOW_AND_THEN:
+        effect, period = dice.uniform(0.05, 0.5), 1
+    elif kind is FaultKind.SLOW_SAVER:
+        effect, period = _log_uniform(dice, 1.0, 15.0), 1
+    elif kind in _ON_LINKS or kind is FaultKind.SLOW_DATA_EVERYWHERE:
+        period = 1
+    onset = 0.0 if dice.random() < _FROM_THE_START else round(dice.uniform(30.0, 150.0), 2)
+    if kind in DYING | STANDING:
+        effect, period, onset = 1.0, 1, max(onset, base.step_seconds / 2)
+    return Fault(
+        kind=kind,
+        ranks=ranks,
+        node=node if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE) else -1,
+        effect=round(effect, 3),
+        period=period,
+        onset=onset,
+    )
+
+
+def _with_telemetry(dice: random.Random, base: Scenario) -> Scenario:
+    clocks = [0.0] * base.nodes
+    if dice.random() >= TELEMETRY_SHARE:
+        return base
+    node, telemetry = dice.randrange(base.nodes), Telemetry()
+    what = dice.choice(("killed", "late", "clock"))
+    if what == "killed" and base.nodes > 1:
+        telemetry = Telemetry(killed_node=node, killed_at=round(dice.uniform(20.0, 200.0), 2))
+    elif what == "late":
+        telemetry = Telemetry(late_node=node, late_seconds=round(dice.uniform(0.3, 8.0), 2))
+    else:
+        clocks[node] = round(dice.choice((-1.0, 1.0)) * _log_uniform(dice, 5.0, 600.0), 1)
+        telemetry = Telemetry(clock_seconds=tuple(clocks))
+    return replace(base, telemetry=telemetry)
+
+
+def _log_uniform(dice: random.Random, low: float, high: float) -> float:
+    return math.exp(dice.uniform(math.log(low), math.log(high)))

@@ -1,0 +1,137 @@
+"""Matches the incidents of a scenario with what is true of it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from stepwatch.alerts.catalogue import ALERTS
+from stepwatch.alerts.spec import Severity
+from tests.verdicts.scenario.truth import Expected
+
+SLACK_SECONDS = 1.0
+"""An incident may be dated so much before its fault: steps are dated by their ends."""
+_FOLLOWS = frozenset(
+    {"throughput-regression", "telemetry-lost", "hang", "pause", "pipeline-bubble", "data-stall"}
+)
+"""What may follow from a fault that was named, under any rank."""
+
+
+class Answer(NamedTuple):
+    """How right the verdict on one fault is; None where there is nothing to be right about."""
+
+    fault: str
+    required: bool
+    stops: bool
+    cost: float
+    effect: float
+    period: int
+    found: bool
+    rank: bool | None
+    phase: bool | None
+    cause: bool | None
+    node: bool | None
+    seconds: float
+    named: str
+
+
+class Matched(NamedTuple):
+    """Answers on the faults of a scenario, its false incidents, and how many of those page.
+
+    `repeated` counts further incidents of a right kind about a fault that was named: not false,
+    and somebody has to read them.
+    """
+
+    answers: list[Answer]
+    false: list[dict[str, Any]]
+    pages: int
+    repeated: int
+
+
+def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Matched:
+    """Each fault takes the best incident of a right kind; the rest follows from one, or is false.
+
+    What follows from a fault is explained only where the fault was named before it.
+    """
+    left = sorted(
+        (each for each in incidents if not each["merged_into"]), key=lambda each: each["opened_at"]
+    )
+    answers, named = [], list[tuple[Expected, float]]()
+    for one in wanted:
+        fitting = [each for each in left if _names(each, one)]
+        best = min(fitting, key=lambda each: (_wrongs(each, one), each["opened_at"]), default=None)
+        answers.append(_answer(one, best))
+        if best is not None:
+            left.remove(best)
+            named.append((one, best["opened_at"]))
+    false = [each for each in left if not any(_explained(each, *pair) for pair in named)]
+    repeated = sum(
+        each not in false and any(each["kind"] in one.truth.kinds for one, _ in named)
+        for each in left
+    )
+    return Matched(answers, false, sum(map(is_page, false)), repeated)
+
+
+def is_page(incident: dict[str, Any]) -> bool:
+    """Whether an incident wakes somebody."""
+    said = incident.get("severity")
+    if isinstance(said, str):
+        return said == Severity.PAGE.value
+    return _SEVERITY.get(incident["alert"]) is Severity.PAGE
+
+
+_SEVERITY = {alert.name: alert.severity for alert in ALERTS}
+
+
+def _names(incident: dict[str, Any], one: Expected) -> bool:
+    in_time = incident["opened_at"] >= one.begins - SLACK_SECONDS
+    # What need not be found is only known by its rank.
+    there = one.required or not one.truth.ranks or incident["rank"] in one.truth.ranks
+    return incident["kind"] in one.truth.kinds and in_time and there
+
+
+def _wrongs(incident: dict[str, Any], one: Expected) -> int:
+    answer = _answer(one, incident)
+    return sum(said is False for said in (answer.rank, answer.node, answer.cause))
+
+
+def _answer(one: Expected, incident: dict[str, Any] | None) -> Answer:
+    truth, known = one.truth, incident is not None
+    incident = incident or {}
+    node = None
+    if one.nodes:
+        text = f"{incident.get('node')} {incident.get('summary')}"
+        node = any(name in text for name in one.nodes)
+    return Answer(
+        fault=truth.fault,
+        required=one.required,
+        stops=one.stops,
+        cost=one.cost,
+        effect=one.effect,
+        period=one.period,
+        found=known,
+        rank=incident["rank"] in truth.ranks if known and truth.ranks else None,
+        phase=incident["phase"] in truth.phases if known and truth.phases else None,
+        cause=incident["cause"] in truth.causes if known else None,
+        node=node if known else None,
+        seconds=incident["opened_at"] - one.begins if known else math.nan,
+        named=brief(incident) if known else "",
+    )
+
+
+def _explained(incident: dict[str, Any], one: Expected, named_at: float) -> bool:
+    """Whether an incident only follows from a fault that was named at `named_at`."""
+    after = incident["opened_at"] >= named_at
+    same = incident["kind"] in one.truth.kinds | {"straggler"} and (
+        incident["rank"] in one.truth.ranks
+    )
+    return after and (incident["kind"] in _FOLLOWS or same)
+
+
+def brief(incident: dict[str, Any]) -> str:
+    """An incident in a few words."""
+    return (
+        f"{incident['kind']} rank {incident['rank']} {incident['phase']} {incident['cause']} "
+        f"at {incident['opened_at']:.0f} s"
+    )

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from typing import Any
+
+from stepwatch.signals.names import ALERT_HANG, ALERT_STRAGGLER
+from tests.verdicts.scenario.examples import with_fault
+from tests.verdicts.scenario.plan import FaultKind
+from tests.verdicts.scenario.truth import expected
+
+from .matching import match
+
+SLOW = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0))
+
+
+def incident(
+    kind: str = "straggler", rank: int = 2, at: float = 60.0, **more: Any
+) -> dict[str, Any]:
+    """An incident as the collector's store holds it."""
+    named = {"kind": kind, "rank": rank, "phase": "forward", "cause": "slow-compute"}
+    rest = {"merged_into": "", "node": "node-1", "summary": "", "alert": ALERT_STRAGGLER}
+    return {**named, **rest, "opened_at": at, **more}
+
+
+def test_a_right_verdict_is_right_in_everything() -> None:
+    found = match(SLOW, [incident()])
+    (answer,) = found.answers
+    assert (answer.found, answer.rank, answer.phase, answer.cause) == (True, True, True, True)
+    assert answer.seconds == 10.0
+    assert not found.false
+
+
+def test_a_wrong_rank_is_found_and_wrong_unless_a_better_one_is_there() -> None:
+    (answer,) = match(SLOW, [incident(rank=0)]).answers
+    assert answer.found
+    assert answer.rank is False
+    found = match(SLOW, [incident(rank=0), incident(at=70.0)])
+    assert found.answers[0].rank
+    assert [each["rank"] for each in found.false] == [0]
+
+
+def test_what_opened_before_its_fault_is_false() -> None:
+    found = match(SLOW, [incident(at=30.0)])
+    assert not found.answers[0].found
+    assert len(found.false) == 1
+
+
+def test_what_follows_is_explained_only_once_the_fault_is_named() -> None:
+    late = incident("throughput-regression", -1, at=80.0)
+    assert not match(SLOW, [incident(), late]).false
+    assert len(match(SLOW, [incident(at=90.0), late]).false) == 1
+    assert len(match(SLOW, [late]).false) == 1
+
+
+def test_a_second_incident_about_the_same_rank_is_counted_and_not_false() -> None:
+    found = match(SLOW, [incident(), incident(at=90.0)])
+    assert (len(found.false), found.repeated) == (0, 1)
+    assert match(SLOW, [incident()]).repeated == 0
+
+
+def test_everything_in_a_healthy_job_is_false_and_pages_are_counted() -> None:
+    found = match([], [incident(), incident("hang", alert=ALERT_HANG)])
+    assert len(found.false) == 2
+    assert found.pages == 1
+
+
+def test_what_is_merged_into_another_is_not_counted() -> None:
+    assert not match([], [incident(merged_into="another")]).false

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.verdicts.scenario.scored.summary import curve, figures, line, power, table
+
+
+def answer(**more: Any) -> dict[str, Any]:
+    """A right verdict on a slow device."""
+    right = dict.fromkeys(("found", "required", "rank", "phase", "cause"), True)
+    usual = {"fault": "slow-compute", "stops": False, "cost": 0.3, "effect": 1.5, "period": 1}
+    return {**usual, **right, "node": None, "seconds": 7.0, "named": "straggler rank 2", **more}
+
+
+def scenario(*answers: dict[str, Any], false: int = 0, healthy: bool = False) -> dict[str, Any]:
+    """What came of one scenario of half a day."""
+    job = {"seed": 2, "shape": "ddp", "ranks": 4, "nodes": 2, "pace": "constant"}
+    kinds = ["straggler"] * false
+    return {
+        **job,
+        "step_seconds": 1.0,
+        "seconds": 43_200.0,
+        "healthy": healthy,
+        "cpu_seconds": 1.0,
+        "answers": list(answers),
+        "false": kinds,
+        "false_kinds": kinds,
+        "pages": 0,
+    }
+
+
+def test_what_need_not_be_found_is_no_miss_and_no_false_incident() -> None:
+    done = [scenario(answer()), scenario(answer(required=False, found=False, cost=0.01))]
+    known = figures(done)
+    assert known["recall"][:2] == [1, 1]
+    assert known["precision"][:2] == [1, 1]
+
+
+def test_false_incidents_count_against_precision_and_by_healthy_day() -> None:
+    known = figures([scenario(answer(), false=1), scenario(false=3, healthy=True)])
+    assert known["precision"][:2] == [1, 5]
+    assert known["healthy job-days"] == 0.5
+    assert known["false incidents per healthy job-day"][0] == 6.0
+    assert known["healthy jobs with a false incident"][:2] == [1, 1]
+
+
+def test_power_is_by_effect_period_and_cost() -> None:
+    done = [scenario(answer()), scenario(answer(found=False, cost=0.03, period=10))]
+    assert next(row for row in power(done).splitlines() if "1.5 to 2" in row).split()[-2:] == [
+        "1/1",
+        "0/1",
+    ]
+    picture = {row.split("  ")[0].strip(): row for row in curve(done).splitlines()}
+    assert "#" * 30 in picture["20% to 40%"]
+    assert "#" not in picture["2% to 5%"]
+
+
+def test_a_report_of_nothing_and_lines_can_be_printed() -> None:
+    assert "scenarios" in table([])
+    assert json.dumps(figures([]))
+    assert "MISSED" in line(scenario(answer(found=False)))
+    assert "WRONG rank" in line(scenario(answer(rank=False)))

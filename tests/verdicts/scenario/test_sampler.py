@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from . import seeds
+from .plan import FaultKind, Shape
+from .sampler import sample
+
+DAY = date(2026, 11, 22)
+
+
+def test_the_same_seed_makes_the_same_scenario() -> None:
+    assert sample(4711) == sample(4711)
+    assert sample(4711) != sample(4713)
+
+
+def test_no_seed_to_report_from_can_be_one_to_tune_on() -> None:
+    tuned = set(seeds.tuning_seeds(5000))
+    for days in range(30):
+        drawn = seeds.report_seeds(500, DAY + timedelta(days=days))
+        assert tuned.isdisjoint(drawn)
+        assert not any(map(seeds.is_tuning, drawn))
+    assert all(map(seeds.is_tuning, tuned))
+
+
+def test_each_day_reports_from_seeds_of_its_own() -> None:
+    today, tomorrow = (seeds.report_seeds(200, DAY + timedelta(days=days)) for days in (0, 1))
+    assert today == seeds.report_seeds(200, DAY)
+    assert set(today).isdisjoint(tomorrow)
+
+
+def test_about_a_third_of_all_scenarios_is_healthy() -> None:
+    healthy = sum(not sample(seed).faults for seed in range(900))
+    assert 240 <= healthy <= 360
+
+
+@given(st.integers(0, 2**41), st.none() | st.sampled_from(list(FaultKind)))
+def test_a_scenario_fits_together(seed: int, kind: FaultKind | None) -> None:
+    scenario = sample(seed, kind)
+    assert scenario.ranks % scenario.nodes == 0
+    assert scenario.pauses.seconds <= 60.0
+    if scenario.shape is Shape.TENSOR:
+        assert scenario.ranks % 2 == 0
+    for fault in scenario.faults:
+        assert 0 <= min(fault.ranks) <= max(fault.ranks) < scenario.ranks
+        assert fault.onset + 60.0 < scenario.seconds
+    if kind is not None:
+        assert [fault.kind for fault in scenario.faults] == [kind]
+
+
+@pytest.mark.parametrize("kind", FaultKind)
+def test_a_class_can_be_asked_for(kind: FaultKind) -> None:
+    assert sample(2, kind).faults[0].kind is kind
+    assert not sample(2, healthy=True).faults

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from .course.timeline import Timeline
+from .examples import JOB, with_fault
+from .plan import FaultKind, Shape, Telemetry
+from .truth import cost_of, expected
+
+
+def test_a_device_that_takes_half_as_long_again_costs_a_good_quarter_of_the_throughput() -> None:
+    scenario = with_fault(FaultKind.SLOW_COMPUTE, 2, effect=1.5)
+    # Forward and backward are 0.8 of a step of 0.94: 0.4 more of 1.34.
+    assert cost_of(scenario, scenario.faults[0]) == pytest.approx(0.29, abs=0.03)
+
+
+def test_one_slow_step_in_ten_costs_a_tenth_of_that_time() -> None:
+    scenario = with_fault(FaultKind.SLOW_DATA, 2, effect=2.0, period=10)
+    assert cost_of(scenario, scenario.faults[0]) == pytest.approx(0.1, abs=0.02)
+
+
+def test_a_process_stopped_for_two_fifths_of_the_time_costs_that_share() -> None:
+    scenario = with_fault(FaultKind.STOPPED_NOW_AND_THEN, 1, effect=0.4)
+    assert cost_of(scenario, scenario.faults[0]) == pytest.approx(0.4, abs=0.05)
+
+
+def test_who_is_slow_waits_least_and_all_end_together() -> None:
+    scenario = with_fault(FaultKind.SLOW_COMPUTE, 2, effect=3.0)
+    step = list(Timeline(scenario).steps())[-2]
+    waits = step.spent["collective"]
+    assert int(np.argmin(waits)) == 2
+    assert np.ptp(step.end) < 0.1
+
+
+@pytest.mark.parametrize("kind", [FaultKind.STOP, FaultKind.KILL, FaultKind.HANG_OUTSIDE])
+def test_nobody_ends_the_step_in_which_one_rank_stands(kind: FaultKind) -> None:
+    last = list(Timeline(with_fault(kind, 3)).steps())[-1]
+    assert 45.0 < last.began.max() < 60.0
+    assert np.isinf(last.end).all()
+
+
+@pytest.mark.parametrize("shape", Shape)
+def test_a_job_of_any_shape_goes_on_without_a_fault(shape: Shape) -> None:
+    scenario = replace(JOB, shape=shape, seconds=30.0)
+    steps = list(Timeline(scenario).steps())
+    assert 20 <= len(steps) <= 40
+    for step in steps:
+        known = sum(step.spent.values(), np.zeros(4))
+        np.testing.assert_allclose(known, step.end - step.began, rtol=1e-6)
+
+
+def test_ranks_that_enter_two_groups_in_the_other_order_wait_in_a_circle() -> None:
+    scenario = replace(
+        with_fault(FaultKind.CROSSED_GROUPS, 1), shape=Shape.TENSOR, ranks=8, seconds=80.0
+    )
+    timeline = Timeline(scenario)
+    last = list(timeline.steps())[-1]
+    members = timeline.layout.members
+    standing = [
+        max(
+            (place for place in last.places if place.at[rank] < np.inf),
+            key=lambda place, rank=rank: float(place.at[rank]),  # type: ignore[misc]
+        )
+        for rank in range(4)
+    ]
+    groups = [place.groups[rank] for rank, place in enumerate(standing) if place.groups]
+    assert [members[group] for group in groups] == [(0, 1), (1, 3, 5, 7), (0, 2, 4, 6), (2, 3)]
+
+
+def test_what_nobody_observes_need_not_be_named_but_a_hang_there_must_be_found() -> None:
+    telemetry = Telemetry(killed_node=1, killed_at=20.0)
+    slow = replace(with_fault(FaultKind.SLOW_COMPUTE, 3, effect=3.0), telemetry=telemetry)
+    stop = replace(with_fault(FaultKind.STOP, 3), telemetry=telemetry)
+    required = {each.truth.fault: each.required for each in expected(slow)}
+    assert required == {"slow-compute": False, "agent-killed": True}
+    assert next(each for each in expected(stop) if each.stops).truth.ranks == {-1, 2, 3}
+
+
+def test_the_others_go_on_to_the_next_collective_when_one_rank_stands_behind_it() -> None:
+    # The optimizer of step 30 runs while second 30.9 passes: no collective of that step is left.
+    scenario = with_fault(FaultKind.HANG_OUTSIDE, 3)
+    steps = list(Timeline(scenario, faulty=False).steps())
+    after = steps[30]
+    onset = float(after.end.max() - 0.02)
+    late = replace(scenario, faults=(replace(scenario.faults[0], onset=onset),))
+    *_, behind, last = Timeline(late).steps()
+    assert np.isfinite(behind.end).tolist() == [True, True, True, False]
+    assert np.isfinite(last.places[3].at).tolist() == [True, True, True, False]
+    assert np.isinf(last.end).all()

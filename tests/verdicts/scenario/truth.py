@@ -1,0 +1,225 @@
+"""What is true of a scenario, from what it consists of and from no detector."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.signals.names import Cause, FindingKind
+from tests.verdicts.scoring import Truth
+
+from .course.timeline import Layout, Timeline
+from .plan import DYING, SLOWING, STANDING, Fault, FaultKind, Scenario, Shape, node_name
+
+LEAST_COST = 0.05
+"""Share of throughput from which a fault has to be found."""
+LEAST_SECONDS = 300.0
+"""How long a fault that slows a job shows before it has to be found."""
+AGENT_KILLED, PAUSE_ALONE = "agent-killed", "pause-of-one-rank"
+_LEAST_GROWTH_BYTES = 1 << 30
+
+
+class Expected(NamedTuple):
+    """A good verdict on one fault; `nodes` are those that may be named, empty where none matters.
+
+    `cost` is the share of throughput that it takes from `begins` on (seconds), while it lasts.
+    `required` is whether it has to be found: what is not is no false incident either.
+    """
+
+    truth: Truth
+    nodes: frozenset[str]
+    begins: float
+    cost: float
+    effect: float
+    period: int
+    required: bool
+    stops: bool
+
+
+def expected(scenario: Scenario) -> list[Expected]:
+    """All that is wrong in a scenario, the worst first."""
+    found = [_of_fault(scenario, fault) for fault in scenario.faults]
+    found += [*_of_telemetry(scenario), *_of_pauses(scenario)]
+    return sorted(found, key=lambda each: (not each.stops, -each.cost))
+
+
+def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
+    stops = fault.kind in DYING | STANDING
+    cost = 1.0 if stops else cost_of(scenario, fault)
+    truth = _truth(scenario, fault)
+    nodes: frozenset[str] = frozenset()
+    if fault.node >= 0:
+        nodes = frozenset({node_name(fault.node)})
+    unseen = _unseen(scenario, fault)
+    if unseen:
+        # Nobody observes the rank: its node, or none of its ranks, is as right.
+        ranks = {rank for rank in range(scenario.ranks) if _is_unseen(scenario, rank)}
+        causes = truth.causes | {Cause.NOT_ARRIVED.value, Cause.NODE_STALE.value, "unknown"}
+        truth = truth._replace(ranks=truth.ranks | ranks | {NO_RANK}, causes=causes)
+    return Expected(
+        truth,
+        nodes,
+        fault.onset,
+        cost,
+        fault.effect,
+        fault.period,
+        stops or (not unseen and _is_required(scenario, fault, cost)),
+        stops,
+    )
+
+
+def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:
+    if fault.kind is FaultKind.MEMORY_GROWTH:
+        return fault.effect * (8 << 20) * (scenario.seconds - fault.onset) > _LEAST_GROWTH_BYTES
+    stopped = [each.onset for each in scenario.faults if each.kind in DYING | STANDING]
+    shown = min([scenario.seconds, *stopped]) - fault.onset
+    return cost >= LEAST_COST and shown >= LEAST_SECONDS
+
+
+def _unseen(scenario: Scenario, fault: Fault) -> bool:
+    """Whether nobody observes what the fault hits."""
+    killed = scenario.telemetry.killed_at
+    return all(_is_unseen(scenario, rank) for rank in fault.ranks) and killed < fault.onset + 30.0
+
+
+def _is_unseen(scenario: Scenario, rank: int) -> bool:
+    return scenario.node_of(rank) == scenario.telemetry.killed_node
+
+
+def cost_of(scenario: Scenario, fault: Fault) -> float:
+    """Share of throughput that a fault takes by itself, from its onset to the end."""
+    if fault.kind not in SLOWING:
+        return 0.0
+    alone = replace(scenario, faults=(fault,))
+    slow = [float(step.end.max()) for step in Timeline(alone).steps()]
+    usual = []
+    for step in Timeline(replace(alone, seconds=math.inf), faulty=False).steps():
+        usual.append(float(step.end.max()))
+        if len(usual) == len(slow):
+            break
+    first = int(np.searchsorted(slow, fault.onset))
+    if first >= len(slow) - 1:
+        return 0.0
+    before = (0.0, 0.0) if first == 0 else (slow[first - 1], usual[first - 1])
+    return 1.0 - (usual[-1] - before[1]) / (slow[-1] - before[0])
+
+
+_KINDS: dict[FaultKind, tuple[str, str, str]] = {
+    FaultKind.SLOW_COMPUTE: ("straggler", "forward backward", "slow-compute"),
+    FaultKind.SLOW_DATA: ("straggler data-stall", "data", "slow-data"),
+    FaultKind.SLOW_OPTIMIZER: ("straggler", "optimizer", "slow-compute"),
+    FaultKind.SLOW_NODE: ("straggler", "forward backward", "slow-compute"),
+    FaultKind.SLOW_LINK: ("slow-collective", "", "slow-transfer"),
+    FaultKind.SLOW_STAGE_LINK: ("slow-collective pipeline-bubble", "", "slow-transfer"),
+    FaultKind.SLOW_DATA_EVERYWHERE: ("data-stall", "data", "slow-data"),
+    FaultKind.STOPPED_NOW_AND_THEN: (
+        "straggler",
+        "",
+        "slow-compute slow-data process-stopped unknown",
+    ),
+    FaultKind.STOP: ("hang", "", "process-stopped"),
+    FaultKind.STOP_ALL: ("hang", "", "process-stopped"),
+    FaultKind.KILL: ("rank-failed", "", "process-gone"),
+    FaultKind.EXIT_EARLY: ("rank-failed hang", "", "process-gone"),
+    FaultKind.EXCEPTION: ("rank-failed", "", "exception"),
+    FaultKind.HANG_OUTSIDE: ("hang", "", "not-arrived"),
+    FaultKind.HANG_BUSY: ("hang pause", "", "busy not-arrived"),
+    FaultKind.HANG_INSIDE: ("hang", "", "unknown slow-transfer"),
+    FaultKind.CROSSED_GROUPS: ("desync hang", "", "mismatched-order"),
+    FaultKind.LOST_NODE: (
+        "telemetry-lost rank-failed hang",
+        "",
+        "node-stale agents-stale process-gone",
+    ),
+    FaultKind.MEMORY_GROWTH: ("memory-growth", "", "host-memory"),
+    FaultKind.SLOW_SAVER: ("checkpoint-stall", "checkpoint", "slow-storage"),
+}
+"""Kinds, phases and causes that may be named, divided by blanks."""
+_NO_RANK_NAMED = frozenset(
+    {FaultKind.SLOW_DATA_EVERYWHERE, FaultKind.STOP_ALL, FaultKind.HANG_INSIDE}
+)
+
+
+def _truth(scenario: Scenario, fault: Fault) -> Truth:
+    kinds, phases, causes = (frozenset(text.split()) for text in _KINDS[fault.kind])
+    ranks = frozenset(fault.ranks)
+    if fault.kind in _NO_RANK_NAMED:
+        ranks = frozenset({NO_RANK})
+    elif fault.kind is FaultKind.SLOW_LINK:
+        ranks = frozenset()
+    elif fault.node >= 0:
+        ranks |= {NO_RANK}
+    elif fault.kind is FaultKind.CROSSED_GROUPS:
+        ranks = frozenset({*range(4), NO_RANK})
+    if scenario.shape is Shape.PIPELINE:
+        kinds, ranks, causes = _in_pipeline(scenario, fault, kinds, ranks, causes)
+    return Truth(fault.kind.value, kinds, ranks, phases, causes)
+
+
+Words = frozenset[str]
+
+
+def _in_pipeline(
+    scenario: Scenario, fault: Fault, kinds: Words, ranks: frozenset[int], causes: Words
+) -> tuple[Words, frozenset[int], Words]:
+    """In a pipeline a slow stage is a bubble of the others, and a link joins two stages."""
+    layout = Layout(scenario)
+    if fault.kind in (FaultKind.SLOW_COMPUTE, FaultKind.SLOW_NODE):
+        kinds |= {FindingKind.PIPELINE_BUBBLE.value}
+        causes |= {Cause.STAGE_IMBALANCE.value}
+    if fault.kind is FaultKind.SLOW_LINK:
+        kinds |= {FindingKind.PIPELINE_BUBBLE.value}
+    if fault.kind is FaultKind.SLOW_STAGE_LINK:
+        hit = layout.stage_of(fault.ranks[0])
+        near = {hit - 1, hit, hit + 1}
+        ranks = frozenset(
+            {rank for rank in range(scenario.ranks) if layout.stage_of(rank) in near} | {NO_RANK}
+        )
+    return kinds, ranks, causes
+
+
+def _of_telemetry(scenario: Scenario) -> list[Expected]:
+    telemetry = scenario.telemetry
+    if telemetry.killed_node < 0 or telemetry.killed_at > scenario.seconds - 20.0:
+        return []
+    each = scenario.ranks_per_node
+    first = telemetry.killed_node * each
+    truth = Truth(
+        AGENT_KILLED,
+        frozenset({FindingKind.TELEMETRY_LOST.value}),
+        frozenset({*range(first, first + each), NO_RANK}),
+        frozenset(),
+        frozenset({Cause.NODE_STALE.value, Cause.AGENTS_STALE.value}),
+    )
+    ended = [fault.onset for fault in scenario.faults if fault.kind in DYING]
+    return [
+        Expected(
+            truth,
+            frozenset({node_name(telemetry.killed_node)}),
+            telemetry.killed_at,
+            0.0,
+            1.0,
+            1,
+            telemetry.killed_at < min([math.inf, *ended]),
+            stops=False,
+        )
+    ]
+
+
+def _of_pauses(scenario: Scenario) -> list[Expected]:
+    """An evaluation of one rank alone, unmarked, costs what it costs: who names it is not wrong."""
+    pauses = scenario.pauses
+    if not pauses.every or pauses.rank < 0 or pauses.marked:
+        return []
+    truth = Truth(
+        PAUSE_ALONE,
+        frozenset({FindingKind.STRAGGLER.value, FindingKind.PAUSE.value}),
+        frozenset({pauses.rank}),
+        frozenset(),
+        frozenset({Cause.BUSY.value, Cause.SLOW_COMPUTE.value, Cause.UNKNOWN.value}),
+    )
+    return [Expected(truth, frozenset(), 0.0, 0.0, 1.0, 1, required=False, stops=False)]
