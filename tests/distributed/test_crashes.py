@@ -35,15 +35,8 @@ def _crash(
     assert names == ["step-00000008", "step-00000012"]
 
 
-# The others are in the matrix below, with two ranks.
-@pytest.mark.parametrize(
-    "stage",
-    [
-        pytest.param("begin", marks=pytest.mark.matrix),
-        "files",
-        pytest.param("verifying", marks=pytest.mark.matrix),
-    ],
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("stage", ["begin", "files", "verifying"])
 def test_death_during_a_checkpoint(trainer: Any, straight: Callable[..., Any], stage: str) -> None:
     _crash(trainer, straight, stage, ALONE, 0, "async")
 

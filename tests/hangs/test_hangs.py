@@ -136,7 +136,7 @@ def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) 
     [
         ("kill", "process-gone", "killed by SIGKILL"),
         ("exception", "exception", "ValueError: shard 17 is empty"),
-        ("exit", "process-gone", "exit code 3"),
+        pytest.param("exit", "process-gone", "exit code 3", marks=pytest.mark.matrix),
     ],
 )
 def test_the_first_rank_to_fail_is_named_although_all_are_gone(

@@ -62,7 +62,7 @@ def waits_in_the_fastest_step(rows: list[Any]) -> list[float]:
     return [float(one["collective_seconds"]) for one in fastest]
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+@pytest.mark.parametrize("kind", ["ddp", pytest.param("fsdp", marks=pytest.mark.matrix)])
 def test_a_slow_device_is_seen_in_every_phase_though_no_phase_is_marked(
     kind: str, tmp_path: Path
 ) -> None:
