@@ -64,5 +64,8 @@ def test_a_ticket_never_hides_a_page() -> None:
     # A save may block as long as the back-stop waits; a hang in it pages no sooner by itself.
     tickets = (*hang.LOST, FindingKind.CHECKPOINT_STALL)
     caught = {(kind, symptom) for kind in tickets for symptom in without_progress}
+    # Only of a node that is lost: its job failed, and one that is not restarted pages.
+    lost_nodes = {(rule.cause, s) for rule in RULES if rule.because for s in rule.symptoms}
+    caught |= {(FindingKind.RANK_FAILED, FindingKind.TELEMETRY_LOST)} & lost_nodes
     assert hidden <= caught
     assert hidden
