@@ -65,6 +65,14 @@ def payloads_of(store: Store, arguments: argparse.Namespace) -> Payloads | None:
     return None if arguments.payloads is None else Payloads(store.engine, arguments.payloads)
 
 
+def number_in(words: str) -> float:
+    """The number that an option's words are; NaN where they are none."""
+    try:
+        return float(words)
+    except ValueError:
+        return math.nan
+
+
 def minutes(words: str) -> float | None:
     """A number of minutes; None for never.
 
@@ -73,10 +81,7 @@ def minutes(words: str) -> float | None:
     """
     if words == NEVER:
         return None
-    try:
-        number = float(words)
-    except ValueError:
-        number = math.nan
+    number = number_in(words)
     if not 1 <= number <= 52_560_000:
         raise argparse.ArgumentTypeError(f"{words!r} must be 1 minute or more, or {NEVER}")
     return number
@@ -98,10 +103,7 @@ def days(words: str) -> float | None:
     """
     if words == FOREVER:
         return None
-    try:
-        number = float(words)
-    except ValueError:
-        number = math.nan
+    number = number_in(words)
     if not 1 <= number <= 36500:
         raise argparse.ArgumentTypeError(f"{words!r} must be from 1 to 36500 days, or {FOREVER}")
     return number

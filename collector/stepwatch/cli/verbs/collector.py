@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import signal
 import sys
 from types import FrameType
@@ -60,10 +59,7 @@ def interval_seconds(text: str) -> float:
     Raises:
         ArgumentTypeError: it is no number from a tenth of a second to an hour.
     """
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
+    seconds = options.number_in(text)
     if not 0.1 <= seconds <= 3600:
         raise argparse.ArgumentTypeError(f"{text!r} must be from 0.1 to 3600 seconds")
     return seconds
