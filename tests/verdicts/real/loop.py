@@ -1,4 +1,4 @@
-"""A DistributedDataParallel loop that knows of no fault: what happens to it comes from outside.
+"""A DistributedDataParallel loop that brings about no fault: what happens to it comes from outside.
 
 It is busy for a part of its time, and waits in small pieces for the rest, as for a device: what
 stops the process delays it, however short the stop.
@@ -7,6 +7,7 @@ stops the process delays it, however short the stop.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from datetime import timedelta
 
@@ -17,35 +18,56 @@ from torch.nn.parallel import DistributedDataParallel
 from stepwatch.hooks import Watch
 from stepwatch.signals import places
 from tests.verdicts.plan import Plan
+from tests.verdicts.real import environ, links, storage
 
-ENV_NODE_RINGS = "STEPWATCH_TEST_NODE_RINGS"
-"""Directories of rings, one a node, divided by colons; ranks fill one node after the other."""
 WIDTH, BATCH = 96, 16
 _PIECE_SECONDS = 0.004
-_BUSY_SHARE = 0.15
 
 
-def _work(seconds: float) -> None:
+def _work(seconds: float, busy: float) -> None:
     """Compute for a part of `seconds` and wait for the rest."""
     part = torch.ones(WIDTH, WIDTH)
     pieces = max(1, round(seconds / _PIECE_SECONDS))
     for _ in range(pieces):
-        until = time.perf_counter() + _BUSY_SHARE * seconds / pieces
-        while time.perf_counter() < until:
+        until = time.thread_time() + busy * seconds / pieces
+        while time.thread_time() < until:
             part = torch.tanh(part @ part)
-        time.sleep((1.0 - _BUSY_SHARE) * seconds / pieces)
+        time.sleep((1.0 - busy) * seconds / pieces)
 
 
-def _own_rings(plan: Plan, rank: int) -> None:
-    """Let a rank write where its node's agent reads."""
-    folders = plan.environ.get(ENV_NODE_RINGS, "").split(":")
-    if folders != [""]:
-        os.environ[places.ENV_RING_DIR] = folders[rank * len(folders) // plan.world]
+def _of_node(name: str, plan: Plan, rank: int) -> str:
+    """The part of an environment variable that is about a rank's node; empty without one."""
+    parts = plan.environ.get(name, "").split(":")
+    return parts[rank * len(parts) // plan.world]
+
+
+def _obey() -> None:
+    """Do at signals what a program does that is wrong."""
+
+    def fail(number: int, frame: object) -> None:
+        raise ValueError("could not convert string to float: 'nan,'")
+
+    def spin(number: int, frame: object) -> None:
+        while True:
+            pass
+
+    signal.signal(environ.LEAVE, lambda number, frame: os._exit(0))
+    signal.signal(environ.FAIL, fail)
+    signal.signal(environ.SLEEP, lambda number, frame: time.sleep(3600.0))
+    signal.signal(environ.SPIN, spin)
 
 
 def train(plan: Plan, rank: int) -> None:
     """Train to the last step."""
-    _own_rings(plan, rank)
+    if space := _of_node(environ.ENV_NODE_SPACES, plan, rank):
+        links.enter(space)
+    if rings := _of_node(environ.ENV_NODE_RINGS, plan, rank):
+        os.environ[places.ENV_RING_DIR] = rings
+    path, reading = plan.environ.get(environ.ENV_STORAGE, ""), None
+    if path:
+        reading = storage.connect(path, rank)
+    busy = float(plan.environ.get(environ.ENV_BUSY, environ.BUSY_SHARE))
+    _obey()
     dist.init_process_group("gloo", timeout=timedelta(seconds=300))
     torch.manual_seed(plan.seed)
     layers = [torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, 4)]
@@ -56,13 +78,15 @@ def train(plan: Plan, rank: int) -> None:
     for _ in range(plan.steps):
         with watch.step(tokens=BATCH) as step:
             with step.phase("data"):
-                _work(plan.data_seconds)
+                _work(plan.data_seconds, busy)
+                if reading is not None:
+                    storage.read_batch(reading)
                 inputs = torch.randn(BATCH, WIDTH)
             with step.phase("forward"):
-                _work(plan.forward_seconds)
+                _work(plan.forward_seconds, busy)
                 loss = model(inputs).square().mean()
             with step.phase("backward"):
-                _work(plan.backward_seconds)
+                _work(plan.backward_seconds, busy)
                 loss.backward()
             with step.phase("optimizer"):
                 optimizer.step()

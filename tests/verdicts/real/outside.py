@@ -1,11 +1,13 @@
-"""What happens to processes from outside: signals, sent at the moments that a scenario states."""
+"""What happens to processes from outside, at the moments that a scenario states."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from tests.verdicts.real import environ
 from tests.verdicts.scenario.course.interruptions import CYCLE_SECONDS
 from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario
 
@@ -16,6 +18,10 @@ AT_ONCE = {
     FaultKind.STOP_ALL: signal.SIGSTOP,
     FaultKind.KILL: signal.SIGKILL,
     FaultKind.LOST_NODE: signal.SIGKILL,
+    FaultKind.EXIT_EARLY: environ.LEAVE,
+    FaultKind.EXCEPTION: environ.FAIL,
+    FaultKind.HANG_OUTSIDE: environ.SLEEP,
+    FaultKind.HANG_BUSY: environ.SPIN,
 }
 """Sent once."""
 IN_CYCLES = {
@@ -24,7 +30,6 @@ IN_CYCLES = {
     FaultKind.SLOW_NODE: FINE_CYCLE_SECONDS,
 }
 """Stopped and continued, in cycles of so many seconds."""
-KINDS = (*AT_ONCE, *IN_CYCLES)
 
 
 def stopped_share(fault: Fault) -> float:
@@ -39,7 +44,7 @@ def stopped_share(fault: Fault) -> float:
 
 class Outside:
     """Does to the processes `pids` (one a rank) what `scenario` says; `kill_agent` ends a node's
-    agent."""
+    agent. With `begin` a fault is begun by it, by signals without."""
 
     def __init__(
         self,
@@ -47,9 +52,10 @@ class Outside:
         pids: Sequence[int],
         kill_agent: Callable[[int], None],
         send: Callable[[int, int], None] = os.kill,
+        begin: Callable[[Fault], None] | None = None,
     ) -> None:
         self._scenario, self._pids = scenario, pids
-        self._kill_agent, self._send = kill_agent, send
+        self._kill_agent, self._send, self._begin = kill_agent, send, begin
         self._done: set[object] = set()
         self._stopped: set[int] = set()
 
@@ -59,14 +65,18 @@ class Outside:
         if at >= telemetry.killed_at:
             self._once("agent", lambda: self._kill_agent(telemetry.killed_node))
         for fault in self._scenario.faults:
-            if at < fault.onset:
-                continue
-            if fault.kind in IN_CYCLES:
-                self._cycle(fault, at)
-                continue
+            if at >= fault.onset:
+                self._due(fault, at)
+
+    def _due(self, fault: Fault, at: float) -> None:
+        if self._begin is not None:
+            self._once(fault, partial(self._begin, fault))
+        elif fault.kind in IN_CYCLES:
+            self._cycle(fault, at)
+        else:
             if fault.kind is FaultKind.LOST_NODE:
-                self._once(("node", fault), lambda node=fault.node: self._kill_agent(node))  # type: ignore[misc]
-            self._once(fault, lambda fault=fault: self._signal(fault, AT_ONCE[fault.kind]))  # type: ignore[misc]
+                self._once(("node", fault), partial(self._kill_agent, fault.node))
+            self._once(fault, partial(self._signal, fault, AT_ONCE[fault.kind]))
 
     def _once(self, what: object, do: Callable[[], None]) -> None:
         if what not in self._done:

@@ -1,23 +1,31 @@
 from __future__ import annotations
 
-from tests.verdicts.real.command import differences, scenario_of
-from tests.verdicts.real.outside import KINDS
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from tests.verdicts.scenario.examples import with_fault
 from tests.verdicts.scenario.plan import FaultKind
 from tests.verdicts.scenario.scored.matching import match
 from tests.verdicts.scenario.scored.test_matching import incident
 from tests.verdicts.scenario.truth import expected
 
+from . import command
+from .comparison import differences, table
+from .scenarios import planned, truths, way_named
+from .ways import NoMeansError, Signals, Way, made
+
 SLOW = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0))
 
 
-def test_real_scenarios_have_every_fault_that_a_signal_can_bring_about() -> None:
-    drawn = [scenario_of(seed) for seed in range(200)]
-    faults = [fault for scenario in drawn for fault in scenario.faults]
-    assert {fault.kind for fault in faults} == set(KINDS)
-    assert 20 <= sum(not scenario.faults for scenario in drawn) <= 80
-    assert all(fault.onset + 30.0 < each.seconds for each in drawn for fault in each.faults)
-    assert scenario_of(3) == scenario_of(3)
+def run(**more: Any) -> dict[str, Any]:
+    """A run in which rank 2 was slow, and named."""
+    answer = {"found": True, "rank": True, "cause": True, "node": None, "seconds": 7.0, "named": ""}
+    side = {"answers": [answer], "false": []}
+    what = {"kind": "slow-compute", "way": "burners", "cost": 0.4, "replayed_cost": 0.5}
+    return {"seed": 1, **what, "real": side, "replay": side, "differences": [], **more}
 
 
 def test_the_same_verdicts_at_other_moments_agree() -> None:
@@ -30,3 +38,53 @@ def test_another_rank_and_a_false_incident_are_differences() -> None:
     replayed = match(SLOW, [incident(), incident("hang", 3, at=55.0)])
     found = differences(real, replayed)
     assert found == ["slow-compute: rank False, replayed True", "false incidents: 0, replayed 1"]
+
+
+def test_the_table_has_a_row_for_each_class_and_way_and_says_what_was_left_out() -> None:
+    other = run(differences=["slow-compute: rank False, replayed True"])
+    skipped = {"seed": 5, "kind": "slow-link", "way": "links", "skipped": "no root"}
+    said = table([run(), other, skipped])
+    row = next(row for row in said.splitlines() if row.startswith("slow-compute, burners"))
+    assert "2 of 2 / 2 of 2" in row
+    assert "40% / 50%" in row
+    assert row.endswith("1/2")
+    assert "1 of 2 real runs" in said
+    assert "1 could not be run here" in said
+
+
+def test_runs_go_on_where_the_file_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def made_up(chosen: list[int], way: Way | None) -> list[dict[str, Any]]:
+        return [run(seed=seed) for seed in chosen]
+
+    monkeypatch.setattr(command, "run_all", made_up)
+    file = tmp_path / "real.jsonl"
+    for count in ("2", "5", "5"):
+        command.main(["--real", count, "--to", str(file)])
+    seeds = [json.loads(line)["seed"] for line in file.read_text().splitlines()]
+    assert len(seeds) == len({*seeds}) == 5
+    assert all(seed % 2 for seed in seeds)
+    assert "agrees with 5 of 5" in capsys.readouterr().out
+
+
+def test_a_run_that_cannot_be_made_here_is_a_line_that_says_so() -> None:
+    class Site:
+        def run(self, plan: object) -> None:
+            raise NoMeansError("links: no root")
+
+    found = command.compared(3, way_named("slow-link/links"), Site())  # type: ignore[arg-type]
+    assert found["skipped"] == "links: no root"
+    assert "skipped, links: no root" in command.line(found)
+
+
+def test_what_no_process_is_needed_for_is_made_of_nothing(tmp_path: Path) -> None:
+    means = made("signals", "job", tmp_path, 0.3)
+    assert isinstance(means, Signals)
+    assert means.environ == {}
+
+
+def test_who_gets_no_processor_is_slow_for_that_reason_as_well() -> None:
+    plan = planned(7, way_named("slow-compute/cgroup-quota"))
+    (one,) = [each for each in truths(plan) if each.truth.fault == "slow-compute"]
+    assert one.truth.causes == {"slow-compute", "cpu-contention"}

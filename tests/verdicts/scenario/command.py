@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
+import signal
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tests import matrices
 
-from . import seeds
+from . import results, seeds
 from .outcome import Wanted, run
 from .plan import FaultKind
+from .progress import Progress
 from .scored import summary
+from .scored.picture import picture
+
+DAY_SECONDS = 86_400.0
+LONG_EVERY = 5
+"""Seconds between the evaluations of a long healthy job."""
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -26,53 +34,124 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
         description="Replays scenarios drawn by seed and prints how right the verdicts were. "
         "With --matrix it makes the real runs of fixed cases instead, with --real N those of "
         "scenarios; see --matrix host --help and --real 1 --help.",
-        epilog="example: python -m tests.verdicts --tune --seeds 40 --kind slow-compute",
+        epilog="example: python -m tests.verdicts --tune --seeds 40 --kind slow-compute; "
+        "a report over several evenings: --seeds 1000 --to faults.jsonl, --days 200 --to "
+        "healthy.jsonl, each as often as it takes, then --report faults.jsonl healthy.jsonl",
     )
     parser.add_argument("--seeds", type=int, default=60, help="how many scenarios (60)")
     parser.add_argument("--seed", type=int, action="append", help="only these")
+    parser.add_argument(
+        "--days", type=float, help="instead: healthy jobs of up to 8 h, so many job-days"
+    )
     parser.add_argument("--tune", action="store_true", help="seeds to tune on, not to report")
-    parser.add_argument("--day", type=date.fromisoformat, default=datetime.now(UTC).date())
     parser.add_argument("--kind", choices=[each.value for each in FaultKind])
     parser.add_argument("--healthy", action="store_true", help="no faults")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
+    parser.add_argument(
+        "--every",
+        type=int,
+        metavar="SECONDS",
+        help=f"between evaluations (1; {LONG_EVERY} with --days)",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (all processors)"
+    )
+    parser.add_argument(
+        "--to", type=Path, metavar="FILE", help="add each result to this file, and go on there"
+    )
+    parser.add_argument(
+        "--report", type=Path, nargs="+", metavar="FILE", help="run nothing: what is in these"
+    )
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw what was found")
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser.parse_args(words)
 
 
-def wanted(asked: argparse.Namespace) -> list[Wanted]:
-    """The scenarios asked for."""
-    drawn = seeds.tuning_seeds(asked.seeds)
-    if not asked.tune:
-        drawn = seeds.report_seeds(asked.seeds, asked.day)
-    return [Wanted(seed, asked.kind or "", asked.healthy) for seed in asked.seed or drawn]
+def left(asked: argparse.Namespace, known: Sequence[dict[str, Any]]) -> Iterator[Wanted]:
+    """The scenarios that are asked for and not known yet."""
+    long = asked.days is not None
+    every = asked.every or (LONG_EVERY if long else 1)
+    done = {one["seed"] for one in known}
+    for seed in _seeds(asked, len(done)):
+        if seed not in done:
+            yield Wanted(seed, asked.kind or "", asked.healthy, long, every)
+
+
+def _seeds(asked: argparse.Namespace, known: int) -> Iterable[int]:
+    if asked.seed:
+        return list(asked.seed)
+    most = _MOST_LONG if asked.days is not None else asked.seeds
+    if asked.tune:
+        return seeds.tuning_seeds(most)
+    return (seeds.report_seed() for _ in range(known, most))
+
+
+_MOST_LONG = 100_000
+
+
+def enough(wanted: Iterable[Wanted], days: float) -> Iterator[Wanted]:
+    """As many of them as are so many job-days."""
+    total = 0.0
+    for one in wanted:
+        if total >= days:
+            return
+        total += one.scenario().seconds / DAY_SECONDS
+        yield one
 
 
 def run_all(chosen: Sequence[Wanted], jobs: int) -> Iterator[dict[str, Any]]:
-    """Run them, several at a time, in their order."""
-    if jobs == 1:
+    """Run them, several at a time, as they are done."""
+    if min(jobs, len(chosen)) <= 1:
         yield from map(run, chosen)
         return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run, chosen)
+    with multiprocessing.Pool(min(jobs, len(chosen)), _quietly) as pool:
+        yield from pool.imap_unordered(run, chosen)
+
+
+def _quietly() -> None:
+    """Leave Ctrl-C to the process that started this one, which ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def main(words: Sequence[str]) -> int:
     """Run; Ctrl-C ends with those that are done. A table is no verdict: returns 0."""
     asked = arguments(words)
-    done: list[dict[str, Any]] = []
-    try:
-        for one in run_all(wanted(asked), asked.jobs):
-            done.append(one)
-            print(summary.line(one), flush=True)
-    except KeyboardInterrupt:
-        print(matrices.INTERRUPTED, file=sys.stderr)
+    done = results.read(asked.report or ([asked.to] if asked.to else []))
+    if not asked.report:
+        try:
+            for one in replayed(asked, done):
+                done.append(one)
+                print(summary.line(one), flush=True)
+        except KeyboardInterrupt:
+            print(matrices.INTERRUPTED, file=sys.stderr)
     print(f"\n{summary.table(done)}")
+    if asked.picture is not None:
+        asked.picture.write_text(picture(done))
     if asked.json is not None:
         document = {
-            "date": f"{asked.day:%Y-%m-%d}",
-            "tuning": asked.tune,
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
             "figures": summary.figures(done),
             "scenarios": done,
         }
         asked.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0
+
+
+def replayed(
+    asked: argparse.Namespace, known: Sequence[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Run what is left, and add each result to the file."""
+    wanted, code = left(asked, known), results.code_version()
+    if asked.days is None:
+        chosen = list(wanted)
+        progress = Progress(len(known), len(known) + len(chosen), "scenarios")
+    else:
+        before = sum(one["seconds"] for one in known) / DAY_SECONDS
+        chosen = list(enough(wanted, asked.days - before))
+        progress = Progress(before, asked.days, "job-days")
+    for one in run_all(chosen, asked.jobs):
+        one["code"] = code
+        if asked.to is not None:
+            results.append(asked.to, one)
+        yield one
+        progress.more(1 if asked.days is None else one["seconds"] / DAY_SECONDS)

@@ -6,30 +6,43 @@ from typing import Any, NamedTuple
 
 from stepwatch.collector.quantities import json_value
 
-from .plan import FaultKind
+from .plan import FaultKind, Scenario
 from .reported.replay import replay
-from .sampler import sample
+from .sampler import sample, stretch
+from .scored.limit import limit_of
 from .scored.matching import brief, is_page, match
 from .truth import expected
 
 
 class Wanted(NamedTuple):
-    """A scenario to run: its seed, and what is asked of it beyond that."""
+    """A scenario to run: its seed, what is asked of it beyond that, and how often it is evaluated.
+
+    A `long` one is a healthy job of up to many hours.
+    """
 
     seed: int
     kind: str = ""
     healthy: bool = False
+    long: bool = False
+    every: int = 1
+
+    def scenario(self) -> Scenario:
+        """The scenario itself."""
+        if self.long:
+            return stretch(self.seed)
+        return sample(self.seed, FaultKind(self.kind) if self.kind else None, healthy=self.healthy)
 
 
 def run(wanted: Wanted) -> dict[str, Any]:
     """Replay a scenario and match what was found with what is true."""
-    kind = FaultKind(wanted.kind) if wanted.kind else None
-    scenario = sample(wanted.seed, kind, healthy=wanted.healthy)
-    truths, replayed = expected(scenario), replay(scenario)
+    scenario = wanted.scenario()
+    truths, replayed = expected(scenario), replay(scenario, wanted.every)
     matched = match(truths, replayed.incidents)
+    limits = {fault.kind.value: limit_of(scenario, fault) for fault in scenario.faults}
     document: dict[str, Any] = json_value(
         {
             "seed": wanted.seed,
+            "wanted": wanted._asdict(),
             "healthy": not scenario.faults,
             "shape": scenario.shape.value,
             "ranks": scenario.ranks,
@@ -40,12 +53,16 @@ def run(wanted: Wanted) -> dict[str, Any]:
             "pauses": _words(scenario.pauses),
             "telemetry": _words(scenario.telemetry),
             "faults": [_words(fault) for fault in scenario.faults],
-            "answers": [answer._asdict() for answer in matched.answers],
+            "answers": [
+                {**answer._asdict(), "limit": limits.get(answer.fault)}
+                for answer in matched.answers
+            ],
             "false": [f"{brief(each)}: {each['summary']}" for each in matched.false],
             "false_kinds": [each["kind"] for each in matched.false],
             "pages": matched.pages,
             "repeated": matched.repeated,
             "false_pages": [brief(each) for each in matched.false if is_page(each)],
+            "failures": replayed.failures,
             "cpu_seconds": replayed.cpu_seconds,
         }
     )

@@ -146,6 +146,8 @@ class Scenario:
     telemetry: Telemetry = Telemetry()
     peers_raise: bool = False
     """Whether a collective raises soon after a peer is gone, as Gloo's does."""
+    names_stages: bool = True
+    """Whether ranks of a pipeline say which stage they are; else their sends show it."""
     restart_seconds: float = math.inf
     """How long after its end a failed attempt is started again."""
 

@@ -29,6 +29,8 @@ EVIDENCE_SECONDS = 330.0
 AFTER_END_SECONDS = 75.0
 """How long a scenario goes on after what stops it."""
 HEALTHY_SECONDS = 900.0
+STRETCH_SECONDS = (900.0, 8 * 3600.0)
+"""Shortest and longest of healthy jobs that false incidents are counted in, log-uniform."""
 _SHAPES = {2: (1, 2), 4: (1, 2, 4), 8: (1, 2, 4)}
 """Numbers of nodes by numbers of ranks."""
 _MOST_RANKS = max(_SHAPES)
@@ -43,6 +45,12 @@ def sample(seed: int, kind: FaultKind | None = None, *, healthy: bool = False) -
     if not (healthy or (kind is None and dice.random() < HEALTHY_SHARE)):
         base = _with_faults(dice, base, kind)
     return _with_telemetry(dice, base)
+
+
+def stretch(seed: int) -> Scenario:
+    """A healthy job of up to many hours, to count false incidents in."""
+    length = _log_uniform(random.Random(f"stretch {seed}"), *STRETCH_SECONDS)
+    return replace(sample(seed, healthy=True), seconds=float(round(length)))
 
 
 def _job(dice: random.Random, seed: int) -> Scenario:
@@ -62,6 +70,7 @@ def _job(dice: random.Random, seed: int) -> Scenario:
         saves=_saves(dice, step),
         peers_raise=dice.random() < 0.5,
         restart_seconds=dice.choice((math.inf, 8.0, 20.0)),
+        names_stages=random.Random(f"stages {seed}").random() < 0.5,
     )
 
 

@@ -1,21 +1,21 @@
 """Two spaces of seeds that never meet: one to tune on, one to report from.
 
-A report draws its seeds from the day: nobody has seen them before. The lowest bit keeps the two
-apart, whatever is drawn.
+A report draws its seeds from the operating system when it is made: nobody has seen them before.
+The lowest bit keeps the two apart, whatever is drawn.
 """
 
 from __future__ import annotations
 
 import random
-from datetime import date
+import secrets
+from collections.abc import Callable
 
 _BITS = 40
 
 
-def report_seeds(count: int, day: date) -> list[int]:
-    """The seeds of the report of a day; odd."""
-    dice = random.Random(f"report {day.isoformat()}")
-    return [dice.getrandbits(_BITS) << 1 | 1 for _ in range(count)]
+def report_seed(draw: Callable[[int], int] = secrets.randbits) -> int:
+    """A seed to report from, odd; `draw` returns so many random bits."""
+    return draw(_BITS) << 1 | 1
 
 
 def tuning_seeds(count: int) -> list[int]:

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-from datetime import date, timedelta
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from . import seeds
 from .plan import FaultKind, Shape
-from .sampler import sample
-
-DAY = date(2026, 11, 22)
+from .sampler import sample, stretch
 
 
 def test_the_same_seed_makes_the_same_scenario() -> None:
@@ -20,17 +16,22 @@ def test_the_same_seed_makes_the_same_scenario() -> None:
 
 def test_no_seed_to_report_from_can_be_one_to_tune_on() -> None:
     tuned = set(seeds.tuning_seeds(5000))
-    for days in range(30):
-        drawn = seeds.report_seeds(500, DAY + timedelta(days=days))
-        assert tuned.isdisjoint(drawn)
-        assert not any(map(seeds.is_tuning, drawn))
+    drawn = [seeds.report_seed() for _ in range(5000)]
+    assert tuned.isdisjoint(drawn)
+    assert not any(map(seeds.is_tuning, drawn))
     assert all(map(seeds.is_tuning, tuned))
 
 
-def test_each_day_reports_from_seeds_of_its_own() -> None:
-    today, tomorrow = (seeds.report_seeds(200, DAY + timedelta(days=days)) for days in (0, 1))
-    assert today == seeds.report_seeds(200, DAY)
-    assert set(today).isdisjoint(tomorrow)
+def test_each_report_has_seeds_of_its_own() -> None:
+    assert len({seeds.report_seed() for _ in range(200)}) == 200
+    assert seeds.report_seed(lambda bits: (1 << bits) - 1) == (1 << 41) - 1
+
+
+def test_a_stretch_is_a_healthy_job_of_up_to_eight_hours() -> None:
+    lengths = [sample_of.seconds for sample_of in map(stretch, range(200))]
+    assert 900.0 <= min(lengths) < 1800.0
+    assert 6 * 3600.0 < max(lengths) <= 8 * 3600.0
+    assert not any(stretch(seed).faults for seed in range(50))
 
 
 def test_about_a_third_of_all_scenarios_is_healthy() -> None:

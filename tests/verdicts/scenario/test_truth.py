@@ -7,7 +7,7 @@ import pytest
 
 from .course.timeline import Timeline
 from .examples import JOB, with_fault
-from .plan import FaultKind, Shape, Telemetry
+from .plan import Fault, FaultKind, Shape, Telemetry
 from .truth import cost_of, expected
 
 
@@ -40,6 +40,21 @@ def test_nobody_ends_the_step_in_which_one_rank_stands(kind: FaultKind) -> None:
     last = list(Timeline(with_fault(kind, 3)).steps())[-1]
     assert 45.0 < last.began.max() < 60.0
     assert np.isinf(last.end).all()
+
+
+def test_nobody_leaves_a_collective_in_which_one_process_is_stopped() -> None:
+    steps = list(Timeline(replace(JOB, seconds=20.0)).steps())
+    call = steps[9].calls[0]
+    inside = float(call.arrived.max() + np.nanmin(call.exposed) / 2)
+    for kind in (FaultKind.STOP, FaultKind.HANG_OUTSIDE):
+        scenario = replace(JOB, seconds=20.0, faults=(Fault(kind, (3,), onset=inside),))
+        timeline = Timeline(scenario)
+        hit = list(timeline.steps())[9]
+        stopped = kind is FaultKind.STOP
+        assert np.isinf(hit.calls[0].exposed).all() == stopped
+        # A thread that hangs by itself comes out first, and stands in its next work.
+        stands = timeline.interruptions.stands_from[3]
+        assert np.isinf(stands) if stopped else inside < stands < 20.0
 
 
 @pytest.mark.parametrize("shape", Shape)

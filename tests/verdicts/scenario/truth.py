@@ -12,7 +12,8 @@ from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.signals.names import Cause, FindingKind
 from tests.verdicts.scoring import Truth
 
-from .course.timeline import Layout, Timeline
+from .course.layout import Layout
+from .course.timeline import Timeline
 from .plan import DYING, SLOWING, STANDING, Fault, FaultKind, Scenario, Shape, node_name
 
 LEAST_COST = 0.05

@@ -30,13 +30,20 @@ class Interruptions:
         faults = () if scenario is None else scenario.faults
         self.dead_from = np.full(ranks, math.inf)
         """When each rank (ranks,) works no more."""
+        self.frozen_from = np.full(ranks, math.inf)
+        """When each process (ranks,) is stopped or gone, in a collective as well."""
         self.lasting: dict[int, Fault] = {}
         self.cycles: dict[int, Fault] = {}
         self._inside = math.inf
+        self.stands_from = np.full(ranks, math.inf)
+        """From when on each rank (ranks,) stands where it stands for good, as far as it is known:
+        one that hangs by itself first comes out of the collective that it is in."""
         for fault in faults:
             if fault.kind in _FOR_EVER:
                 self.dead_from[list(fault.ranks)] = fault.onset
                 self.lasting |= dict.fromkeys(fault.ranks, fault)
+                if fault.kind in STOPPED | DYING:
+                    self.frozen_from[list(fault.ranks)] = fault.onset
             elif fault.kind is FaultKind.STOPPED_NOW_AND_THEN:
                 self.cycles |= dict.fromkeys(fault.ranks, fault)
             elif fault.kind is FaultKind.HANG_INSIDE:
@@ -45,14 +52,18 @@ class Interruptions:
     def after(self, start: Vector, seconds: Vector, ranks: Integers | None = None) -> Vector:
         """When work of so many seconds that begins at `start` is done, by rank of `ranks` or all;
         infinite where it never is."""
-        numbers = np.arange(len(start)) if ranks is None else ranks
         end = start + seconds
+        if not (self.cycles or self.lasting):
+            return end
+        numbers = np.arange(len(start)) if ranks is None else ranks
         for at, rank in enumerate(numbers.tolist()):
             if rank in self.cycles and math.isfinite(end[at]):
                 end[at] = _with_stops(self.cycles[rank], float(start[at]), float(seconds[at]))
         # A rank that does no work here is interrupted in the work that follows.
         dead = (end > self.dead_from[numbers]) & (seconds > 0)
         end[dead] = math.inf
+        came = dead & np.isfinite(start)
+        self.stands_from[numbers[came]] = np.maximum(start, self.dead_from[numbers])[came]
         return end
 
     def hangs_inside(self, at: float) -> bool:

@@ -65,39 +65,44 @@ class Noise:
         self._scenario = scenario
         self._dice = np.random.Generator(np.random.SFC64(scenario.seed))
         self._speed = np.exp(0.005 * self._dice.standard_normal(scenario.ranks))
-        self._block = np.ones((0, scenario.ranks, len(COLUMNS)))
+        self._seconds = np.ones((0, scenario.ranks, len(COLUMNS)))
+        self._tokens = np.ones((0, scenario.ranks))
         self._at = 0
 
     def step(self) -> Work:
-        """The next step."""
-        scenario, dice = self._scenario, self._dice
-        if self._at == len(self._block):
-            self._block, self._at = self._resampled(), 0
-        factors = self._block[self._at] ** _SPREAD.get(scenario.pace, 0.3)
+        """The next step; who takes it may change its numbers."""
+        if self._at == len(self._seconds):
+            self._seconds, self._tokens = self._block()
+            self._at = 0
         self._at += 1
-        compute, tokens = self._lengths()
-        factors[:, 1:3] *= (compute * self._speed)[:, None]
+        return Work(self._seconds[self._at - 1], self._tokens[self._at - 1])
+
+    def _block(self) -> tuple[Recording, Matrix]:
+        """Seconds of some steps (steps, ranks, columns), and their tokens (steps, ranks)."""
+        scenario, dice = self._scenario, self._dice
+        factors = self._resampled() ** _SPREAD.get(scenario.pace, 0.3)
+        compute, tokens = self._lengths(len(factors))
+        factors[:, :, 1:3] *= (compute * self._speed)[:, :, None]
         if scenario.pace is Pace.JITTERED:
             factors *= np.exp(_JITTER * dice.standard_normal(factors.shape))
         elif scenario.pace is Pace.HEAVY_TAILED:
             hit = dice.random(factors.shape) < _TAIL_SHARE
-            factors *= np.where(
-                hit, np.minimum(1.0 + dice.pareto(_TAIL_INDEX, hit.shape), 8.0), 1.0
-            )
+            factors[hit] *= np.minimum(1.0 + dice.pareto(_TAIL_INDEX, int(hit.sum())), 8.0)
         # A transfer is over for all at once, so it has one time.
-        factors[:, 4] = factors[0, 4]
-        return Work(np.asarray(factors * SHARES * scenario.step_seconds), tokens)
+        factors[:, :, 4] = factors[:, :1, 4]
+        return factors * SHARES * scenario.step_seconds, tokens
 
-    def _lengths(self) -> tuple[Vector, Vector]:
-        """How much longer each rank computes for its sequences, and the tokens it reports."""
-        count, dice = self._scenario.ranks, self._dice
-        usual = np.full(count, float(TOKENS))
+    def _lengths(self, steps: int) -> tuple[Matrix, Matrix]:
+        """How much longer each rank computes for its sequences, and the tokens it reports: both
+        (steps, ranks)."""
+        shape, dice = (steps, self._scenario.ranks), self._dice
+        usual = np.full(shape, float(TOKENS))
         if self._scenario.pace is Pace.TOKENS:
-            share = dice.uniform(0.5, 1.5, count)
+            share = dice.uniform(0.5, 1.5, shape)
             return share, np.round(usual * share)
         if self._scenario.pace is Pace.TWO_VALUED:
-            return np.where(dice.random(count) < 0.3, 1.6, 0.75), usual
-        return np.ones(count), usual
+            return np.where(dice.random(shape) < 0.3, 1.6, 0.75), usual
+        return np.ones(shape), usual
 
     def _resampled(self) -> Recording:
         """Some steps of recorded runs, one run a node.
@@ -109,12 +114,12 @@ class Noise:
         for _ in range(self._scenario.nodes):
             left = each
             while left:
-                block = self._block_of_node()[:, :left]
+                block = self._of_node()[:, :left]
                 made.append(block)
                 left -= block.shape[1]
         return np.concatenate(made, axis=1)
 
-    def _block_of_node(self) -> Recording:
+    def _of_node(self) -> Recording:
         """Steps of one run from one moment on (steps, its ranks, columns), ranks in any order."""
         runs, dice = _recorded(), self._dice
         run = runs[dice.integers(len(runs))]

@@ -13,17 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import Matrix, Vector
 from stepwatch.signals.records import Op, Phase
 from tests.verdicts.scenario.plan import FaultKind, Scenario, Shape
 
 from .interruptions import Interruptions
+from .layout import Layout
 from .noise import Noise, Work
 
 NEVER = math.inf
 _OTHER = 0.01
 """Of a usual step: what ranks do after the optimizer."""
-_MICROBATCHES = 8
+MICROBATCHES = 8
 _FIRST_STEP = 4.0
 
 
@@ -39,13 +40,15 @@ class Place(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One collective of a step: seconds (ranks,) from arrival to its end, NaN for those outside."""
+    """`times` collectives, sends or receives of a step: seconds (ranks,) in which ranks stood in
+    them, the moment of arrival at the first; `groups` (ranks,) is -1 for those outside."""
 
     op: Op
     groups: tuple[int, ...]
     arrived: Vector
     exposed: Vector
     nbytes: int
+    times: int = 1
 
 
 @dataclass
@@ -57,6 +60,8 @@ class Step:
     began: Vector
     spent: dict[str, Vector] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    exchanges: list[Call] = field(default_factory=list)
+    """Sends and receives between pipeline stages: no live line counts them."""
     places: list[Place] = field(default_factory=list)
     tokens: Vector = field(default_factory=lambda: np.zeros(0))
     after_pause: bool = False
@@ -64,38 +69,6 @@ class Step:
     """What a checkpoint before the step took on each rank (ranks,)."""
     saved_from: Vector | None = None
     end: Vector = field(default_factory=lambda: np.zeros(0))
-
-
-class Layout:
-    """Groups of the ranks of a scenario: members, and for each family the group of each rank."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.members: list[tuple[int, ...]] = []
-        count = scenario.ranks
-        self.world = self._family([tuple(range(count))], count)
-        pairs = [(rank, rank + 1) for rank in range(0, count, 2)]
-        self.pairs = self._family(pairs, count) if scenario.shape is Shape.TENSOR else None
-        across = [tuple(range(first, count, 2)) for first in (0, 1)]
-        self.across = (
-            self._family(across, count) if scenario.shape is Shape.TENSOR and count > 2 else None
-        )
-        self.stages = (4 if count >= 4 else 2) if scenario.shape is Shape.PIPELINE else 1
-        each = count // self.stages
-        stages = [tuple(range(at * each, (at + 1) * each)) for at in range(self.stages)]
-        self.replicas = self._family(stages, count) if self.stages > 1 and each > 1 else None
-
-    def stage_of(self, rank: int) -> int:
-        """Pipeline stage of a rank."""
-        return rank * self.stages // len(self.world)
-
-    def _family(self, groups: Sequence[tuple[int, ...]], count: int) -> tuple[int, ...]:
-        found = [-1] * count
-        for group in groups:
-            if group not in self.members:
-                self.members.append(group)
-            for rank in group:
-                found[rank] = self.members.index(group)
-        return tuple(found)
 
 
 class Timeline:
@@ -215,14 +188,14 @@ class Timeline:
         stage."""
         count, stages = self.scenario.ranks, self.layout.stages
         self._work(Phase.DATA, work.seconds[:, 0])
-        link = np.full(count, work.seconds[0, 4] / (4 * _MICROBATCHES))
+        link = np.full(count, work.seconds[0, 4] / (4 * MICROBATCHES))
         for fault in self._faults:
             if fault.kind is FaultKind.SLOW_STAGE_LINK and fault.active(
                 float(self._now.max()), self._step.number
             ):
                 hit = self.layout.stage_of(fault.ranks[0])
                 slow = [self.layout.stage_of(rank) == hit for rank in range(count)]
-                more = (fault.effect - 1.0) * self.scenario.step_seconds / (2 * _MICROBATCHES)
+                more = (fault.effect - 1.0) * self.scenario.step_seconds / (2 * MICROBATCHES)
                 link[slow] += more
         order = np.arange(count).reshape(stages, -1)
         self._through(Phase.FORWARD, order, work.seconds[:, 1], link)
@@ -237,31 +210,61 @@ class Timeline:
         seconds: Vector,
         link: Vector,
     ) -> None:
-        """Pass the microbatches through the stages in `order` (stages, replicas)."""
-        began = self._now.copy()
-        free, ready = began.copy(), np.zeros(order.shape[1])
-        worked = np.zeros(len(began))
-        first = began.copy()
-        for at in range(_MICROBATCHES):
-            ready = free[order[0]]
-            for stage in order:
-                start = np.maximum(free[stage], ready)
-                if at == 0:
-                    first[stage] = start
-                each = seconds[stage] / _MICROBATCHES
-                end = self.interruptions.after(start, each, stage)
-                with np.errstate(invalid="ignore"):
-                    worked[stage] += end - start
-                free[stage] = end
-                ready = end + link[stage]
+        """Pass the microbatches through the stages in `order` (stages, replicas).
+
+        A link carries one after the other. Who sends goes on, and waits for its sends at the end.
+        """
+        began = self._now
+        shape = order.shape
+        # Rows are stages in this order, columns their replicas.
+        free, sent, each = began[order], began[order], seconds[order] / MICROBATCHES
+        worked, received, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        way, last = link[order], len(order) - 1
+        with np.errstate(invalid="ignore"):
+            for at in range(MICROBATCHES):
+                ready = free[0]
+                for place in range(last + 1):
+                    start = np.maximum(free[place], ready)
+                    if at == 0:
+                        first[place] = start
+                    end = self.interruptions.after(start, each[place], order[place])
+                    received[place] += start - free[place]
+                    worked[place] += end - start
+                    free[place] = end
+                    if place < last:
+                        ready = sent[place] = np.maximum(end, sent[place]) + way[place]
+            self._passed(phase, order, free, sent, worked, received, first)
+
+    def _passed(
+        self,
+        phase: Phase,
+        order: np.ndarray[tuple[int, int], np.dtype[np.int64]],
+        free: Matrix,
+        sent: Matrix,
+        worked: Matrix,
+        received: Matrix,
+        first: Matrix,
+    ) -> None:
+        """Note what a pass took, from arrays (stages, replicas) in its order."""
+        began, rank = self._now, np.argsort(order, axis=None)
+        over = np.maximum(free, sent)
         self._step.places += [
             Place(began, phase, waits=True),
-            Place(first, phase),
+            Place(first.ravel()[rank], phase),
         ]
-        self._now = free
-        with np.errstate(invalid="ignore"):
-            self._spend("pipeline_wait", free - began - worked)
-        self._spend(phase.name.lower(), worked)
+        self._now = over.ravel()[rank]
+        self._spend("pipeline_wait", self._now - began - worked.ravel()[rank])
+        self._spend(phase.name.lower(), worked.ravel()[rank])
+        self._exchange(phase, began, received.ravel()[rank], (over - free).ravel()[rank])
+
+    def _exchange(self, phase: Phase, began: Vector, received: Vector, sent: Vector) -> None:
+        """Note sends and receives: forward they go to the stage after, backward to that before."""
+        ways = [self.layout.before, self.layout.after]
+        sources, targets = ways if phase is Phase.FORWARD else ways[::-1]
+        self._step.exchanges += [
+            Call(Op.RECV, sources, began, received, 1 << 24, MICROBATCHES),
+            Call(Op.SEND, targets, began, sent, 1 << 24, MICROBATCHES),
+        ]
 
     def _work(self, phase: Phase, seconds: Vector) -> None:
         began = self._now
@@ -288,6 +291,8 @@ class Timeline:
         for group in sorted({*groups}):
             mine = of == group
             over[mine] = arrived[mine].max() + transfer
+            if (self.interruptions.frozen_from[mine] < over[mine]).any():
+                over[mine] = NEVER  # a member that is stopped meanwhile passes nothing on
         over[list(stuck)] = NEVER
         if self.interruptions.hangs_inside(float(arrived.max())):
             over[:] = NEVER

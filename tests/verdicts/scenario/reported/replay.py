@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS
-from tests.verdicts.device.replay import ReplayClock, evaluate_until
+from tests.verdicts.device.replay import ReplayClock
 from tests.verdicts.scenario.course.exits import exits_of
 from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import Scenario
@@ -20,19 +20,22 @@ from tests.verdicts.scenario.plan import Scenario
 from .segments import Agents
 
 EPOCH_NS = 1_790_000_000 * NANOSECONDS
+ARRIVED_SECONDS = 0.05
+"""From the arrival of what agents sent to the evaluation."""
 _SHARED_MEMORY = Path("/dev/shm")
 
 
 class Replayed(NamedTuple):
-    """The incidents of a scenario as documents, their times in seconds since it began, and the
-    processor seconds that it took."""
+    """The incidents of a scenario as documents, their times in seconds since it began, the
+    processor seconds that it took, and the evaluations that failed."""
 
     incidents: list[dict[str, Any]]
     cpu_seconds: float
+    failures: int = 0
 
 
-def replay(scenario: Scenario) -> Replayed:
-    """Evaluate a scenario once a second of its time."""
+def replay(scenario: Scenario, every: int = 1) -> Replayed:
+    """Evaluate a scenario each `every` seconds of its time."""
     began = time.process_time()
     folder = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="stepwatch-scenario-", dir=folder) as made:
@@ -41,11 +44,15 @@ def replay(scenario: Scenario) -> Replayed:
             clock.now_ns = EPOCH_NS
             service = Service(store, clock)
             for number, (begins, attempt) in enumerate(attempts(scenario)):
-                _attempt(service, clock, attempt, EPOCH_NS + begins * NANOSECONDS, number)
+                _attempt(service, clock, attempt, EPOCH_NS + begins * NANOSECONDS, number, every)
             found = store.incidents(scenario.job)
         finally:
             store.close()
-    return Replayed([_since_began(each) for each in found], time.process_time() - began)
+    return Replayed(
+        [_since_began(each) for each in found],
+        time.process_time() - began,
+        service.evaluation_failures,
+    )
 
 
 def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:
@@ -65,14 +72,20 @@ def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:
 
 
 def _attempt(
-    service: Service, clock: ReplayClock, scenario: Scenario, epoch_ns: int, number: int
+    service: Service,
+    clock: ReplayClock,
+    scenario: Scenario,
+    epoch_ns: int,
+    number: int,
+    every: int,
 ) -> None:
     agents = Agents(scenario, Timeline(scenario), exits_of(scenario), epoch_ns, number)
-    for second, due in enumerate(agents.deliveries()):
-        if due:
-            clock.now_ns = epoch_ns + round(due[-1].at * NANOSECONDS)
-            service.receive(b"".join(each.body for each in due))
-        evaluate_until(service, clock, epoch_ns + (second + 1) * NANOSECONDS)
+    for over, body in agents.deliveries(every):
+        if body:
+            clock.now_ns = epoch_ns + round((over - ARRIVED_SECONDS) * NANOSECONDS)
+            service.receive(body)
+        clock.now_ns = epoch_ns + round(over * NANOSECONDS)
+        service.evaluate()
 
 
 def _since_began(incident: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,50 +13,18 @@ from stepwatch.hooks.collectives.groups import describe, group_number
 from stepwatch.signals import wire
 from stepwatch.signals.arrays import Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
-from stepwatch.signals.records import (
-    DTYPES,
-    UNKNOWN,
-    CheckpointEvent,
-    Kind,
-    LifecycleEvent,
-    StepFlag,
-)
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment, SegmentKey
 from tests.verdicts.scenario.course.exits import Exits
-from tests.verdicts.scenario.course.timeline import Step, Timeline
+from tests.verdicts.scenario.course.timeline import MICROBATCHES, Step, Timeline
 from tests.verdicts.scenario.plan import Scenario, node_name
 
+from .rings import CallRows, Written, blank, length, ns, records, step_rows
 from .views import Views
 
-FLUSH_SECONDS, DELIVERY_SECONDS = 1.0, 0.05
-BOOTED_SECONDS = 40_000.0
+DELIVERY_SECONDS = 0.05
 _KEPT_STEPS = 4
 """Steps that are looked at for where ranks stand; ranks are at most one step apart."""
-
-
-class Delivery(NamedTuple):
-    """A segment that arrives `at` seconds after the ranks began."""
-
-    at: float
-    body: bytes
-
-
-def blank(kind: Kind, count: int) -> Rows:
-    """Rows in which every field is unknown."""
-    row = np.zeros((), dtype=DTYPES[kind])
-    for name, unknown in UNKNOWN[kind].items():
-        row[name] = unknown
-    return np.full(count, row)
-
-
-def ns(seconds: Any) -> Any:
-    """Nanoseconds on a node's monotonic clock; shapes follow the argument."""
-    return ((np.asarray(seconds) + BOOTED_SECONDS) * NANOSECONDS).astype(np.uint64)
-
-
-def length(seconds: Any) -> Any:
-    """A duration in nanoseconds."""
-    return (np.maximum(np.asarray(seconds), 0.0) * NANOSECONDS).astype(np.uint64)
 
 
 class Agents:
@@ -80,20 +48,34 @@ class Agents:
         self._ring = np.full(scenario.ranks, 2)
         """Number of the next record of each rank's ring."""
         self._pending: list[list[tuple[float, Kind, Rows]]] = [[] for _ in range(scenario.nodes)]
+        self._written: list[deque[Written]] = [deque() for _ in range(scenario.nodes)]
+        self._calls = CallRows(self._numbers)
+        each = scenario.ranks_per_node
+        self._ranks = [np.arange(node * each, (node + 1) * each) for node in range(scenario.nodes)]
         self._reported = np.zeros(scenario.ranks, dtype=bool)
 
-    def deliveries(self) -> Iterator[list[Delivery]]:
-        """What arrives in each second of the scenario, oldest first."""
-        late: list[Delivery] = []
+    def deliveries(self, every: int = 1) -> Iterator[tuple[float, bytes]]:
+        """What arrives within a second, each `every` seconds, and when that second is over.
+
+        What ranks did in the seconds between is in it: an agent flushes once a second, and this is
+        as if all that it sent since the last time came together.
+        """
+        waiting: dict[int, list[bytes]] = defaultdict(list)
         for second in range(int(self._scenario.seconds) + 1):
-            for node in range(self._scenario.nodes):
-                # Agents of different nodes flush at different moments.
-                at = second + (0.37 * (node + 1)) % 1.0
-                if self._is_there(node, at):
-                    late.append(Delivery(at + self._delay(node), self._flush(node, at)))
-            due = sorted(each for each in late if each.at < second + 1.0)
-            late = [each for each in late if each.at >= second + 1.0]
-            yield due
+            for sent, node, arrives in sorted(self._sent(second, every)):
+                waiting[arrives].append(self._flush(node, sent))
+            if second % every == 0:
+                yield second + 1.0, b"".join(waiting.pop(second, []))
+
+    def _sent(self, second: int, every: int) -> Iterator[tuple[float, int, int]]:
+        """Moments in a second at which nodes send, and the seconds in which that arrives."""
+        for node in range(self._scenario.nodes):
+            # Agents of different nodes flush at different moments.
+            under_way = self._delay(node) - (0.37 * (node + 1)) % 1.0
+            arrives = every * math.ceil((second + under_way) / every)
+            sent = arrives - under_way
+            if second <= sent < second + 1.0 and self._is_there(node, sent):
+                yield sent, node, arrives
 
     def _is_there(self, node: int, at: float) -> bool:
         telemetry = self._scenario.telemetry
@@ -117,26 +99,17 @@ class Agents:
 
     def _write(self, step: Step) -> None:
         """Put a step's records into the rings, as far as ranks come to them."""
-        alive = step.end <= self._exits.at
-        for node in range(self._scenario.nodes):
-            each = self._scenario.ranks_per_node
-            ranks = np.arange(node * each, (node + 1) * each)
-            ranks = ranks[alive[ranks] & np.isfinite(step.end[ranks])]
+        ended = (step.end <= self._exits.at) & np.isfinite(step.end)
+        for node, own in enumerate(self._ranks):
             if step.stall is not None:
                 self._save(step, step.saved_from, step.stall, node)
+            ranks = own if ended[own].all() else own[ended[own]]
             if len(ranks):
-                self._pending[node] += [
-                    (float(step.end[ranks].max()), Kind.STEP, self._step_rows(step, ranks)),
-                    (
-                        float(step.end[ranks].max()),
-                        Kind.COLLECTIVE,
-                        self._collective_rows(step, ranks),
-                    ),
-                ]
+                first = self._next(ranks, records(step))
+                self._written[node].append(Written(step, ranks, first))
 
     def _save(self, step: Step, began: Vector | None, stall: Vector, node: int) -> None:
-        each = self._scenario.ranks_per_node
-        ranks = np.arange(node * each, (node + 1) * each)
+        ranks = self._ranks[node]
         assert began is not None
         for moments, seconds in ((began, np.zeros(len(stall))), (began + stall, stall)):
             for rank in ranks[np.isfinite(moments[ranks])].tolist():
@@ -152,70 +125,43 @@ class Agents:
         self._ring[ranks] += count
         return first
 
-    def _step_rows(self, step: Step, ranks: Any) -> Rows:
-        rows = blank(Kind.STEP, len(ranks))
-        rows["rank"], rows["step"], rows["time_ns"] = ranks, step.number, ns(step.end[ranks])
-        rows["seq"] = self._next(ranks, 1 + len(step.calls)) + len(step.calls)
-        rows["duration_ns"] = length((step.end - step.began)[ranks])
-        for name in rows.dtype.names or ():
-            if name.endswith("_ns") and name[:-3] in step.spent:
-                rows[name] = length(step.spent[name[:-3]][ranks])
-        rows["tokens"], rows["microbatches"] = step.tokens[ranks], 1
-        flags = StepFlag.FIRST if step.number == 0 else StepFlag(0)
-        rows["flags"] = flags | (StepFlag.AFTER_PAUSE if step.after_pause else StepFlag(0))
-        rows["loss"] = 1.7 + 6.0 * (step.number + 10.0) ** -0.3
-        rows["grad_norm"] = 1.0
-        return rows
-
-    def _collective_rows(self, step: Step, ranks: Any) -> Rows:
-        """One row for each group and operation of a step, however many calls that are."""
-        made = []
-        seen: dict[tuple[Any, ...], Rows] = {}
-        for number, call in enumerate(step.calls):
-            groups = np.array(call.groups)[ranks]
-            numbers = np.array([self._numbers[group] for group in groups])
-            key = (call.op, *groups.tolist())
-            if key in seen:
-                _add(seen[key], length(call.exposed[ranks]), call.nbytes)
-                continue
-            rows = seen[key] = blank(Kind.COLLECTIVE, len(ranks))
-            rows["rank"], rows["step"], rows["time_ns"] = ranks, step.number, ns(step.end[ranks])
-            rows["seq"] = self._ring[ranks] - 1 - len(step.calls) + number
-            rows["group"], rows["op"], rows["count"] = numbers, call.op, 1
-            rows["bytes"] = call.nbytes
-            rows["exposed_ns"] = rows["longest_ns"] = length(call.exposed[ranks])
-            rows["first_arrival_ns"] = ns(call.arrived[ranks])
-            made.append(rows)
-        return np.concatenate(made) if made else blank(Kind.COLLECTIVE, 0)
-
     def _flush(self, node: int, at: float) -> bytes:
         self._advance(at)
-        due = [each for each in self._pending[node] if each[0] <= at]
-        self._pending[node] = [each for each in self._pending[node] if each[0] > at]
-        each = self._scenario.ranks_per_node
-        ranks = np.arange(node * each, (node + 1) * each)
+        ranks = self._ranks[node]
         self._sequence[node] += 1
-        tables: dict[Kind, list[Rows]] = {}
+        tables: dict[Kind, list[Rows]] = self._due(node, at)
         if self._sequence[node] == 1:
             tables[Kind.LIFECYCLE] = [self._starts(ranks)]
             tables[Kind.GROUP] = [self._groups(ranks)]
-        for _, kind, rows in due:
-            tables.setdefault(kind, []).append(rows)
         failures = self._failures(ranks, at)
         if len(failures):
             tables.setdefault(Kind.LIFECYCLE, []).append(failures)
         tables[Kind.RANK_STATE] = [self._views.ranks(self._known, ranks, at, self._ring)]
         tables[Kind.HOST] = [self._views.host(node, at)]
         tables[Kind.AGENT] = [self._views.agent(at)]
-        packed = {
-            kind: np.concatenate(rows)[np.argsort(np.concatenate(rows)["rank"], kind="stable")]
-            for kind, rows in tables.items()
-            if sum(map(len, rows))
-        }
+        packed = {kind: _by_rank(rows) for kind, rows in tables.items() if sum(map(len, rows))}
         key = SegmentKey(
             self._scenario.job, self._attempt, node_name(node), 1000 + node, self._sequence[node]
         )
         return wire.encode(Segment(key=key, clock=self._clock(node, at), tables=packed))
+
+    def _due(self, node: int, at: float) -> dict[Kind, list[Rows]]:
+        """What the ranks of a node wrote up to `at` and was not sent yet."""
+        tables: dict[Kind, list[Rows]] = {}
+        pending, self._pending[node] = self._pending[node], []
+        for moment, kind, rows in pending:
+            if moment <= at:
+                tables.setdefault(kind, []).append(rows)
+            else:
+                self._pending[node].append((moment, kind, rows))
+        written = []
+        while self._written[node] and self._written[node][0].at <= at:
+            written.append(self._written[node].popleft())
+        if written:
+            parts = MICROBATCHES if self._timeline.layout.stages > 1 else 1
+            tables[Kind.STEP] = [step_rows(written, parts)]
+            tables[Kind.COLLECTIVE] = [self._calls.rows(written)]
+        return tables
 
     def _clock(self, node: int, at: float) -> ClockPair:
         off = self._scenario.telemetry.clock_seconds
@@ -256,8 +202,6 @@ class Agents:
         return np.concatenate(found) if found else blank(Kind.LIFECYCLE, 0)
 
 
-def _add(rows: Rows, exposed: Any, nbytes: int) -> None:
-    rows["count"] += 1
-    rows["bytes"] += nbytes
-    rows["exposed_ns"] += exposed
-    rows["longest_ns"] = np.maximum(rows["longest_ns"], exposed)
+def _by_rank(parts: list[Rows]) -> Rows:
+    rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    return rows[np.argsort(rows["rank"], kind="stable")]

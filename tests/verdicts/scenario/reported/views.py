@@ -14,13 +14,14 @@ from tests.verdicts.scenario.course.exits import Exits
 from tests.verdicts.scenario.course.timeline import Step, Timeline
 from tests.verdicts.scenario.plan import FaultKind, Scenario
 
-from . import segments
+from . import rings
 
 _CPU_RATIO = 0.93
 _RESIDENT_BYTES, _MEMORY_BYTES = 4 << 30, 64 << 30
 _GROWTH_BYTES = 8 << 20
 """Bytes a second of a memory that grows with an effect of 1."""
 _HEARTBEAT_SECONDS = 0.25
+FLUSH_SECONDS = 1.0
 
 
 class Standing(NamedTuple):
@@ -46,6 +47,9 @@ class Views:
         self._scenario, self._timeline, self._exits = scenario, timeline, exits
         self._numbers = numbers
         self._waited = np.zeros(scenario.ranks)
+        layout = timeline.layout
+        named = layout.stages > 1 and scenario.names_stages
+        self._stage = [layout.stage_of(rank) if named else -1 for rank in range(scenario.ranks)]
         self._entered = 0
         self._noise = np.random.Generator(np.random.SFC64([scenario.seed, 1]))
 
@@ -57,20 +61,21 @@ class Views:
 
     def ranks(self, known: Iterable[Step], ranks: Any, at: float, ring: Any) -> Rows:
         """RANK_STATE rows of these ranks."""
-        rows = segments.blank(Kind.RANK_STATE, len(ranks))
+        rows = rings.blank(Kind.RANK_STATE, len(ranks))
         steps = list(known)
         for row, rank in zip(rows, ranks.tolist(), strict=True):
             seen = min(at, float(self._exits.at[rank]), *self._frozen(rank))
             self._fill(row, self._standing(steps, rank, seen), rank, at)
-            row["heartbeat_ns"] = segments.ns(max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS))
-        rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, segments.ns(at)
+            row["heartbeat_ns"] = rings.ns(max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS))
+        rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, rings.ns(at)
         rows["world"], rows["job_class"] = self._scenario.ranks, b"experiment"
         rows["major_faults"], rows["overruns"], rows["torn"] = 12.0, 0, 0
         rows["hook_errors"] = 0
         return rows
 
     def _frozen(self, rank: int) -> list[float]:
-        return [float(self._timeline.interruptions.dead_from[rank])]
+        known = self._timeline.interruptions
+        return [float(known.stands_from[rank]), float(known.frozen_from[rank])]
 
     def _beat(self, rank: int, at: float) -> float:
         """When the heartbeat of a rank last came: one that is stopped or gone has none."""
@@ -109,19 +114,19 @@ class Views:
         row["step"], row["phase"], row["since_ns"] = (
             place.step,
             place.phase,
-            segments.ns(place.since),
+            rings.ns(place.since),
         )
         row["waiting"], row["microbatch"] = place.waits, 0
         row["in_collective"] = place.in_collective
         row["collectives_entered"], row["collective_op"] = place.entered, place.op
         row["collective_group"] = place.group & 0xFFFF
-        row["collective_since_ns"] = segments.ns(place.entered_at)
+        row["collective_since_ns"] = rings.ns(place.entered_at)
         row["collective_bytes"] = 1 << 26 if place.entered else 0
-        row["stage"] = self._timeline.layout.stage_of(rank)
+        row["stage"] = self._stage[rank]
         row["process_state"] = self._process(rank, at, place)
         ended = float(self._exits.at[rank])
         if ended <= at:
-            row["gone_ns"], row["exit_code"] = segments.ns(ended), int(self._exits.code[rank])
+            row["gone_ns"], row["exit_code"] = rings.ns(ended), int(self._exits.code[rank])
         else:
             row["gone_ns"], row["exit_code"] = 0, -1
         idle = self._timeline.interruptions.idle_seconds(rank, at) + float(self._waited[rank])
@@ -151,8 +156,8 @@ class Views:
 
     def host(self, node: int, at: float) -> Rows:
         """One HOST row of a node."""
-        rows = segments.blank(Kind.HOST, 1)
-        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, segments.ns(at)
+        rows = rings.blank(Kind.HOST, 1)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(at)
         rows["cpu_busy_ratio"] = self._noise.normal(0.35, 0.02)
         for name in ("cpu_steal", "cpu_pressure", "memory_pressure", "io_pressure"):
             rows[f"{name}_ratio"] = self._noise.exponential(0.004)
@@ -166,9 +171,9 @@ class Views:
 
     def agent(self, at: float) -> Rows:
         """One AGENT row."""
-        rows = segments.blank(Kind.AGENT, 1)
-        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, segments.ns(at)
-        rows["flush_seconds"], rows["poll_seconds"] = segments.FLUSH_SECONDS, 0.25
+        rows = rings.blank(Kind.AGENT, 1)
+        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, rings.ns(at)
+        rows["flush_seconds"], rows["poll_seconds"] = FLUSH_SECONDS, 0.25
         rows["spool_bytes"] = rows["dropped_segments"] = rows["held_segments"] = 0
         rows["version"] = text_bytes(version(), rows.dtype["version"].itemsize)
         return rows

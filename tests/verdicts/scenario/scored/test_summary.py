@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from xml.etree import ElementTree
 
-from tests.verdicts.scenario.scored.summary import curve, figures, line, power, table
+from tests.verdicts.scenario.scored.alarms import tables
+from tests.verdicts.scenario.scored.picture import picture
+from tests.verdicts.scenario.scored.power import curve, limits, power
+from tests.verdicts.scenario.scored.summary import figures, line, table
 
 
 def answer(**more: Any) -> dict[str, Any]:
@@ -54,6 +58,36 @@ def test_power_is_by_effect_period_and_cost() -> None:
     picture = {row.split("  ")[0].strip(): row for row in curve(done).splitlines()}
     assert "#" * 30 in picture["20% to 40%"]
     assert "#" not in picture["2% to 5%"]
+
+
+def test_false_incidents_of_long_healthy_jobs_are_no_matter_of_precision() -> None:
+    long = {**scenario(false=3, healthy=True), "wanted": {"long": True}}
+    known = figures([scenario(answer()), long])
+    assert known["precision"][:2] == [1, 1]
+    assert known["false incidents in healthy jobs"] == 3
+
+
+def test_the_best_test_stands_beside_ours() -> None:
+    done = [scenario(answer(limit=0.8)), scenario(answer(limit=0.4, found=False))]
+    row = next(row for row in limits(done).splitlines() if "1.5 to 2" in row)
+    assert row.split()[-1] == "0.60"
+    assert next(row for row in curve(done).splitlines() if "20% to 40%" in row).endswith("0.60")
+
+
+def test_false_incidents_a_day_are_said_by_kind_and_by_job() -> None:
+    said = tables([scenario(false=3, healthy=True), scenario(answer(), false=1)])
+    rows = [row.split() for row in said.splitlines()]
+    assert ["healthy", "straggler", "3", "6", "1.24", "to", "17.5"] in rows
+    assert ["constant", "0.50", "3", "6", "1.24", "to", "17.5"] in rows
+
+
+def test_the_picture_shows_what_was_found_and_what_can_be() -> None:
+    drawn = picture([scenario(answer(limit=0.8)), scenario(answer(found=False, period=10))])
+    root = ElementTree.fromstring(drawn)
+    names = [each.text for each in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert names == ["1 of 1", "0 of 1"]
+    assert "polyline" in drawn
+    assert "polyline" not in picture([])
 
 
 def test_a_report_of_nothing_and_lines_can_be_printed() -> None:

@@ -1,0 +1,90 @@
+"""Two nodes as two network namespaces, and a link between them that the kernel can slow down."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.verdicts.real.environ import ENV_NODE_SPACES
+from tests.verdicts.scenario.plan import Fault
+
+INTERFACE = "sw-link"
+_ADDRESSES = ("10.231.77.1", "10.231.77.2")
+_CROSSING_BYTES = 60_000
+"""What a step sends over the link each way, about: the gradients of the loop, in a ring."""
+_LEAST_RATE = 2_000
+
+
+def rate_of(effect: float, step_seconds: float) -> int:
+    """Bytes a second at which a link makes a step take `effect` times as long."""
+    return max(_LEAST_RATE, round(_CROSSING_BYTES / ((effect - 1.0) * step_seconds)))
+
+
+class Links:
+    """Namespaces of the two nodes.
+
+    Raises:
+        OSError: they cannot be made: only root may.
+    """
+
+    def __init__(self, step_seconds: float) -> None:
+        self._step_seconds = step_seconds
+        self._names = [f"sw{os.getpid()}n{node}" for node in range(2)]
+        self.environ = {
+            ENV_NODE_SPACES: ":".join(self._names),
+            "MASTER_ADDR": _ADDRESSES[0],
+            "GLOO_SOCKET_IFNAME": INTERFACE,
+        }
+        try:
+            self._make()
+        except OSError:
+            self.close()
+            raise
+
+    def _make(self) -> None:
+        one, other = self._names
+        for name in self._names:
+            _ip("netns", "add", name)
+        _ip("link", "add", "name", INTERFACE, "netns", one, "type", "veth",
+            "peer", "name", INTERFACE, "netns", other)  # fmt: skip
+        for name, address in zip(self._names, _ADDRESSES, strict=True):
+            _ip("-n", name, "address", "add", f"{address}/24", "dev", INTERFACE)
+            _ip("-n", name, "link", "set", INTERFACE, "up")
+            _ip("-n", name, "link", "set", "lo", "up")
+
+    def begin(self, fault: Fault, pids: Sequence[int]) -> None:
+        """Let the link carry so little that steps take as long as the fault says."""
+        rate = rate_of(fault.effect, self._step_seconds)
+        for name in self._names:
+            _run("tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", "tbf",
+                 "rate", f"{rate}bps", "burst", "4kb", "latency", "20s")  # fmt: skip
+
+    def close(self) -> None:
+        """Remove them; the link goes with them."""
+        for name in self._names:
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def _ip(*words: str) -> None:
+    _run("ip", *words)
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def enter(name: str) -> None:
+    """Let this process, which has one thread, see the network of a namespace.
+
+    Raises:
+        OSError: there is no such namespace, or this process may not.
+    """
+    with Path("/run/netns", name).open() as space:
+        if ctypes.CDLL(None, use_errno=True).setns(space.fileno(), 0):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), name)

@@ -1,0 +1,109 @@
+"""Scenarios as this machine can run them: DDP on two nodes, one fault from outside."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import NamedTuple
+
+from tests.verdicts.scenario.plan import (
+    SLOWING,
+    Fault,
+    FaultKind,
+    Pace,
+    Pauses,
+    Scenario,
+    Shape,
+    Telemetry,
+)
+from tests.verdicts.scenario.sampler import sample
+from tests.verdicts.scenario.truth import Expected, expected
+
+from .ways import SIGNALS, WAYS, Way, way_of
+
+RANKS, NODES, STEP_SECONDS = 4, 2, 0.3
+ONSET_SECONDS = (14.0, 24.0)
+SLOW_SECONDS, AFTER_SECONDS = 45.0, 28.0
+"""How long a run goes on after the onset of what slows it, and of what ends it."""
+HEALTHY_SHARE, LOST_SHARE = 0.2, 0.2
+LEAST_EFFECT = 1.15
+_LOST_BEFORE_SECONDS = 8.0
+_ALL = frozenset({FaultKind.STOP_ALL, FaultKind.SLOW_DATA_EVERYWHERE})
+
+
+class Planned(NamedTuple):
+    """A scenario, and how its fault comes about."""
+
+    scenario: Scenario
+    way: Way
+
+
+def planned(seed: int, way: Way | None = None) -> Planned:
+    """The scenario of `seed`; with `way` one whose fault comes about so."""
+    dice = random.Random(f"real {seed}")
+    drawn = way_of(dice)
+    healthy = way is None and dice.random() < HEALTHY_SHARE
+    way = way or drawn
+    base = Scenario(
+        seed, Shape.DDP, RANKS, NODES, STEP_SECONDS, Pace.RECORDED, SLOW_SECONDS, peers_raise=True
+    )
+    if healthy:
+        return Planned(base, way._replace(name=SIGNALS))
+    fault = _fault(dice, seed, way.kind)
+    lost = Telemetry(
+        killed_node=dice.randrange(NODES), killed_at=fault.onset - _LOST_BEFORE_SECONDS
+    )
+    scenario = replace(
+        base,
+        faults=(fault,),
+        seconds=fault.onset + (SLOW_SECONDS if way.kind in SLOWING else AFTER_SECONDS),
+        telemetry=lost if dice.random() < LOST_SHARE else Telemetry(),
+        pauses=Pauses(),
+    )
+    return Planned(scenario, way)
+
+
+def _fault(dice: random.Random, seed: int, kind: FaultKind) -> Fault:
+    (fault,) = sample(seed, kind).faults
+    node = dice.randrange(NODES)
+    each = RANKS // NODES
+    ranks: tuple[int, ...] = (dice.randrange(RANKS),)
+    if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE):
+        ranks = tuple(range(node * each, (node + 1) * each))
+    elif kind in _ALL:
+        ranks = tuple(range(RANKS))
+    effect = fault.effect
+    if kind in SLOWING and kind is not FaultKind.STOPPED_NOW_AND_THEN:
+        effect = max(LEAST_EFFECT, effect)
+    return replace(
+        fault,
+        ranks=ranks,
+        onset=round(dice.uniform(*ONSET_SECONDS), 1),
+        period=1,
+        effect=effect,
+        node=node if fault.node >= 0 else -1,
+    )
+
+
+def truths(plan: Planned) -> list[Expected]:
+    """What is true of it, with the causes that are as right as those of the class."""
+    kinds = {fault.kind.value for fault in plan.scenario.faults}
+    return [
+        one._replace(truth=one.truth._replace(causes=one.truth.causes | plan.way.causes))
+        if one.truth.fault in kinds and plan.way.causes and not one.stops
+        else one
+        for one in expected(plan.scenario)
+    ]
+
+
+def way_named(text: str) -> Way:
+    """The way that `kind/name` stands for.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for way in WAYS:
+        if text == f"{way.kind.value}/{way.name}":
+            return way
+    known = ", ".join(f"{way.kind.value}/{way.name}" for way in WAYS)
+    raise ValueError(f"{text}: one of {known}")

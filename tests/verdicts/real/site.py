@@ -1,0 +1,126 @@
+"""A collector, a fork server, and for each run an agent a node and what brings its fault about."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.ports import free_port
+from tests.verdicts.plan import Plan
+from tests.verdicts.scenario.plan import Scenario, node_name
+from tests.verdicts.site import Site, kill
+
+from .environ import ENV_NODE_RINGS
+from .outside import Outside
+from .scenarios import Planned
+from .ways import SIGNALS, Means, made
+
+START_SECONDS = 90.0
+_TICK_SECONDS = 0.01
+
+
+class Ran(NamedTuple):
+    """Incidents, in seconds since the ranks made steps, and the share of throughput that was lost
+    after the onset; None where nothing can be said."""
+
+    incidents: list[dict[str, Any]]
+    cost: float | None
+
+
+class RealSite(Site):
+    """The services and a fork server; agents come and go with the runs."""
+
+    def __init__(self, folder: Path, rings: Path) -> None:
+        super().__init__(folder, rings)
+        self._agents: dict[int, subprocess.Popen[bytes]] = {}
+
+    def run(self, planned: Planned) -> Ran:
+        """Run a scenario.
+
+        Raises:
+            NoMeansError: this machine cannot bring its fault about.
+        """
+        scenario = planned.scenario
+        own = self.folder / scenario.job
+        own.mkdir(exist_ok=True)
+        means = made(planned.way.name, scenario.job, own, scenario.step_seconds)
+        try:
+            return self._run(planned, means, own)
+        finally:
+            means.close()
+
+    def _run(self, planned: Planned, means: Means, own: Path) -> Ran:
+        scenario = planned.scenario
+        rings = [self.rings / f"{scenario.job}-{node}" for node in range(scenario.nodes)]
+        for node, folder in enumerate(rings):
+            folder.mkdir(exist_ok=True)
+            self._agents[node] = self._processes.start(
+                f"agent-{node}", "agent", "--collector", self.url, "--ring-dir", str(folder),
+                "--node", node_name(node), "--port", "0",
+                "--spool", str(own / f"spool-{node}"),
+            )  # fmt: skip
+        pids = self.launch(_plan(scenario, rings, own, means))
+        try:
+            return self._follow(planned, means, pids)
+        finally:
+            kill(pids)
+            for node in range(scenario.nodes):
+                self._processes.stop(f"agent-{node}", 3.0)
+
+    def _follow(self, planned: Planned, means: Means, pids: list[int]) -> Ran:
+        scenario = planned.scenario
+        began = self._first_step(scenario.job)
+        by_means = None if planned.way.name == SIGNALS else partial(means.begin, pids=pids)
+        outside = Outside(scenario, pids, self._kill_agent, begin=by_means)
+        onset = min((fault.onset for fault in scenario.faults), default=scenario.seconds)
+        first, at_onset = self._steps(scenario.job), None
+        while time.time() < began + scenario.seconds:
+            at = time.time() - began
+            if at_onset is None and at >= onset:
+                at_onset = self._steps(scenario.job)
+            outside.tick(at)
+            time.sleep(_TICK_SECONDS)
+        last = self._steps(scenario.job)
+        found = self.incidents(scenario.job)
+        since = [{**each, "opened_at": each["opened_at"] - began} for each in found]
+        before = (at_onset or last) - first
+        usual = before / onset if onset else 0.0
+        shown = scenario.seconds - onset
+        cost = 1.0 - (last - (at_onset or last)) / (usual * shown) if usual and shown else None
+        return Ran(since, cost)
+
+    def _kill_agent(self, node: int) -> None:
+        # At once: one that is asked to end reports first.
+        self._agents[node].kill()
+
+    def _first_step(self, job: str) -> float:
+        """Wait until the job makes steps; returns the moment, Unix seconds."""
+        until = time.time() + START_SECONDS
+        while time.time() < until and not self._steps(job):
+            time.sleep(0.1)
+        return time.time()
+
+    def _steps(self, job: str) -> int:
+        """Steps that the job has made, as the collector knows it."""
+        known = self.job(job)
+        return 0 if known is None else int(known.get("step") or 0)
+
+
+def _plan(scenario: Scenario, rings: Sequence[Path], own: Path, means: Means) -> Plan:
+    step = scenario.step_seconds
+    return Plan(
+        job=scenario.job,
+        world=scenario.ranks,
+        workload="outside",
+        steps=100_000,
+        data_seconds=0.03 * step,
+        forward_seconds=0.35 * step,
+        backward_seconds=0.55 * step,
+        port=free_port(),
+        folder=str(own),
+        environ={ENV_NODE_RINGS: ":".join(map(str, rings)), **means.environ},
+    )

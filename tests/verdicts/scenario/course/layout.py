@@ -1,0 +1,46 @@
+"""How the ranks of a scenario are grouped, by its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.verdicts.scenario.plan import Scenario, Shape
+
+
+class Layout:
+    """Groups of the ranks of a scenario: members, and for each family the group of each rank."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.members: list[tuple[int, ...]] = []
+        count = scenario.ranks
+        self.world = self._family([tuple(range(count))], count)
+        pairs = [(rank, rank + 1) for rank in range(0, count, 2)]
+        self.pairs = self._family(pairs, count) if scenario.shape is Shape.TENSOR else None
+        across = [tuple(range(first, count, 2)) for first in (0, 1)]
+        self.across = (
+            self._family(across, count) if scenario.shape is Shape.TENSOR and count > 2 else None
+        )
+        self.stages = (4 if count >= 4 else 2) if scenario.shape is Shape.PIPELINE else 1
+        each = count // self.stages
+        stages = [tuple(range(at * each, (at + 1) * each)) for at in range(self.stages)]
+        self.replicas = self._family(stages, count) if self.stages > 1 and each > 1 else None
+        links = [(rank, rank + each) for rank in range(count - each)] if self.stages > 1 else []
+        self.before = self._family(links, count, 1)
+        """The group (ranks,) of each rank and its peer of the stage before, and of that after."""
+        self.after = self._family(links, count, 0)
+
+    def stage_of(self, rank: int) -> int:
+        """Pipeline stage of a rank."""
+        return rank * self.stages // len(self.world)
+
+    def _family(
+        self, groups: Sequence[tuple[int, ...]], count: int, end: int | None = None
+    ) -> tuple[int, ...]:
+        """The group of each rank, -1 without one; with `end` only of those at that place of it."""
+        found = [-1] * count
+        for group in groups:
+            if group not in self.members:
+                self.members.append(group)
+            for rank in group if end is None else [group[end]]:
+                found[rank] = self.members.index(group)
+        return tuple(found)

@@ -1,0 +1,112 @@
+"""What verdicts once got wrong, each as a job in small, from segments to incidents.
+
+`tests/verdicts/README.md` lists them with the tests of the parts that decide them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.verdicts.scenario.examples import JOB
+from tests.verdicts.scenario.plan import (
+    Fault,
+    FaultKind,
+    Pace,
+    Pauses,
+    Scenario,
+    Shape,
+    Telemetry,
+)
+from tests.verdicts.scenario.scored.matching import is_page
+
+from .replay import replay
+
+pytestmark = pytest.mark.matrix
+
+
+def incidents(scenario: Scenario) -> list[dict[str, Any]]:
+    """Incidents that stand on their own."""
+    return [each for each in replay(scenario).incidents if not each["merged_into"]]
+
+
+def job(kind: FaultKind, *ranks: int, at: float = 30.0, seconds: float = 75.0, **more: Any) -> Any:
+    """The small job with one fault; `more` goes into the scenario and, if it fits, the fault."""
+    of_fault = {name: more.pop(name) for name in ("effect", "period", "node") if name in more}
+    fault = Fault(kind, ranks, onset=at, **of_fault)
+    return replace(JOB, step_seconds=0.5, faults=(fault,), seconds=seconds, **more)
+
+
+def test_work_that_differs_by_nature_is_no_straggling() -> None:
+    for pace in (Pace.TOKENS, Pace.TWO_VALUED):
+        assert not incidents(replace(JOB, step_seconds=0.5, pace=pace, seconds=90.0)), pace
+
+
+def test_an_unmarked_pause_of_eight_seconds_is_no_page() -> None:
+    pauses = Pauses(60, 8.0, marked=False)
+    found = incidents(replace(JOB, step_seconds=0.5, seconds=90.0, pauses=pauses))
+    assert not [each for each in found if is_page(each)]
+
+
+@pytest.mark.parametrize("kind", [FaultKind.STOP, FaultKind.HANG_OUTSIDE])
+def test_a_hang_pages_with_one_of_two_agents_gone(kind: FaultKind) -> None:
+    lost = Telemetry(killed_node=1, killed_at=15.0)
+    found = incidents(job(kind, 0, telemetry=lost))
+    pages = [each for each in found if is_page(each) and each["opened_at"] > 30.0]
+    assert [each["rank"] for each in pages if each["kind"] == "hang"] == [0]
+
+
+def test_a_lost_node_is_the_cause_and_no_survivor() -> None:
+    found = incidents(job(FaultKind.LOST_NODE, 2, 3, node=1, peers_raise=True))
+    assert not [each for each in found if each["rank"] in (0, 1)]
+    assert any("node-1" in f"{each['node']} {each['summary']}" for each in found)
+
+
+def test_a_rank_that_leaves_early_is_the_cause_and_not_the_peers_that_lose_it() -> None:
+    found = incidents(job(FaultKind.EXIT_EARLY, 2, peers_raise=True))
+    assert [each["rank"] for each in found if each["kind"] == "rank-failed"] == [2]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_slow_transfers_between_stages_name_the_stages(*, named: bool) -> None:
+    scenario = job(
+        FaultKind.SLOW_STAGE_LINK, 0, effect=3.0, shape=Shape.PIPELINE, names_stages=named
+    )
+    found = incidents(scenario)
+    assert [each["kind"] for each in found] == ["slow-collective"]
+    assert "stages 0 and 1" in found[0]["summary"]
+
+
+def test_of_ranks_that_are_all_stopped_none_is_named() -> None:
+    (found,) = incidents(job(FaultKind.STOP_ALL, 0, 1, 2, 3))
+    assert found["kind"] == "hang"
+    assert found["rank"] == -1
+
+
+def test_ranks_in_crossed_groups_are_a_circle_with_both_groups_named() -> None:
+    scenario = job(FaultKind.CROSSED_GROUPS, 1, shape=Shape.TENSOR, ranks=8)
+    (found,) = [each for each in incidents(scenario) if is_page(each)]
+    assert found["cause"] == "mismatched-order"
+
+
+def test_a_rank_that_always_saves_longer_than_its_peers_is_named() -> None:
+    scenario = job(
+        FaultKind.SLOW_SAVER, 2, at=0.0, effect=5.0, saves=Pauses(30, 0.15), seconds=100.0
+    )
+    found = [each for each in incidents(scenario) if each["kind"] == "checkpoint-stall"]
+    assert [each["rank"] for each in found] == [2]
+
+
+@pytest.mark.xfail(strict=True, reason="what was slow from the first step on is its own baseline")
+def test_a_job_that_starves_from_its_first_step_waits_for_data() -> None:
+    found = incidents(job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, at=0.0, effect=2.0))
+    assert [each["kind"] for each in found] == ["data-stall"]
+
+
+def test_memory_that_grows_is_no_cause_of_another_ranks_slow_loader() -> None:
+    growth = Fault(FaultKind.MEMORY_GROWTH, (0,), effect=4.0, onset=20.0)
+    slow = Fault(FaultKind.SLOW_DATA, (3,), effect=2.0, onset=40.0)
+    found = incidents(replace(JOB, step_seconds=0.5, faults=(growth, slow), seconds=100.0))
+    assert ("straggler", 3) in {(each["kind"], each["rank"]) for each in found}

@@ -1,0 +1,87 @@
+"""A picture of what was found and what can be, by effect and period. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from itertools import pairwise
+
+from .power import EFFECTS, PERIOD_NAMES, Cell, cells
+from .shares import Document
+
+_WIDE, _HIGH = 220, 180
+_LEFT, _TOP, _GAP, _BELOW = 46, 44, 26, 64
+_OURS, _LIMIT, _GRID = "#1f6fb2", "#c2571a", "#d5d5d5"
+_TITLE = "Share of slow steps that is found, by how many times as long a step takes"
+
+
+def picture(done: Sequence[Document]) -> str:
+    """An SVG document: a panel for each range of periods, its points with intervals of 95 %."""
+    known = cells(done)
+    wide = _LEFT + len(PERIOD_NAMES) * (_WIDE + _GAP)
+    high = _TOP + _HIGH + _BELOW
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" '
+        'font-family="sans-serif" font-size="11">',
+        f'<rect width="{wide}" height="{high}" fill="white"/>',
+        _text(_LEFT, 16, _TITLE, size=13),
+        *_legend(_LEFT, high - 12),
+    ]
+    for at, name in enumerate(PERIOD_NAMES):
+        mine = {row: cell for (row, column), cell in known.items() if column == at}
+        lines += _panel(_LEFT + at * (_WIDE + _GAP), name, mine, numbered=at == 0)
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _panel(left: float, name: str, known: Mapping[int, Cell], *, numbered: bool) -> Iterator[str]:
+    yield _text(left, _TOP - 8, name)
+    for share in (0.0, 0.5, 1.0):
+        yield _line(left, _y(share), left + _WIDE, _y(share), _GRID)
+        if numbered:
+            yield _text(left - 6, _y(share) + 4, f"{share:.0%}", anchor="end")
+    for effect in EFFECTS:
+        yield _text(_x(left, effect), _TOP + _HIGH + 14, f"{effect:.3g}", anchor="middle")
+    middles = [_x(left, math.sqrt(low * high)) for low, high in pairwise(EFFECTS)]
+    way = [(middles[row], _y(cell.limit)) for row, cell in known.items() if cell.limit is not None]
+    if way:
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in way)
+        yield f'<polyline points="{points}" fill="none" stroke="{_LIMIT}" stroke-dasharray="4 3"/>'
+        yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="{_LIMIT}"/>' for x, y in way)
+    for row, cell in known.items():
+        hits, of, low, high = cell.ours
+        if of:
+            yield _line(middles[row], _y(low), middles[row], _y(high), _OURS)
+            yield (
+                f'<circle cx="{middles[row]:.1f}" cy="{_y(hits / of):.1f}" r="4" fill="{_OURS}">'
+                f"<title>{hits:.0f} of {of:.0f}</title></circle>"
+            )
+
+
+def _legend(left: float, y: float) -> Iterator[str]:
+    said = (
+        (_OURS, "stepwatch, with an interval of 95 %"),
+        (_LIMIT, "the best any test can do that knows rank, steps and effect"),
+    )
+    for at, (colour, words) in enumerate(said):
+        x = left + 260 * at
+        yield f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{colour}"/>'
+        yield _text(x + 10, y, words)
+
+
+def _x(left: float, effect: float) -> float:
+    return left + _WIDE * math.log(effect / EFFECTS[0]) / math.log(EFFECTS[-1] / EFFECTS[0])
+
+
+def _y(share: float) -> float:
+    return _TOP + _HIGH * (1.0 - share)
+
+
+def _line(x: float, y: float, to_x: float, to_y: float, colour: str) -> str:
+    ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
+    return f'<line {ends} stroke="{colour}"/>'
+
+
+def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 11) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"'
+    return f"<text {place}>{escape(words)}</text>"
