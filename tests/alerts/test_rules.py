@@ -49,6 +49,7 @@ def test_promtool_accepts_the_rules(folder: Path) -> None:
     assert f"{len(ALERTS)} rules found" in result.stdout
 
 
+@pytest.mark.matrix  # the cases of each alert alone are in every run
 def test_every_case_holds(folder: Path) -> None:
     result = promtool("test", "rules", rules.TESTS_FILE, folder=folder)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -41,6 +41,7 @@ def test_death_during_a_checkpoint(trainer: Any, straight: Callable[..., Any], s
     _crash(trainer, straight, stage, ALONE, 0, "async")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stage", ["files"])
 def test_death_between_the_files_of_two_ranks(
     trainer: Any, straight: Callable[..., Any], stage: str

@@ -128,6 +128,7 @@ def test_a_full_disk_stops_no_step_and_damages_no_older_checkpoint(
 
 
 @mounting
+@pytest.mark.matrix
 def test_a_read_only_mount_stops_no_step(
     saved: Path, trainer: Any, straight: Callable[..., Any]
 ) -> None:

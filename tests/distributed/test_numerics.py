@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 ALONE = ("--mesh", "pp=1", "--steps", "12")
 FAULT = "nan-gradients:rank=0,step=5,until=6"
 
@@ -20,6 +22,7 @@ def test_skip_keeps_the_parameters_of_the_step_before(
     assert losses[-1] < losses[5]
 
 
+@pytest.mark.matrix
 def test_stop_names_the_step(trainer: Any) -> None:
     finished = trainer.run(*ALONE, "--fault", FAULT, "--nonfinite", "stop")
     assert finished.code == 1

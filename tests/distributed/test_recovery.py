@@ -85,6 +85,7 @@ def test_sigterm_to_torchrun_loses_no_step(trainer: Any, straight: Callable[...,
     assert finished.losses == straight(*TWO_BY_TWO, "--steps", str(done + 4)).losses
 
 
+@pytest.mark.matrix
 def test_sigterm_to_the_launcher_has_its_own_exit_code(trainer: Any) -> None:
     process = trainer.start(*trainer.command("--mesh", "pp=1", "--steps", "4000"))
     printed = read_until(process, "step 3 ")
@@ -94,6 +95,7 @@ def test_sigterm_to_the_launcher_has_its_own_exit_code(trainer: Any) -> None:
     assert "verified" in stopped.printed
 
 
+@pytest.mark.matrix
 def test_another_model_is_refused_with_the_first_key_that_differs(trainer: Any) -> None:
     trainer.train_forked("--mesh", "pp=1", "--steps", "2")
     refused = trainer.run("--mesh", "pp=1", "--steps", "4", "--model", "tiny")
@@ -101,6 +103,7 @@ def test_another_model_is_refused_with_the_first_key_that_differs(trainer: Any) 
     assert "has model.feed_forward = 192, this run has 512" in refused.printed
 
 
+@pytest.mark.matrix
 def test_a_damaged_shard_stops_the_run_or_is_quarantined(trainer: Any) -> None:
     text = trainer.directory / "text.txt"
     text.write_text("".join(f"line {number} of the text\n" for number in range(80_000)))

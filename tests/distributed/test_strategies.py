@@ -80,7 +80,7 @@ def test_losses_of_further_combinations_agree(
 @pytest.mark.parametrize(
     ("flags", "tolerance"),
     [
-        ("--mesh dp_shard=2 --precision bf16", 0.02),
+        pytest.param("--mesh dp_shard=2 --precision bf16", 0.02, marks=pytest.mark.matrix),
         ("--mesh dp_replicate=2 --compression bf16", 0.002),
         ("--mesh dp_replicate=2 --compression powersgd", 0.25),
     ],

@@ -61,6 +61,7 @@ def test_a_repeated_rank_is_named(trainer: Any) -> None:
     assert "rank 1 was started twice" in refused.printed
 
 
+@pytest.mark.matrix
 def test_a_world_that_does_not_fit_the_mesh_is_refused(trainer: Any) -> None:
     finished = trainer.finish(_rank(trainer, 0, 2, free_port(), "--mesh", "dp_shard=4"))
     assert finished.code == 2

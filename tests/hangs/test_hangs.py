@@ -97,7 +97,7 @@ needs_py_spy = pytest.mark.skipif(
     ("fault", "cause", "lock"),
     [
         ("gil", "interpreter-blocked", "held"),
-        ("stop", "process-stopped", None),
+        pytest.param("stop", "process-stopped", None, marks=pytest.mark.matrix),
         ("sleep", "not-arrived", "free"),
     ],
 )
@@ -124,6 +124,7 @@ def test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named(tmp_path: Pa
     assert "ranks 0, 2 all_reduce" in incident["summary"]
 
 
+@pytest.mark.matrix
 def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) -> None:
     incident = incident_of(tmp_path, "shape", ("desync", "rank-failed"))
     assert (incident["kind"], incident["cause"]) == ("desync", "mismatched-shape")

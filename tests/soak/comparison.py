@@ -102,6 +102,9 @@ def same_slices(sli: str, stored: Rows, expected: Rows) -> Check:
         wrong |= apart > _ABSOLUTE + _RELATIVE * np.abs(expected[name])
         largest = max(largest, float(apart.max(initial=0.0)))
     words = f"{len(expected)} slices, {int(wrong.sum())} differ, at most by {largest:.1e} s"
+    for at in np.flatnonzero(wrong)[:3].tolist():
+        apart = [f"{name} {stored[name][at] - expected[name][at]:+.1e}" for name in _TIMES]
+        words += f"; number {at}: {', '.join(apart)}"
     return Check(what, words, not wrong.any() and len(expected) > 0)
 
 

@@ -178,6 +178,7 @@ def test_a_compiled_model_is_one_graph(
     compiled(torch.ones(2, 4)).sum().backward()
 
 
+@pytest.mark.matrix  # the first compiled backward of a process takes half a minute
 @pytest.mark.filterwarnings("ignore")  # torch's own, of how it traces a graph
 def test_a_compiled_backward_is_one_graph_with_the_same_bits(
     watch: Watch, marks: DeviceMarks, device: ScriptedDevice
