@@ -9,26 +9,32 @@ import numpy as np
 
 from stepwatch.collector.detect import data_skew, data_stall, pipeline_bubble, straggler
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.straggler.costly import costly_ranks
+from stepwatch.collector.state.evidence.cells import Arrangement
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_window import COLUMNS, VALUES, WORK, Window
+from tests.collector.detect.straggler.simulated import cells_of_window
 
 from .result import Result
 
 STEPS = 64
-BUDGETS = {1_024: "20 ms", 16_384: "400 ms"}
+BUDGETS_MS = {8: 2.0, 1_024: 20.0, 16_384: 400.0}
+"""By ranks."""
 Detector = Callable[[Window], list[Finding]]
 
 
 def measure() -> Iterator[Result]:
     """Windows of 64 steps, healthy and with one slow rank, which must be found."""
-    for ranks, budget in BUDGETS.items():
+    for ranks, budget in BUDGETS_MS.items():
         window = _window(ranks)
         detectors = _detectors(window)
         yield _timed(f"{ranks:,} ranks x {STEPS} steps, healthy", window, detectors, budget)
         window.planes["forward"][30:, ranks // 2] *= 5
         yield _timed(f"{ranks:,} ranks x {STEPS} steps, one slow", window, detectors, budget)
+        yield _evidence(window, budget)
 
 
-def _timed(what: str, window: Window, detectors: dict[str, Detector], budget: str) -> Result:
+def _timed(what: str, window: Window, detectors: dict[str, Detector], budget: float) -> Result:
     found: list[Finding] = []
     seconds: dict[str, float] = {}
     for name, detect in detectors.items():
@@ -42,8 +48,30 @@ def _timed(what: str, window: Window, detectors: dict[str, Detector], budget: st
     named = ", ".join(f"{item.kind.value} rank {item.rank}" for item in found) or "nothing"
     parts = ", ".join(f"{name} {each * 1e3:.1f}" for name, each in seconds.items())
     together = sum(seconds.values()) * 1e3
+    beside = f"budget / measured {budget / together:.1f}; found {named}; ms: {parts}"
+    return Result(f"window detectors, {what}", f"{together:.1f} ms", f"{budget:.0f} ms", beside)
+
+
+def _evidence(window: Window, budget: float) -> Result:
+    """What it costs to take a step into the evidence, and to ask who is slow."""
+    evidence, limits = RankEvidence(), straggler.LIMITS
+    arrangement = Arrangement(window.clock, window.stage, np.zeros(len(window.stage), np.int64))
+    cells, asked, taken = cells_of_window(window), [], []
+    for step in range(STEPS):
+        began = time.perf_counter()
+        evidence.take(arrangement, cells.at(slice(step, step + 1)))
+        taken.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        found = costly_ranks(evidence, window.stage, limits)
+        asked.append(time.perf_counter() - began)
+    step_ms, ask = np.median(taken) * 1e3, np.median(asked) * 1e3
+    ranks = len(window.stage)
     return Result(
-        f"window detectors, {what}", f"{together:.1f} ms", budget, f"found {named}; ms: {parts}"
+        f"evidence, {ranks:,} ranks, a step",
+        f"{step_ms + ask:.2f} ms",
+        f"{budget:.0f} ms",
+        f"taking it {step_ms:.2f} ms, asking {ask:.2f} ms; {36 * 62:,} bytes a rank counted at "
+        f"most; found {len(found)}",
     )
 
 

@@ -26,6 +26,7 @@ NODES, STEPS, SEGMENTS_A_REQUEST = 128, 20, 64
 BUDGETS = {1: "150,000", 10: "600,000"}
 
 
+_MOMENTS = {"time_ns", "since_ns", "collective_since_ns", "heartbeat_ns"}
 _REQUESTS_A_ROUND = NODES // SEGMENTS_A_REQUEST
 
 
@@ -67,7 +68,8 @@ def _of_node(segment: Segment, node: int, first: int) -> Segment:
     for rows in segment.tables.values():
         rows["rank"] += node * RANKS - rows["rank"].min()
         rows["step"] += first
-        rows["time_ns"] += first * SECOND
+        for name in _MOMENTS & set(rows.dtype.names or ()):
+            rows[name] += first * SECOND  # a job whose ranks do not move would be a hang
         if "world" in (rows.dtype.names or ()):
             rows["world"] = NODES * RANKS
     key = segment.key._replace(node=f"node-{node}", sequence=first + 1)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
     DTYPES,
@@ -18,8 +19,10 @@ from stepwatch.signals.records import (
     DeviceFlag,
     Kind,
     LifecycleEvent,
+    Op,
     Phase,
     ProcessState,
+    StepFlag,
 )
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 
@@ -52,6 +55,16 @@ class History:
         """How often what is rare happens: without it the groups are large."""
         self.timed = self.chance(0.7)
         """Whether ranks say that devices time their steps, and most rows of devices come."""
+        self.other = np.random.default_rng([seed, 1])
+        """What decides about slow ranks and stages: `random` goes on as it would without them."""
+        self.on_hosts = self.other.random() < 0.4
+        """Whether nobody says anything of devices."""
+        self.staged = self.other.random() < 0.3
+        """Whether ranks say in which stage they are, two in each."""
+        self.piped = self.other.random() < 0.3
+        """Whether each rank sends to the one beside it, which shows stages that nobody says."""
+        self.counted = self.other.random() < 0.5
+        """Whether a rank with more tokens takes longer."""
         self.announced: set[tuple[int, int]] = set()
         """(attempt, node) whose ranks said it."""
         self.attempt = 0
@@ -102,6 +115,13 @@ class History:
                 tables[kind] = make(node, ranks)
         if self.timed:
             self.on_devices(tables, node, ranks)
+        if self.on_hosts:
+            tables.pop(Kind.DEVICE_STEP, None)
+            if (events := tables.pop(Kind.LIFECYCLE, None)) is not None:
+                events = events[events["event"] != LifecycleEvent.DEVICE_TIMING]
+                tables |= {Kind.LIFECYCLE: events} if len(events) else {}
+        if self.piped:
+            self.exchanges(tables, ranks)
         number = max(0, self.attempt - 1) if self.rarely(0.05) else self.attempt
         key = SegmentKey(JOB, number, f"node-{node}", 7, next(self.sequence))
         return Segment(key, ClockPair(node * 1_000_000, EPOCH * NANOSECONDS + node), tables)
@@ -127,11 +147,23 @@ class History:
         numbers = range(first, first + int(self.random.integers(1, 5)))
         self.steps[node] = max(self.steps[node], numbers[-1] + 1)
         rows = step_rows(numbers, ranks)
+        rows["tokens"] = self.other.integers(50, 150, len(rows))
         for name in ("loss", "duration_ns", "forward_ns"):
             rows[name] = rows[name] * (1 + self.random.random(len(rows)))
+        for name in WORK if self.counted else ():
+            rows[f"{name}_ns"] = rows[f"{name}_ns"] * (rows["tokens"] / 100.0)
+        rows["flags"][self.other.random(len(rows)) < 0.02 * self.disorder] = StepFlag.FIRST
         rows = rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
         calls = call_rows(numbers, {rank: 0.1 * self.random.random() for rank in ranks})
         return {Kind.STEP: rows, Kind.COLLECTIVE: calls}
+
+    def exchanges(self, tables: dict[Kind, Rows], ranks: range) -> None:
+        """The pair of each node's ranks, and what they send in their steps."""
+        pair, steps = 20 + ranks[0], tables.get(Kind.STEP)
+        if steps is not None and len(steps):
+            sends = call_rows(np.unique(steps["step"]), dict.fromkeys(ranks, 0.0), pair, Op.SEND)
+            tables[Kind.COLLECTIVE] = np.concatenate([tables[Kind.COLLECTIVE], sends])
+            tables[Kind.GROUP] = group_rows(pair, ranks)
 
     def device_steps(self, node: int, ranks: range) -> Rows:
         """Of the steps before; now and then of steps that are far from having begun."""
@@ -139,6 +171,7 @@ class History:
         far = 12 if self.timed else 4
         rows = device_step_rows(range(max(0, last - far), last), ranks)
         rows["duration_seconds"] *= 1 + self.random.random(len(rows))
+        rows["backward_seconds"] *= 1 + self.other.random(len(rows))
         rows["flags"][self.random.random(len(rows)) < 0.1 * self.disorder] = DeviceFlag.INCOMPLETE
         return rows[self.random.random(len(rows)) >= 0.05 * self.disorder]
 
@@ -146,6 +179,10 @@ class History:
         world = self.world + (int(self.random.integers(-2, 3)) if self.rarely(0.03) else 0)
         rows = state_rows(ranks, world, self.steps[node] * 0.2, self.steps[node])
         rows["phase"][self.random.random(len(rows)) < 0.1] = Phase.CHECKPOINT
+        if not self.staged:
+            rows["stage"] = 0
+        if self.other.random() < 0.03 * self.disorder:  # one moves here from another node
+            rows["rank"][0] = self.other.integers(self.world)
         rows["resident_bytes"] = self.random.integers(0, 1000, len(rows))
         rows["run_queue_seconds"] = self.random.random(len(rows))
         if self.rarely(0.05):

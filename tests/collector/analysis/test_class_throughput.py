@@ -7,14 +7,14 @@ import pytest
 
 from stepwatch.collector.analysis.class_throughput import (
     ClassThroughput,
-    baseline_course,
-    compared_attempt,
+    first_steps,
 )
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.early_baseline import KEPT_STEPS, LEAST_STEPS, EarlyBaseline
 from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
+from stepwatch.collector.state.trackers.step_window import HOST
 from stepwatch.signals.records import Kind
 from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments, step_rows
 
@@ -123,5 +123,6 @@ def test_only_an_attempt_of_as_many_tokens_is_the_past(
     tokens: int, tokens_later: int, attempt: int
 ) -> None:
     job = restarted(0.2, tokens, 0.5, tokens_later)
-    assert compared_attempt(job).number == attempt
-    assert np.median(baseline_course(job).seconds) == pytest.approx((0.2, 0.5)[attempt])
+    first = first_steps(job)
+    assert first.attempt.number == attempt
+    assert np.median(first.baseline(HOST).seconds) == pytest.approx((0.2, 0.5)[attempt])

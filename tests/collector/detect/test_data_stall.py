@@ -167,3 +167,25 @@ def test_steps_three_times_as_long_on_a_busy_host_are_silent() -> None:
         settle(made)
         named += found(made)
     assert named == []
+
+
+@given(
+    ranks=st.integers(1, 5),
+    waits=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 47)), max_size=60),
+    seconds=st.floats(0.1, 3.0),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_job_is_starved_only_while_it_waits_lately(
+    ranks: int, waits: list[tuple[int, int]], seconds: float
+) -> None:
+    made = window(48, ranks)
+    for rank, step in waits:
+        made.planes["data"][step, rank % ranks] += seconds
+    settle(made)
+    findings = found(made)
+    long = made.planes["data"] >= np.maximum(
+        LIMITS.least_share * made.planes["duration"],
+        LIMITS.least_ratio * HEALTHY.most * (made.planes["duration"] - made.planes["data"]),
+    )
+    lately = long[-LIMITS.window_steps // 2 :].any(axis=0).sum()
+    assert not findings or lately >= min(LIMITS.least_ranks, ranks)

@@ -159,6 +159,27 @@ def test_cpu_time_counts_from_when_the_rank_moved_and_waits_for_a_cpu_with_it() 
     assert math.isnan(cpu_ratio(hidden, 0, 3.0))
 
 
+@pytest.mark.parametrize(
+    ("process", "found"),
+    [
+        (ProcessState.GONE, [2]),
+        (ProcessState.ZOMBIE, [2]),
+        (ProcessState.SLEEPING, []),
+        (None, [2]),  # it finished
+    ],
+)
+def test_start_up_is_no_reason_to_wait_for_a_rank_that_left(
+    process: ProcessState | None, found: list[int]
+) -> None:
+    ranks = [WAITER._replace(rank=rank, step=0, group=7) for rank in (0, 1, 3)]
+    if process is not None:
+        ranks.append(ABSENT._replace(step=0, process=process))
+    others = hang.Others(ended=() if process is not None else (2,))
+    groups = Asked(groups={7: "0-3"})
+    stall = stall_of(ranks, math.nan, math.nan, LIMITS, groups, others)
+    assert [item.rank for item in hang.detect(stall, LIMITS)] == found
+
+
 def test_one_moving_rank_is_no_hang() -> None:
     ranks = job(ABSENT)
     ranks[3] = ranks[3]._replace(moved_age=0.1)

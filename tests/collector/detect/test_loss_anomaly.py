@@ -152,3 +152,48 @@ def test_batches_with_heavy_tails_are_silent(seed: int, freedom: int) -> None:
     generator = np.random.default_rng(seed)
     losses = curve(600, 0.0) + 0.1 * generator.standard_t(freedom, 600)
     assert [end for end in range(70, 600, 13) if found(losses[:end])] == []
+
+
+def every_length(losses: Vector) -> tuple[int, float] | None:
+    """Where the longest run of newest steps begins that lie above those before, and their usual
+    level: every length is looked at, with all that a spike asks for."""
+    longest = min(LIMITS.history_steps, len(losses) - LIMITS.history_steps)
+    for count in range(longest, LIMITS.huge_steps - 1, -1):
+        tail, before = losses[-count:], losses[-count - LIMITS.history_steps : -count]
+        usual, few = float(np.median(before)), count < LIMITS.spike_steps
+        around = np.median(np.abs(before - usual))
+        changes = np.median(np.abs(np.diff(before))) / np.sqrt(2)
+        errors, ratio, width = (
+            (LIMITS.huge_errors, LIMITS.huge_ratio, 1)
+            if few
+            else (LIMITS.spike_errors, LIMITS.spike_ratio, LIMITS.spike_steps)
+        )
+        over = tail > usual + max(errors * 1.4826 * max(around, changes), ratio * abs(usual))
+        lately = over.all() if few else over.mean() >= 0.8 and over[-3:].all()
+        reached = np.convolve(before, np.full(width, 1.0 / width), mode="valid").max()
+        if over[0] and lately and np.median(tail) > reached:
+            return len(losses) - count, usual
+    return None
+
+
+@given(
+    steps=st.integers(100, 240),
+    noise=st.sampled_from([0.0, 0.02, 0.3]),
+    jumps=st.lists(st.tuples(st.integers(1, 80), st.floats(0.2, 6.0)), max_size=4),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_look_at_few_lengths_finds_what_a_look_at_all_does(
+    steps: int, noise: float, jumps: list[tuple[int, float]], seed: int
+) -> None:
+    losses = curve(steps, noise, seed)
+    for back, factor in jumps:
+        losses[-back:] *= factor
+    expected = every_length(losses)
+    jumped = [each for each in found(losses, first=0) if "before step" in each.evidence[0].against]
+    if expected is not None:
+        (finding,) = jumped
+        assert finding.began_step == expected[0]
+        assert f"baseline {expected[1]:.4g}" in finding.summary
+    else:
+        assert all(each.cause == "loss-divergence" for each in jumped)

@@ -171,6 +171,7 @@ def test_on_the_hosts_clock_the_evidence_says_so() -> None:
     job, ranks = LiveJob(JOB), range(4)
     rows = host_ahead_rows(range(40), ranks)
     rows["forward_ns"][(rows["rank"] == 1) & (rows["step"] >= 20)] += 100_000_000
+    rows["duration_ns"][rows["step"] >= 20] += 100_000_000  # the others wait
     tables = {
         Kind.RANK_STATE: state_rows(ranks, 4, 8.0),
         Kind.LIFECYCLE: timing_rows(ranks, b"no timing events"),

@@ -327,15 +327,18 @@ def test_the_sentence_and_the_incident_name_the_same_first_step() -> None:
     story.turn(later)
     (incident,) = story.incidents.values()
     assert incident.since_step == 60
-    assert incident.summary == "rank 2 is slow since step 60: 3 s, 128 times"
+    assert incident.summary == "rank 2 is slow since step 60: 1 s"
+    assert incident.summary_now == "rank 2 is slow since step 60: 3 s, 128 times"
 
 
 def test_slowness_that_costs_next_to_nothing_opens_nothing() -> None:
     story = Story()
-    for lost in (0.0, 0.02, FLOOR.least_lost_ratio - 0.001):
+    for lost in (0.0, 0.01, FLOOR.informing_lost_ratio - 0.001):
         story.turn(finding(lost=lost))
+    for lost in (0.0, 0.02, FLOOR.least_lost_ratio - 0.001):
+        story.turn(slower()._replace(lost_ratio=lost))
     assert story.states() == []
-    story.turn(finding(lost=0.02), finding(FindingKind.NON_FINITE, lost=0.0))
+    story.turn(finding(lost=0.01), finding(FindingKind.NON_FINITE, lost=0.0))
     assert [item.kind for item in story.incidents.values()] == ["non-finite"]
 
 
@@ -348,12 +351,12 @@ def test_an_unknown_cost_is_no_small_one(lost: float) -> None:
 
 def test_an_open_incident_stays_while_it_costs_half_of_that() -> None:
     story = Story()
-    story.turn(finding(lost=0.06))
+    story.turn(slower()._replace(lost_ratio=0.06))
     for _ in range(30):
-        story.turn(finding(lost=0.03))
+        story.turn(slower()._replace(lost_ratio=0.03))
     assert story.states() == [OPEN]
     for _ in range(30):
-        story.turn(finding(lost=0.02))
+        story.turn(slower()._replace(lost_ratio=0.02))
     assert story.states() == [RESOLVED]
 
 

@@ -19,6 +19,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import MAX_WORLD, Received
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
 from stepwatch.collector.state.trackers.node_facts import NodeFacts
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_history import BASELINE_STEPS
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view, job_view
@@ -261,9 +262,11 @@ def test_gaps_that_run_backwards_lose_nothing() -> None:
 
 
 def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = MemoryHistory()
+    memory, evidence = MemoryHistory(), RankEvidence()
     memory.resize(4)
-    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * ((512 + BASELINE_STEPS) * 4 + memory.cells))
+    evidence.resize(4)
+    each = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells
+    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * each)
     job = LiveJob(JOB)
     for number in range(6):
         tables = {

@@ -6,12 +6,13 @@ import threading
 
 import pytest
 
-from stepwatch.collector.runtime import tenancy
+from stepwatch.collector.runtime import restore, tenancy
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import live
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.leases import Leases
 from tests.collector.made import HandClock, body, run_segments
+from tests.waiting import until
 
 
 def service_over(store: Store, clock: HandClock, name: str = "one") -> Service:
@@ -110,3 +111,30 @@ def test_leases_are_renewed_while_states_are_saved(
     service.stop()
     service.run(0.001)
     assert renewed.is_set() and not service.tenancy.held()
+
+
+def test_jobs_of_a_collector_that_is_gone_are_back_before_the_next_round_is_due(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read back page by page, and evaluated, with no wait in between."""
+    first, second = service_over(store, clock), service_over(store, clock, "two")
+    first.receive(body(run_segments(40)))
+    assert evaluated(first) == ["made-by-hand"]
+    monkeypatch.setattr(restore, "PAGE_SEGMENTS", 1)
+    monkeypatch.setattr(restore, "BUDGET_SECONDS", 0.0)
+    monkeypatch.setattr(tenancy, "RENEW_SECONDS", 0.01)
+    rounds, evaluate = [0], second.evaluate
+
+    def counted() -> None:
+        evaluate()
+        rounds[0] += second.job("made-by-hand") is not None
+
+    monkeypatch.setattr(second, "evaluate", counted)
+    running = threading.Thread(target=second.run, args=(3600.0,))
+    running.start()
+    try:
+        first.tenancy.leave()
+        until("a round with the job", lambda: rounds[0], seconds=60.0)
+    finally:
+        second.stop()
+        running.join()

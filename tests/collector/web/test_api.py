@@ -184,7 +184,7 @@ def test_reading_while_segments_pour_in_never_fails(service: Service, clock: Han
     poured = threading.Thread(target=pour)
     poured.start()
     try:
-        statuses = {client.get(path).status_code for _ in range(8) for path in READS}
+        statuses = {client.get(path).status_code for _ in range(3) for path in READS}
     finally:
         stop.set()
         poured.join()

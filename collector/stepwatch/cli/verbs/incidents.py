@@ -85,7 +85,10 @@ def impact(incident: dict[str, Any]) -> str:
     share, lost = incident["throughput_lost_ratio"], incident["device_seconds_lost"]
     if share is None and not lost:
         return text.UNKNOWN
-    return f"{text.percent(share)} of throughput, {text.seconds(lost)} of device time"
+    now = incident.get("throughput_lost_ratio_now")
+    changed = now is not None and text.percent(now) != text.percent(share)
+    lately = f" (now {text.percent(now)})" if changed else ""
+    return f"{text.percent(share)} of throughput{lately}, {text.seconds(lost)} of device time"
 
 
 def symptom_name(symptom: dict[str, Any]) -> str:

@@ -70,10 +70,13 @@ class ClassThroughput:
         self._shape: dict[str, Shape] = {}
         self._speed: dict[Shape, dict[str, float]] = {}
 
-    def keep(self, job: LiveJob) -> None:
-        """Take up a job; nothing happens while its class, tokens or first steps are not known."""
-        attempt = job.current
-        baseline = baseline_course(job, first_steps_clock(compared_attempt(job)))
+    def keep(self, job: LiveJob, first: FirstSteps | None = None) -> None:
+        """Take up a job; nothing happens while its class, tokens or first steps are not known.
+
+        `first` are those of `first_steps`, where somebody has looked already.
+        """
+        attempt, first = job.current, first or first_steps(job)
+        baseline = first.baseline(first.clock)
         speed = baseline.tokens_per_second()
         if not attempt.job_class or not speed > 0:
             return
@@ -113,48 +116,65 @@ def course_of(attempt: Attempt, steps: slice, clock: StepClock = HOST) -> Course
     if clock == DEVICE:
         seconds = attempt.tracker(DeviceSteps).lengths.seconds(numbers, attempt.world)
         good &= ~np.isnan(seconds)
-    rows = rows[good]
-    ends = rows["end_wall_ns"] / NANOSECONDS
-    return Course(numbers[good], ends, seconds[good], rows["tokens"].astype(np.float64))
+    # Columns are chosen from, not rows: of a row only these are wanted.
+    ends = rows["end_wall_ns"][good] / NANOSECONDS
+    return Course(numbers[good], ends, seconds[good], rows["tokens"][good].astype(np.float64))
 
 
-def first_steps_clock(attempt: Attempt) -> StepClock:
-    """The devices' clock where it timed nearly all of the attempt's first steps."""
-    timed = len(course_of(attempt, _FIRST_STEPS, DEVICE).steps)
-    first = len(course_of(attempt, _FIRST_STEPS).steps)
-    return DEVICE if timed and timed >= LEAST_SHARE * first else HOST
+class FirstSteps(NamedTuple):
+    """The first steps of the attempt that a job is compared with, on both clocks.
 
-
-def baseline_course(job: LiveJob, clock: StepClock = HOST) -> Course:
-    """The first steps of the attempt of `compared_attempt`; empty if too few.
-
-    Empty on the hosts' clock, too, where devices time steps: there a host's steps are no measure.
+    `hosts_ahead` says whether devices time steps of that attempt, or of the newest one.
     """
-    attempt = compared_attempt(job)
-    course = course_of(attempt, _FIRST_STEPS, clock)
-    if clock == HOST and (hosts_run_ahead(attempt) or hosts_run_ahead(job.current)):
-        return course.part(slice(0))
-    return course if len(course.steps) >= LEAST_BASELINE_STEPS else course.part(slice(0))
+
+    attempt: Attempt
+    on_hosts: Course
+    on_devices: Course
+    hosts_ahead: bool
+
+    @property
+    def clock(self) -> StepClock:
+        """The devices' clock where it timed nearly all of the steps."""
+        timed = len(self.on_devices.steps)
+        return DEVICE if timed and timed >= LEAST_SHARE * len(self.on_hosts.steps) else HOST
+
+    def baseline(self, clock: StepClock) -> Course:
+        """Its steps on that clock; empty if too few.
+
+        Empty on the hosts' clock, too, where devices time steps: there a host's steps are no
+        measure.
+        """
+        course = self.on_devices if clock == DEVICE else self.on_hosts
+        silent = clock == HOST and self.hosts_ahead
+        known = len(course.steps) >= LEAST_BASELINE_STEPS and not silent
+        return course if known else course.part(slice(0))
 
 
-def compared_attempt(job: LiveJob) -> Attempt:
-    """The oldest attempt with the size and tokens per step of the newest one, else that one itself.
+def first_steps(job: LiveJob) -> FirstSteps:
+    """The first steps of the oldest attempt with the size and tokens per step of the newest one,
+    else of that one itself.
 
     Where tokens are not known a restart may have changed what a step holds.
     """
     newest = job.current
-    tokens = _tokens_per_step(newest)
-    for attempt, _ in job.ordered():
-        if attempt.world != newest.world or not tokens > 0:
+    compared, found = newest, course_of(newest, _FIRST_STEPS)
+    tokens = _tokens_per_step(found)
+    for attempt, _ in job.ordered() if tokens > 0 else ():
+        if attempt is newest:
+            break
+        if attempt.world != newest.world:
             continue
-        if abs(_tokens_per_step(attempt) / tokens - 1) < _SAME_TOKENS:
-            return attempt
-    return newest
+        course = course_of(attempt, _FIRST_STEPS)
+        if abs(_tokens_per_step(course) / tokens - 1) < _SAME_TOKENS:
+            compared, found = attempt, course
+            break
+    ahead = hosts_run_ahead(compared) or hosts_run_ahead(newest)
+    return FirstSteps(compared, found, course_of(compared, _FIRST_STEPS, DEVICE), ahead)
 
 
-def _tokens_per_step(attempt: Attempt) -> float:
+def _tokens_per_step(first: Course) -> float:
     """Median over the first steps; NaN while there are too few, 0 where it is not recorded."""
-    tokens = course_of(attempt, _FIRST_STEPS).tokens
+    tokens = first.tokens
     return float(np.median(tokens)) if len(tokens) >= LEAST_BASELINE_STEPS else math.nan
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stepwatch.collector.analysis.class_throughput import ClassThroughput
+from stepwatch.collector.analysis.class_throughput import ClassThroughput, FirstSteps, first_steps
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
@@ -96,6 +96,11 @@ class DetectionContext:
     def baseline(self) -> Baseline:
         """Medians of the attempt's first steps by rank, on the clock of `window`."""
         return baseline_on(self.attempt, self.window.clock)
+
+    @cached_property
+    def first_steps(self) -> FirstSteps:
+        """The first steps of the attempt that the job is compared with."""
+        return first_steps(self.job)
 
     @cached_property
     def early_baseline(self) -> dict[str, Vector]:

@@ -11,6 +11,8 @@ from stepwatch.signals.names import Cause, FindingKind
 
 NO_RANK = -1
 """Rank of a finding that names no rank."""
+LOST_SHARE = "share of the time lost"
+"""Evidence on what a finding costs, with its interval: more than an estimate of a few steps."""
 
 
 class Confidence(StrEnum):

@@ -5,18 +5,32 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.trackers.step_window import RingPlanes, Window
 from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.records import StepFlag
 
 
 def usable_steps(window: Window) -> Mask:
-    """Steps that every rank reported, beyond the warm-up after a start; shape (steps,)."""
+    """Steps that every rank reported, beyond the warm-up after a start; shape (steps,).
+
+    Not to be written to: all detectors of an evaluation are given the same.
+    """
+    planes = window.planes
+    if isinstance(planes, RingPlanes):
+        return planes.once(usable_steps, lambda: _usable(window))
+    return _usable(window)
+
+
+def _usable(window: Window) -> Mask:
     complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
-    first = (window.flags & StepFlag.FIRST).any(axis=1)
-    if first.any():
-        complete &= window.steps >= window.steps[np.flatnonzero(first)[-1]] + WARMUP_STEPS
-    return complete
+    return np.asarray(complete & beyond_warmup(window))
+
+
+def beyond_warmup(window: Window) -> Mask:
+    """Steps beyond the warm-up after a start; shape (steps,)."""
+    first = np.flatnonzero((window.flags & StepFlag.FIRST).any(axis=1))
+    began = window.steps[first[-1]] + WARMUP_STEPS if len(first) else -1
+    return np.asarray(window.steps >= began)
 
 
 def step_seconds(window: Window) -> Vector:

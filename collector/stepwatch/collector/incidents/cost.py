@@ -17,12 +17,33 @@ class Floor(NamedTuple):
     kinds: frozenset[FindingKind]
     least_lost_ratio: float
     kept_lost_ratio: float
+    informing_kinds: frozenset[FindingKind]
+    informing_lost_ratio: float
+    informing_kept_ratio: float
+    kept_as_opened: frozenset[FindingKind]
+
+    def least(self, kind: FindingKind, *, is_open: bool) -> float:
+        """The least cost of a kind; 0 of one that is not about slowness alone."""
+        if kind in self.informing_kinds:
+            return self.informing_kept_ratio if is_open else self.informing_lost_ratio
+        if kind not in self.kinds:
+            return 0.0
+        return self.kept_lost_ratio if is_open else self.least_lost_ratio
+
+    def informs(self, kind: FindingKind, lost_ratio: float) -> bool:
+        """Whether it costs so little that it informs and alerts nobody."""
+        return kind in self.kinds and lost_ratio < self.least_lost_ratio
 
 
 def _load() -> Floor:
     text = resources.files(__package__).joinpath("cost.toml").read_text(encoding="utf-8")
     document = tomllib.loads(text)
-    return Floor(**{**document, "kinds": frozenset(map(FindingKind, document["kinds"]))})
+    lists = {
+        name: frozenset(map(FindingKind, values))
+        for name, values in document.items()
+        if isinstance(values, list)
+    }
+    return Floor(**{**document, **lists})
 
 
 FLOOR = _load()
@@ -31,10 +52,9 @@ FLOOR = _load()
 
 def costs_enough(group: Group, *, is_open: bool, floor: Floor = FLOOR) -> bool:
     """Whether a cause and its symptoms are worth an incident; at an unknown cost they are."""
-    least = floor.kept_lost_ratio if is_open else floor.least_lost_ratio
     return any(
-        finding.kind not in floor.kinds
-        or math.isnan(finding.lost_ratio)
-        or finding.lost_ratio >= least
+        math.isnan(finding.lost_ratio)
+        or finding.kind not in floor.kinds
+        or finding.lost_ratio >= floor.least(finding.kind, is_open=is_open)
         for finding in (group.cause, *group.symptoms)
     )

@@ -37,6 +37,7 @@ class Rule(NamedTuple):
     phase: str = ""
     same_cause: bool = False
     later: bool = False
+    named_node: bool = False
 
 
 class Group(NamedTuple):
@@ -71,6 +72,7 @@ def _load() -> tuple[tuple[Rule, ...], int]:
             phase=item.get("phase", ""),
             same_cause=item.get("same_cause", False),
             later=item.get("later", False),
+            named_node=item.get("named_node", False),
         )
         for item in document["rule"]
     )
@@ -192,6 +194,8 @@ def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> b
     if rule.because and cause.cause not in rule.because:
         return False
     if rule.same_cause and cause.cause is not symptom.cause:
+        return False
+    if rule.named_node and not (cause.node and cause.node == symptom.node):
         return False
     if rule.phase and cause.phase != rule.phase:
         return False

@@ -11,6 +11,8 @@ from stepwatch.collector.quantities import json_value
 OPEN, RESOLVED, ENDED, MERGED = "open", "resolved", "ended", "merged"
 STATES = (OPEN, RESOLVED, ENDED, MERGED)
 UNKNOWN_NODE = "unknown"
+INFO, ALERT = "info", "alert"
+"""Severities: an incident that only informs, and one of which an alert tells."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,11 @@ class Incident:
 
     `symptoms` are what the cause explains: kind, rank, phase, cause, summary, since_step, and when
     it was first and last seen (`first_seen_at`, `seen_at`). `merged_into` is the id of the incident
-    under which this one was folded, empty otherwise. `confidence` is how sure it is of what it
-    names, empty where that is not known.
+    under which this one was folded, empty otherwise. `summary`, `slowdown_ratio`,
+    `throughput_lost_ratio` and `evidence` of what is slow are those of the opening, or of when
+    its cause or node became known; those that end in `now` are the newest. `severity` is "info"
+    where it costs so little that it raises no alert, else "alert". `confidence` is how sure it is
+    of what it names, empty where that is not known.
     """
 
     id: str
@@ -52,6 +57,10 @@ class Incident:
     subject: str = ""
     merged_into: str = ""
     confidence: str = ""
+    summary_now: str = ""
+    slowdown_ratio_now: float | None = None
+    throughput_lost_ratio_now: float | None = None
+    severity: str = ALERT
 
     def document(self) -> dict[str, Any]:
         """The incident as JSON holds it: a number that is not finite becomes null."""

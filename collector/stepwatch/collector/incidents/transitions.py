@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import LOST_SHARE, Finding
+from stepwatch.collector.incidents.cost import FLOOR
 from stepwatch.collector.incidents.grouping import Group
 from stepwatch.collector.incidents.model import (
+    ALERT,
     ENDED,
+    INFO,
     OPEN,
     RESOLVED,
     UNKNOWN_NODE,
@@ -66,6 +69,8 @@ def opened(key: str, finding: Finding, moment: Moment) -> Incident:
         ],
         subject=finding.subject,
         confidence=finding.confidence.value,
+        **_now(finding, finding.began_step),
+        severity=_severity(finding, INFO),
     )
     return replace(incident, device_seconds_lost=_lost(finding, moment, moment.now - began))
 
@@ -80,6 +85,8 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
     if incident.cause != finding.cause or incident.phase != finding.phase:
         text = f"{finding.cause} in {finding.phase}"
         timeline = noted(timeline, moment.now, "cause changed", text)
+    kept = _is_as_opened(incident, finding)
+    said = {} if kept else _said(finding, incident.since_step)
     return replace(
         incident,
         state=OPEN,
@@ -87,16 +94,55 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         node=finding.node or incident.node,
         phase=finding.phase,
         cause=finding.cause.value,
-        summary=_since(finding, incident.since_step),
         last_seen_at=moment.now,
-        slowdown_ratio=finding.ratio,
-        throughput_lost_ratio=finding.lost_ratio,
         device_seconds_lost=incident.device_seconds_lost + _lost(finding, moment, elapsed),
-        evidence=[item._asdict() for item in finding.evidence],
         timeline=timeline,
         merged_into="",
         confidence=finding.confidence.value,
+        severity=_severity(finding, incident.severity),
+        **said,
+        **_now(finding, incident.since_step),
     )
+
+
+def _is_as_opened(incident: Incident, finding: Finding) -> bool:
+    """Whether the words of the opening stay: nothing but numbers changed since then.
+
+    Not where the cause, the node or what it costs became known.
+    """
+    same = incident.cause == finding.cause.value and incident.phase == finding.phase
+    measured = LOST_SHARE in [row["name"] for row in incident.evidence]
+    known = measured or LOST_SHARE not in [row.name for row in finding.evidence]
+    return (
+        finding.kind in FLOOR.kept_as_opened
+        and same
+        and known
+        and (finding.node in incident.summary)
+    )
+
+
+def _said(finding: Finding, since: int) -> dict[str, Any]:
+    """What an incident says of a finding; it began in step `since`."""
+    return {
+        "summary": _since(finding, since),
+        "slowdown_ratio": finding.ratio,
+        "throughput_lost_ratio": finding.lost_ratio,
+        "evidence": [item._asdict() for item in finding.evidence],
+    }
+
+
+def _now(finding: Finding, since: int) -> dict[str, Any]:
+    return {
+        "summary_now": _since(finding, since),
+        "slowdown_ratio_now": finding.ratio,
+        "throughput_lost_ratio_now": finding.lost_ratio,
+    }
+
+
+def _severity(finding: Finding, before: str) -> str:
+    """What costs enough once goes on being worth an alert: it does not flap."""
+    informs = before == INFO and FLOOR.informs(finding.kind, finding.lost_ratio)
+    return INFO if informs else ALERT
 
 
 def _since(finding: Finding, step: int) -> str:

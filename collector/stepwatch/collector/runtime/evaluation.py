@@ -145,10 +145,10 @@ class Evaluator:
         steps = attempt_steps(job)
         fresh = self._slices(steps, verdicts)
         ended = has_ended(attempt, now)
-        self._class_throughput.keep(job)
         context = DetectionContext(
             job, self._clock.monotonic_ns() / NANOSECONDS, self._class_throughput, wall_s=now
         )
+        self._class_throughput.keep(job, context.first_steps)
         _follow_clock(verdicts, now, context.now_s)
         failed = [] if abandoned else self._failures(context)
         verdicts.findings = failed or ([] if ended else self._findings(context))

@@ -126,6 +126,11 @@ class Restorer:
         """Stored segments that could not be decoded and were left out; they stay in the store."""
         return self._reader.unreadable
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is to be read back now."""
+        return next(self._waiting(), None) is not None
+
     def request(self, name: str) -> None:
         """Withhold a job until its history is applied."""
         reason = "its history is being read from the store"
@@ -149,7 +154,7 @@ class Restorer:
             except ObjectsUnreachable as error:
                 self._set_aside(progress.name, error)
             if time.monotonic() >= deadline:
-                return next(self._waiting(), None) is not None
+                return self.is_busy
         return False
 
     def _set_aside(self, name: str, error: ObjectsUnreachable) -> None:

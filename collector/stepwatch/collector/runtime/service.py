@@ -88,6 +88,8 @@ class Service:
         self._receiving = Outage("store what agents send")
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
+        self._due = threading.Event()
+        """Set where the next round of evaluations need not be waited for."""
         try:
             if not reads_only:
                 decode_kept(store)
@@ -268,14 +270,17 @@ class Service:
         """Evaluate at the interval until `stop`; then save the state of all jobs, and give the
         leases back."""
         saved = threading.Event()  # leases are renewed while states are saved
-        threads = [threading.Thread(target=self.tenancy.run, args=(saved,))]
+        renewing = (saved, self._due.set)
+        threads = [threading.Thread(target=self.tenancy.run, args=renewing)]
         if self._notifier is not None:
             threads.append(threading.Thread(target=self._notifier.run, args=(self._stopping,)))
         for thread in threads:
             thread.daemon = True  # an error here ends the process, and must not wait for them
             thread.start()
-        while not self._stopping.wait(interval_seconds):
+        self._pause(interval_seconds)
+        while not self._stopping.is_set():
             self.evaluate()
+            self._pause(interval_seconds)
         self._snapshotter.save_all()
         saved.set()
         for thread in threads:
@@ -285,6 +290,25 @@ class Service:
     def stop(self) -> None:
         """End `run` after the evaluation in progress."""
         self._stopping.set()
+        self._due.set()
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for the next round of evaluations; jobs that are read back take the time.
+
+        It begins at once where the last of them is back, where jobs of a collector that is gone
+        were claimed, and at a stop.
+        """
+        until = time.monotonic() + seconds
+        failures = self.evaluation_failures
+        while self._restorer.is_busy and not self._stopping.is_set():
+            left = until - time.monotonic()
+            if left <= 0 or self.evaluation_failures > failures:
+                break
+            with self._failing():
+                if not self._restore(min(left, restore.BUDGET_SECONDS)):
+                    return
+        self._due.wait(max(until - time.monotonic(), 0.0))
+        self._due.clear()
 
     def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int) -> None:
         """Take what was just stored; a job that is not in live state is read back later."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import sqlalchemy as sa
 
@@ -21,7 +21,7 @@ from stepwatch.collector.store.outage import Outage
 
 logger = logging.getLogger(__name__)
 
-RENEW_SECONDS = 2.0
+RENEW_SECONDS = 1.0
 """A lease that is renewed so often survives four renewals that fail."""
 ELSEWHERE_SECONDS = 5.0
 """How long a job that another collector holds is not asked for again."""
@@ -111,14 +111,14 @@ class Tenancy:
             self._elsewhere = {n: at for n, at in self._elsewhere.items() if at > now}
             self._elsewhere |= dict.fromkeys(names - claimed.keys(), until)
 
-    def tick(self) -> None:
-        """Renew what is held, and take up what nobody holds any more.
+    def tick(self) -> bool:
+        """Renew what is held, and take up what nobody holds any more; whether there was any.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
         if self._leases is None:
-            return
+            return False
         began, before, given_up = time.monotonic(), self.held(), set(self._given_up)
         if given_up:
             self._leases.release(given_up, wanted=False)
@@ -144,12 +144,14 @@ class Tenancy:
         self._renewing.over()
         if claimed and self.replicas + len(gone) > 1:
             logger.info("takes up %d jobs whose collector is gone", len(claimed))
+        return bool(claimed)
 
-    def run(self, stopping: threading.Event) -> None:
-        """Tick until `stopping` is set."""
+    def run(self, stopping: threading.Event, claimed: Callable[[], object]) -> None:
+        """Tick until `stopping` is set; call `claimed` where jobs were taken up."""
         while not stopping.wait(RENEW_SECONDS):
             try:
-                self.tick()
+                if self.tick():
+                    claimed()
             except sa.exc.SQLAlchemyError as error:
                 self._renewing.noted(error)
 

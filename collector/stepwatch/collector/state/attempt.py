@@ -25,7 +25,7 @@ from stepwatch.collector.state.trackers.collective_records import CollectiveReco
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.early_baseline import EarlyBaseline
-from stepwatch.collector.state.trackers.exchanges import Exchanges
+from stepwatch.collector.state.trackers.exchanges import stages_known
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle, LifecycleEvents, Schedule
 from stepwatch.collector.state.trackers.ranks import Ranks, RankView
 from stepwatch.collector.state.trackers.settled_steps import SettledSteps
@@ -154,10 +154,7 @@ class Attempt(TrackedAttempt):
     def stages(self) -> SmallIntegers:
         """Pipeline stage of each rank (world,), -1 while unknown: as the ranks report it, or where
         none does, as their exchanges show it."""
-        found = self.tracker(Exchanges).stage
-        reported = bool((self.ranks.stage > 0).any())
-        unfit = found is None or len(found) != self.world
-        return self.ranks.stage if reported or unfit or found is None else found
+        return stages_known(self)
 
     def window(self, count: int) -> Window:
         """The newest `count` steps, on the clock of `step_clock`."""

@@ -22,7 +22,7 @@ from stepwatch.collector.store.database import begin_writing, insert, writer_loc
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import LeaseLostError
 
-LEASE_SECONDS = 10.0
+LEASE_SECONDS = 6.0
 """A collector that renews nothing for so long has lost its jobs to whoever claims them."""
 TAKEN_UP_WITHIN_SECONDS = 24 * 3600.0
 """Jobs whose holder is gone are taken up if they wrote within a day."""

@@ -16,6 +16,7 @@ from prometheus_client.core import (
 
 from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.incidents.model import INFO, Incident
 from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.tenancy import Tenancy
@@ -274,7 +275,7 @@ def _trouble(jobs: Jobs) -> Iterator[Metric]:
             labels = (job.name, str(slot), finding.phase, finding.cause)
             ranks.append((labels, float(finding.rank)))
             ratios.append((labels, finding.ratio))
-        kinds = [incident.kind for incident in verdicts.open_incidents()]
+        kinds = [incident.kind for incident in _alerting(verdicts)]
         open_incidents.extend(
             ((job.name, kind.value), float(kinds.count(kind.value))) for kind in FindingKind
         )
@@ -304,9 +305,14 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
     yield _gauge(names.CHECKPOINT_FAILURES_IN_A_ROW, bad)
 
 
+def _alerting(verdicts: Verdicts) -> list[Incident]:
+    """Open incidents that alerts tell of: not those that cost next to nothing."""
+    return [each for each in verdicts.open_incidents() if each.severity != INFO]
+
+
 def _stragglers(verdicts: Verdicts) -> list[Finding]:
     """Those that are causes: one that something else explains has no open incident."""
-    open_now = {(incident.kind, incident.rank) for incident in verdicts.open_incidents()}
+    open_now = {(incident.kind, incident.rank) for incident in _alerting(verdicts)}
     found = [
         item
         for item in verdicts.findings

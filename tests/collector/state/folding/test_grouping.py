@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.state import newest_rows
+from stepwatch.collector.state.evidence import buckets, work_counts
+from stepwatch.collector.state.evidence.cells import Cells
 from stepwatch.collector.state.folding.batches import Batches, batch_of
 from stepwatch.collector.state.folding.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
@@ -17,10 +20,14 @@ from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers import (
     baseline,
     collective_records,
+    rank_evidence,
     settled_steps,
     step_window,
 )
+from stepwatch.collector.state.trackers.exchanges import Exchanges
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.signals import wire
+from stepwatch.signals.arrays import Integers
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.histories import History, Taken, differences
@@ -55,11 +62,15 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(newest_rows, "_FIRST_ROWS", 16)
     monkeypatch.setattr(step_window, "MAX_STEPS", 8)
     monkeypatch.setattr(step_window, "LEAST_STEPS", 4)
+    monkeypatch.setattr(rank_evidence, "SUSPECT_LOG", 0.3)
+    monkeypatch.setattr(buckets, "BUCKET_SECONDS", 0.7)
+    monkeypatch.setattr(buckets, "BUCKETS", 5)
+    monkeypatch.setattr(work_counts, "_LEAST_STEPS", 2)
 
 
 @pytest.mark.usefixtures("narrow")
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -79,6 +90,31 @@ def test_any_groups_give_the_state_of_one_after_the_other(
     assert differences(grouped, expected) == []
 
 
+def test_evidence_is_taken_in_such_histories(narrow: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a step that a rank did not report, of devices, of stages and nodes, with suspects and
+    tokens that explain times, and begun anew by a move: each now and then."""
+    seen: set[str] = set()
+    bet = RankEvidence._take
+
+    def noting(evidence: RankEvidence, cells: Cells, ranks: Integers) -> None:
+        before = evidence.log_capital.max(initial=0.0)
+        bet(evidence, cells, ranks)
+        seen.add(f"on {evidence.clock}")
+        seen.update(["nodes"] if len(evidence.members) else [])
+        seen.update(["without a rank"] if len(ranks) < cells.known.shape[1] else [])
+        seen.update(["suspects"] if before >= rank_evidence.SUSPECT_LOG else [])
+        seen.update(["tokens"] if evidence.counts.exponent else [])
+        seen.update(["buckets"] if len(evidence.buckets.course().steps) == 5 else [])
+
+    monkeypatch.setattr(RankEvidence, "_take", noting)
+    wanted = {"on host", "on device", "nodes", "without a rank", "suspects", "tokens", "buckets"}
+    for seed in itertools.takewhile(lambda seed: seed < 40 and not seen > wanted, range(40)):
+        job = one_by_one(list(History(seed).segments(40)))
+        shown = [each.tracker(Exchanges).stage for each in job.attempts.values()]
+        seen.update(["late stages"] if any(each is not None for each in shown) else [])
+    assert seen == {*wanted, "late stages"}
+
+
 def of_node(steps: Sequence[int], node: int, **more: Rows) -> Segment:
     """STEP rows of the two ranks of a node, with whatever else is named by its kind."""
     tables = {Kind[name]: rows for name, rows in more.items()}
@@ -90,7 +126,8 @@ def of_node(steps: Sequence[int], node: int, **more: Rows) -> Segment:
 def began() -> LiveJob:
     """A job of four ranks on two nodes that made its first step."""
     job = LiveJob(JOB)
-    states = state_rows(range(WORLD), WORLD, 1.0)
+    job.apply(of_node([], 1, RANK_STATE=state_rows([2, 3], WORLD, 1.0)), NOW)
+    states = state_rows([0, 1], WORLD, 1.0)
     job.apply(segment(1, {Kind.STEP: step_rows([0], range(WORLD)), Kind.RANK_STATE: states}), NOW)
     return job
 
@@ -130,6 +167,32 @@ def test_steps_of_all_nodes_go_together() -> None:
 def test_what_changes_what_others_see_ends_a_group(odd: dict[str, Rows], size: int) -> None:
     segments = [of_node([1], 0), of_node([1], 1), of_node([], 0, **odd), of_node([2], 1)]
     assert together(segments, began()) == size
+
+
+@pytest.mark.parametrize("moves", ["node", "stage"])
+def test_a_rank_that_moves_goes_alone(moves: str) -> None:
+    """Steps that settle in the same group are compared with its peers of before, or of after."""
+    rows = state_rows([0], WORLD, 1.0)
+    rows["stage"] += moves == "stage"
+    moved = of_node([], int(moves == "node"), RANK_STATE=rows)
+    segments = [of_node([1], 0), of_node([1], 1), moved, of_node([2], 0)]
+    assert together(segments, began()) == 2
+    assert together(segments[2:], began()) == 1
+
+
+def test_the_last_rank_that_reports_goes_alone() -> None:
+    segments = [
+        of_node([1], node, RANK_STATE=state_rows([2 * node, 2 * node + 1], WORLD, 1.0))
+        for node in (0, 1, 0, 1)
+    ]
+    job = LiveJob(JOB)
+    job.apply(segment(1, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, [0], WORLD)}), NOW)
+    job.apply(of_node([0], 0), NOW)
+    assert together(segments, job) == 1
+    job.apply(segments[0], NOW)
+    assert together(segments[1:], job) == 1
+    job.apply(segments[1], NOW)
+    assert together(segments[2:], job) == 2
 
 
 def gone(ranks: Sequence[int]) -> Rows:

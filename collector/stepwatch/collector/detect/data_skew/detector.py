@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.peers import FEW, median_of_others
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
@@ -124,10 +125,9 @@ def _worst(logs: Matrix, limits: Thresholds) -> Skew | None:
 
 def _peers(logs: Matrix) -> Matrix:
     """For each (step, rank) the median of the other ranks."""
-    if logs.shape[1] > 8:
+    if logs.shape[1] > FEW:
         return np.asarray(np.median(logs, axis=1, keepdims=True))
-    others = [np.delete(logs, rank, axis=1) for rank in range(logs.shape[1])]
-    return np.stack([np.median(each, axis=1) for each in others], axis=1)
+    return np.asarray(median_of_others(logs[:, None, :])[:, 0, :])
 
 
 def _chance(away: Matrix, count: int, limits: Thresholds) -> float:

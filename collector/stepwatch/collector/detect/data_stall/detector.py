@@ -74,6 +74,9 @@ def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> lis
     usable = np.flatnonzero(usable_steps(window))
     if len(usable) < limits.window_steps or baseline is None:
         return []
+    newest = _waits(window.at(usable[-limits.window_steps // 2 :]), baseline, limits)
+    if newest.long.any(axis=0).sum() < min(limits.least_ranks, len(window.stage)):
+        return []  # a look at a few rows, which is nearly always enough
     waits = _waits(window.at(usable[-limits.long_window_steps :]), baseline, limits)
     loaders = _share(waits, limits) >= limits.loader_share
     for steps, least, usual, gap in (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stepwatch.collector.detect import hang, rank_failed
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
@@ -45,17 +47,30 @@ def _found(
 
 def entered(attempt: Attempt) -> list[detector.Entered]:
     """The newest collective of each rank; its line stays when the collective or the rank ends."""
-    lines = []
-    for rank, view in attempt.states.items():
-        lines.append(
-            detector.Entered(
-                rank=rank,
-                step=int(view.row["step"]),
-                phase=phase_name(int(view.row["phase"])),
-                group=int(view.row["collective_group"]),
-                op=int(view.row["collective_op"]),
-                number=int(view.row["collectives_entered"]),
-                nbytes=int(view.row["collective_bytes"]),
-            )
+    ranks = np.flatnonzero(attempt.ranks.reported)
+    rows = attempt.ranks.rows[ranks]
+    columns = (rows[name].tolist() for name in _COLUMNS)
+    return [
+        detector.Entered(
+            rank=rank,
+            step=step,
+            phase=phase_name(phase),
+            group=group,
+            op=op,
+            number=number,
+            nbytes=nbytes,
         )
-    return lines
+        for rank, step, phase, group, op, number, nbytes in zip(
+            ranks.tolist(), *columns, strict=True
+        )
+    ]
+
+
+_COLUMNS = (
+    "step",
+    "phase",
+    "collective_group",
+    "collective_op",
+    "collectives_entered",
+    "collective_bytes",
+)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -141,30 +142,50 @@ def rank_situations(
     """
     situations = []
     ages = moved_ages(attempt, now_s) if known is None else known
-    for rank, view in attempt.states.items():
-        row = view.row
-        if rank in attempt.ended or math.isnan(ages[rank]):
+    ranks, ended = attempt.ranks, attempt.ended
+    usage, node_of = ranks.usage, ranks.node_of
+    reported = np.flatnonzero(ranks.reported)
+    rows = ranks.rows[reported]
+    # Values of a column at once: one field of one row costs as much as ten of these.
+    lines = map(_Line._make, zip(*(rows[name].tolist() for name in _Line._fields), strict=True))
+    for row, rank, line in zip(rows, reported.tolist(), lines, strict=True):
+        age = float(ages[rank])
+        if rank in ended or math.isnan(age):
             continue
         host = RankSituation(
             rank=rank,
-            step=int(row["step"]),
-            phase=int(row["phase"]),
-            microbatch=int(row["microbatch"]),
-            waiting=bool(row["waiting"]),
-            in_collective=bool(row["in_collective"]),
-            op=int(row["collective_op"]),
-            moved_age=float(ages[rank]),
-            heartbeat_age=_age(int(row["time_ns"]), int(row["heartbeat_ns"])),
-            process=_process_state(int(row["process_state"])),
-            group=int(row["collective_group"]),
-            cpu_ratio=cpu_ratio(
-                attempt.ranks.usage.of(rank), _moved_ns(row), LIMITS.reading_seconds
-            ),
-            node=view.node,
+            step=line.step,
+            phase=line.phase,
+            microbatch=line.microbatch,
+            waiting=bool(line.waiting),
+            in_collective=bool(line.in_collective),
+            op=line.collective_op,
+            moved_age=age,
+            heartbeat_age=_age(line.time_ns, line.heartbeat_ns),
+            process=_PROCESS_STATES.get(line.process_state, ProcessState.UNKNOWN),
+            group=line.collective_group,
+            cpu_ratio=cpu_ratio(usage.of(rank), _moved_ns(row), LIMITS.reading_seconds),
+            node=node_of.get(rank, UNKNOWN_NODE),
             silent_seconds=silence.get(rank, 0.0),
         )
         situations.append(as_device(host, row))
     return situations
+
+
+class _Line(NamedTuple):
+    step: int
+    phase: int
+    microbatch: int
+    waiting: int
+    in_collective: int
+    collective_op: int
+    time_ns: int
+    heartbeat_ns: int
+    process_state: int
+    collective_group: int
+
+
+_PROCESS_STATES = {state.value: state for state in ProcessState}
 
 
 def _moved_ns(row: np.void) -> int:
@@ -177,7 +198,3 @@ def _moved_ns(row: np.void) -> int:
 def _age(now_ns: int, since_ns: int) -> float:
     """Seconds; NaN where the moment is not known."""
     return (now_ns - since_ns) / NANOSECONDS if since_ns else math.nan
-
-
-def _process_state(number: int) -> ProcessState:
-    return ProcessState(number) if number in set(ProcessState) else ProcessState.UNKNOWN

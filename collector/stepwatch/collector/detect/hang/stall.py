@@ -80,6 +80,8 @@ def stall_of(
         return None
     seconds = min(item.moved_age for item in ranks)
     allowed = allowed_seconds(ranks, median_step, longest_step, limits)
+    if math.isnan(median_step) and _has_lost_one(ranks, others):
+        allowed = min(allowed, limits.least_seconds)
     if seconds < allowed:
         return None
     ranks = with_waiting_hosts(ranks)
@@ -124,6 +126,17 @@ def allowed_seconds(
         early = max(limits.early_seconds, limits.step_multiple * longest_step)
         return min(early, limits.first_step_seconds)
     return max(limits.least_seconds, limits.step_multiple * median_step)
+
+
+def _has_lost_one(ranks: list[RankSituation], others: Others) -> bool:
+    """Whether a rank will not come back, or ended while others wait: no start-up takes so long.
+
+    In a checkpoint or an evaluation the others may still have work of their own.
+    """
+    if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
+        return False
+    held = any(item.waiting or item.in_collective for item in ranks)
+    return any(item.process in DEAD for item in ranks) or (held and bool(others.ended))
 
 
 def _sides(

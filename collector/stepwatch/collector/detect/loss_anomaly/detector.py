@@ -78,13 +78,27 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
     recent = losses[len(losses) - longest - length : -1].astype(np.float64)
     # Row k - 1 is what came before the newest k steps.
     before = np.lib.stride_tricks.sliding_window_view(recent, length)[::-1]
-    level, noise = np.median(before, axis=1), _noise(before)
-    for count in range(longest, limits.huge_steps - 1, -1):
-        usual, scatter = float(level[count - 1]), float(noise[count - 1])
-        tail = losses[-count:]
+    level = np.median(before, axis=1)
+    counts = _may_be_up(losses, level, limits)
+    for count, scatter in zip(counts.tolist(), _noise(before[counts - 1]).tolist(), strict=True):
+        usual, tail = float(level[count - 1]), losses[-count:]
         if _is_up(tail, before[count - 1], usual, scatter, limits):
             return Rise(len(losses) - count, usual, float(np.median(tail)), scatter)
     return None
+
+
+def _may_be_up(losses: Vector, level: Vector, limits: Thresholds) -> Integers:
+    """How many newest steps may lie above `level` (longest,), that of the steps before the newest
+    1, 2, 3 ...; the most first.
+
+    Above the usual by whatever noise, all lie above the usual that must: the first of them, and the
+    newest three. So the noise is measured of few, or none.
+    """
+    newest = losses[: -len(level) - 1 : -1]
+    lowest = np.minimum.accumulate(newest)
+    lowest[3:] = lowest[2:3]
+    counts: Integers = np.flatnonzero((newest > level) & (lowest > level)) + 1
+    return counts[counts >= limits.huge_steps][::-1]
 
 
 def _is_up(tail: Vector, before: Vector, usual: float, noise: float, limits: Thresholds) -> bool:

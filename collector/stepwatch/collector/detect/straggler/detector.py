@@ -2,19 +2,22 @@
 
 Self time excludes every wait, so the slow rank is the one with more of it, while the ranks it
 delays show wait. Peers are the other ranks of its pipeline stage; a rank without peers is compared
-with its own baseline. A rank is slow persistently, in one phase and nearly every step, or
-intermittently: in some steps only, but repeatedly and far more often than by chance, given how
-often the other ranks have such steps.
+with its own baseline. A rank that is far slower than its peers, persistently or intermittently, is
+found within seconds, if that is not by chance, given how often the other ranks have such steps.
+Whatever is smaller or rarer is found by the evidence that all steps leave (`costly`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.steps import usable_steps
+from stepwatch.collector.detect.straggler.accumulated import accumulated
 from stepwatch.collector.detect.straggler.cause import RankFacts
+from stepwatch.collector.detect.straggler.chance import beyond_chance
+from stepwatch.collector.detect.straggler.costly import CostlyRank
 from stepwatch.collector.detect.straggler.intermittent import intermittent
 from stepwatch.collector.detect.straggler.persistent import persistent
 from stepwatch.collector.detect.straggler.report import finding_of
@@ -29,8 +32,9 @@ def detect(
     facts: RankFacts,
     limits: Thresholds,
     baseline: Mapping[str, Vector] | None = None,
+    costly: Sequence[CostlyRank] = (),
 ) -> list[Finding]:
-    """Findings on the newest steps of `window`, the worst first.
+    """Findings on the newest steps of `window`, the worst first, and those on `costly` ranks.
 
     `window` may hold more steps than are evaluated: they show since when. `baseline` maps a phase
     to the seconds per step (ranks,) in the run's first steps, NaN where unknown; then the older
@@ -44,11 +48,18 @@ def detect(
     # A single process that waits for data is a job that does: there is no rank to compare it with.
     phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
     slow = [each for phase in phases for each in persistent(steps, phase, limits)]
+    together = {each.rank for each in slow}
+    slow = [each for each in slow if beyond_chance(each, steps, limits, together)]
+    costs = {each.rank: each for each in costly}
+    slow = [each._replace(cost=costs.get(each.rank)) for each in slow]
     findings = _worst_phase([finding_of(each, steps, facts, limits) for each in slow])
     named = {finding.rank for finding in findings}
-    findings += [
-        finding_of(each, steps, facts, limits) for each in intermittent(steps, named, limits)
-    ]
+    again = intermittent(steps, named, limits)
+    others = [each for each in again if beyond_chance(each, steps, limits)]
+    named |= {each.rank for each in others}
+    rest = {each.rank: each for each in reversed(costly) if each.rank not in named}
+    others += [accumulated(each, steps) for each in rest.values()]
+    findings += [finding_of(each, steps, facts, limits) for each in others]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 

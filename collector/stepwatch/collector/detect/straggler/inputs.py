@@ -9,11 +9,14 @@ from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.signals.clock import NANOSECONDS
 
 from .arrival_skew import with_arrival_skew
 from .cause import RankFacts
+from .costly import costly_ranks
 from .detector import detect
+from .places import with_node
 from .thresholds import LIMITS
 
 
@@ -23,14 +26,32 @@ def find(context: DetectionContext) -> list[Finding]:
     if not context.compares_ranks:
         return []
     facts, baseline = rank_facts(attempt), context.baseline.work_of(attempt.ring.world)
-    found = detect(context.window, facts, LIMITS, baseline)
+    evidence = evidence_of(context)
+    costly = [] if evidence is None else costly_ranks(evidence, context.window.stage, LIMITS)
+    found = detect(context.window, facts, LIMITS, baseline, costly)
+    sure = {each.rank for each in costly}
+    found = [each for each in found if each.rank in sure or _is_worth_it(each)]
     if not found:
         return []
+    nodes = attempt.ranks.node_of
+    slow_nodes = {nodes[each.rank] for each in costly if each.node >= 0}
+    found = with_node(found, nodes, slow_nodes)
     collectives = waits_of(attempt, newest_window(attempt))
     return [
         with_clock(context, with_arrival_skew(context.dated(finding), collectives))
         for finding in found
     ]
+
+
+def _is_worth_it(finding: Finding) -> bool:
+    """Whether it costs enough to be reported before evidence says how much."""
+    return not finding.lost_ratio < LIMITS.least_lost_unsure
+
+
+def evidence_of(context: DetectionContext) -> RankEvidence | None:
+    """The evidence on each rank; None where it is on another clock than the window."""
+    evidence = context.attempt.tracker(RankEvidence)
+    return evidence if evidence.clock == context.window.clock else None
 
 
 def rank_facts(attempt: Attempt) -> RankFacts:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import (
+    LOST_SHARE,
+    Evidence,
+    Finding,
+    build_finding,
+    text_evidence,
+)
 from stepwatch.collector.detect.straggler.cause import Excess, RankFacts, cause_of
 from stepwatch.collector.detect.straggler.device import (
     DeviceTimes,
@@ -24,6 +32,9 @@ def finding_of(
 ) -> Finding:
     """The finding on `slow`, with the `facts` of all ranks as evidence."""
     rank, phase, since, shows = slow.rank, slow.phase, slow.since, slow.shows
+    first = int(steps.steps[since])
+    if slow.cost is not None and not since:  # it may have begun before these steps
+        first = min(first, slow.cost.since)
     mine, theirs = float(np.median(slow.own[shows])), float(np.median(slow.peers[shows]))
     step = float(np.median(steps.step_seconds[shows]))
     usual = _usual_step(slow, steps, step - (mine - theirs))
@@ -39,9 +50,9 @@ def finding_of(
         rank=rank,
         phase=phase,
         cause=cause,
-        summary=_summary(slow, int(steps.steps[since]), (mine, theirs), lost, _peers(slow, steps))
+        summary=_summary(slow, first, (mine, theirs), lost, _peers(slow, steps))
         + (_waits_words(device) if cause is Cause.LAUNCH_BOUND else ""),
-        began_step=int(steps.steps[since]),
+        began_step=first,
         began_ago_seconds=float(steps.step_seconds[since:].sum()),
         severity=mine - theirs,
         ratio=ratio,
@@ -61,6 +72,8 @@ def _usual_step(slow: SlowRank, steps: EvaluatedSteps, otherwise: float) -> floa
 
 def _lost(slow: SlowRank, steps: EvaluatedSteps, usual: float) -> float:
     """Share of the throughput that the slow rank costs."""
+    if slow.cost is not None:
+        return slow.cost.lost.share
     if slow.of:
         longer = np.maximum(steps.step_seconds[slow.shows] - usual, 0.0)
         return float(longer.sum() / steps.step_seconds[-slow.of :].sum())
@@ -81,7 +94,15 @@ def _summary(slow: SlowRank, first: int, work: tuple[float, float], lost: float,
     return (
         f"rank {slow.rank} is slow in {slow.phase}{how} since step {first}: {in_words(mine)} "
         f"a step, its {peers} {in_words(theirs)}{ratio}; the job lost {lost:.0%} of its throughput"
+        f"{_interval_words(slow)}"
     )
+
+
+def _interval_words(slow: SlowRank) -> str:
+    if slow.cost is None:
+        return ""
+    lost = slow.cost.lost
+    return f" ({lost.low:.0%} to {min(lost.high, 1.0):.0%})"
 
 
 def _evidence(
@@ -98,9 +119,28 @@ def _evidence(
     return (
         Evidence(f"self time in {slow.phase} per step", work[0], "seconds", against),
         Evidence("step time", lengths[0], "seconds", f"baseline {in_words(lengths[1])}"),
+        *_cost_evidence(slow),
         *([_wait_evidence(rank, waits)] if waits.shape[1] > 1 else ()),
         Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _compared_with(facts.cpu_ratio)),
         Evidence("time on the run queue", float(queue[rank]), "ratio", _compared_with(queue)),
+    )
+
+
+def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
+    """Rows on what accumulated evidence says: the share of the time lost, and how sure it is."""
+    if slow.cost is None:
+        return ()
+    lost, now, sure = slow.cost.lost, slow.cost.now, slow.cost.log_capital / math.log(10)
+    chance = f"10 to the power of {sure:.0f} against chance, by bets that are fair if nobody is"
+    return (
+        Evidence(
+            LOST_SHARE,
+            lost.share,
+            "ratio",
+            f"90 % interval {lost.low:.1%} to {min(lost.high, 1.0):.1%}; lately {now:.1%}",
+        ),
+        Evidence("odds that it is slow", slow.cost.log_capital, "log", chance),
+        text_evidence("how ranks are compared", slow.cost.counts, "work of a step"),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepwatch.collector.detect.peers import Peers, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import step_seconds
+from stepwatch.collector.detect.straggler.costly import CostlyRank
 from stepwatch.collector.state.trackers.step_window import DEVICE, IDLE, WORK, Window
 from stepwatch.signals.arrays import (
     FloatMatrix,
@@ -26,7 +27,8 @@ class SlowRank(NamedTuple):
     """A slow rank: its self time and its peers' per evaluated step, where it began, when it shows.
 
     `shows` are the evaluated steps (indices) that it is slow in; `of` how many were looked at for
-    a rank that is slow intermittently, 0 for one that is slow persistently.
+    a rank that is slow intermittently, 0 for one that is slow persistently. `cost` is what
+    accumulated evidence says of it, None where that names it not, or not yet.
     """
 
     rank: int
@@ -36,6 +38,7 @@ class SlowRank(NamedTuple):
     since: int
     shows: Integers
     of: int = 0
+    cost: CostlyRank | None = None
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,15 @@ class Thresholds(NamedTuple):
     intermittent_gap: float
     intermittent_chance: float
     intermittent_usual_rate: float
+    intermittent_peers_rate: float
+    false_alarms_a_day: float
+    least_lost_ratio: float
+    least_lost_low: float
+    least_lost_unsure: float
+    lasting_share: float
+    lately_seconds: float
+    lately_gaps: float
+    most_costly: int
 
 
 LIMITS = load(__package__, Thresholds)

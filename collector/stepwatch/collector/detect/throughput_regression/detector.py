@@ -16,6 +16,7 @@ from stepwatch.collector.analysis.class_throughput import Course
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.thresholds import load
+from stepwatch.collector.detect.throughput_regression.least_wait import Limits
 from stepwatch.collector.quantities import seconds
 from stepwatch.signals.arrays import Mask
 from stepwatch.signals.names import Cause, FindingKind
@@ -33,6 +34,15 @@ class Thresholds(NamedTuple):
     class_jobs: int
     class_spread: float
     class_ratio: float
+    least_wait_gap: float
+    least_wait_near: float
+    certain_share: float
+    likely_share: float
+
+    @property
+    def least_wait(self) -> Limits:
+        """Those on who waits least."""
+        return Limits(*self[-len(Limits._fields) :])
 
 
 _MORE_TOKENS = 1.05

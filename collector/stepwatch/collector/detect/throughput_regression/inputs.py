@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.class_throughput import (
-    baseline_course,
-    compared_attempt,
-    course_of,
-    first_steps_clock,
-)
+from stepwatch.collector.analysis.class_throughput import course_of
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.steps import usable_steps
+from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.step_clock import early_baseline_on
 from stepwatch.collector.state.trackers.step_window import COLUMNS, HOST
 
 from .detector import LIMITS, Shift, detect
+from .least_wait import LeastWaiting, least_waiting, with_least_waiting
 
 HISTORY_STEPS = 4096
 """Newest steps looked back over for the first slow one."""
@@ -28,23 +24,35 @@ def find(context: DetectionContext) -> list[Finding]:
     """A job that is slower than it was, or than others of its class."""
     newest = slice(max(0, len(context.attempt.step_history) - HISTORY_STEPS), None)
     # Both on the devices' clock, or both on the hosts': a host that reads no loss only enqueues.
-    clock = first_steps_clock(compared_attempt(context.job))
-    if context.window.clock == HOST:
-        clock = HOST
+    clock = HOST if context.window.clock == HOST else context.first_steps.clock
     course, baseline = (
         course_of(context.attempt, newest, clock),
-        baseline_course(context.job, clock),
+        context.first_steps.baseline(clock),
     )
     peers = context.class_throughput.peers(context.job.name)
     found = detect(course, baseline, peers, None, LIMITS)
     if found:  # only a finding says what part of the step grew: it takes all planes of the window
         found = detect(course, baseline, peers, _shift(context), LIMITS)
+    least = _least_waiting(context) if found else None
+    if least is not None:
+        found = [with_least_waiting(finding, least) for finding in found]
     return [with_clock(context, finding, clock) for finding in found]
+
+
+def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
+    """Who waits least in the newest steps; None while that is unknown."""
+    window = context.window
+    rows = np.flatnonzero(usable_steps(window))
+    if not context.compares_ranks or not len(rows):
+        return None
+    waits = window.plane("collective", rows) + np.nan_to_num(window.plane("pipeline_wait", rows))
+    step = float(np.median(step_seconds(window)[rows]))
+    return least_waiting(waits, step, LIMITS.least_wait)
 
 
 def _shift(context: DetectionContext) -> Shift | None:
     """What part of a step grew most over the baseline; None while that is unknown."""
-    attempt, window = compared_attempt(context.job), context.window
+    attempt, window = context.first_steps.attempt, context.window
     baseline = early_baseline_on(attempt, window.clock).seconds(attempt.world)
     usable = usable_steps(window)
     if not baseline or not usable.any():

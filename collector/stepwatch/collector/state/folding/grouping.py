@@ -19,6 +19,7 @@ from stepwatch.collector.state.tracker import MAX_WORLD
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.microbatches import STEPS_AHEAD
+from stepwatch.collector.state.trackers.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask
@@ -52,6 +53,7 @@ class Grouping:
         self._timing = _any(events, events.rows["event"] == LifecycleEvent.DEVICE_TIMING)
         self._ends = _Ends.of(events, states)
         self._events = events.counts > 0
+        self._reports = _Reports.of(batches)
         self._saves = batches.table(Kind.CHECKPOINT).counts > 0
 
     def size(self, start: int, attempt: Attempt) -> int:
@@ -66,8 +68,8 @@ class Grouping:
         return int(np.argmax(ends)) + 1 if ends.any() else len(ends)
 
     def _alone(self, start: int, attempt: Attempt) -> Mask:
-        """Batches that others must not see: they size arrays, may begin another run, or hold steps
-        of one that is over, whose steps are settled after each of them."""
+        """Batches that others must not see: they size arrays, may begin another run, arrange ranks
+        otherwise, or hold steps of one that is over, whose steps are settled after each of them."""
         history = attempt.tracker(Steps).history
         found = history.moves(self._first[start:], self._last[start:])
         found |= self._world[start:] > attempt.world
@@ -78,15 +80,17 @@ class Grouping:
         devices = attempt.tracker(DeviceSteps).ring
         if attempt.tracker(DeviceTiming).all_timed is None and not devices.world:
             found |= self._device_rows[start:] > 0  # the first ones say that there are devices
-        return found
+        return found | self._reports.arrange(start, attempt)
 
     def _begins(self, start: int, attempt: Attempt) -> Mask:
-        """Batches that cannot follow those since `start`: steps that share slots, a rank that says
+        """Batches that cannot follow those since `start`: steps that share slots among themselves
+        or with one that evidence may still take, a rank that says
         whether its device times steps, a start of ranks after some ended, or after a checkpoint,
         which is believed by when they started."""
         saved = np.logical_or.accumulate(self._saves[start:])
         found: Mask = (self._events[start:] & saved) | self._timing[start:]
         found[1:] |= self._starts[start + 1 :] & np.logical_or.accumulate(self._ends.any[start:-1])
+        kept = attempt.tracker(SettledSteps).oldest_kept(attempt)
         for first, last, ring in (
             (self._first, self._last, StepRing),
             (self._device_first, self._device_last, DeviceRing),
@@ -94,6 +98,8 @@ class Grouping:
             low = np.minimum.accumulate(first[start:])
             high = np.maximum.accumulate(last[start:])
             found |= high - low >= ring.depth_for(attempt.world)
+            if kept is not None:
+                found |= high - kept >= ring.depth_for(attempt.world)
         return found
 
     def _closes(self, start: int, attempt: Attempt) -> Mask:
@@ -152,6 +158,44 @@ class _Ends(NamedTuple):
         fresh = first[~np.isin(ranks, [*before])]
         by_batch = np.bincount(self.batch[since][fresh] - start, minlength=len(found))
         found &= len(before) + np.cumsum(by_batch) >= world
+        return found
+
+
+class _Reports(NamedTuple):
+    """RANK_STATE rows, by batch: their rank, stage and batch (rows,), where those of each batch
+    begin (batches + 1,), and the name of the node of each batch."""
+
+    rank: Integers
+    stage: Integers
+    batch: Integers
+    starts: Integers
+    nodes: list[str]
+
+    @classmethod
+    def of(cls, batches: Batches) -> _Reports:
+        """Those of a run of batches."""
+        table = batches.table(Kind.RANK_STATE)
+        rank, stage = (table.rows[name].astype(np.int64) for name in ("rank", "stage"))
+        return cls(rank, stage, table.origin, table.starts, [each.node for each in batches])
+
+    def arrange(self, start: int, attempt: Attempt) -> Mask:
+        """Batches (from `start` on,) by which ranks are on other nodes or stages than before, or by
+        which each was reported once: evidence compares them by what is known of all."""
+        found = np.zeros(len(self.nodes) - start, dtype=np.bool_)
+        low, ranks = int(self.starts[start]), attempt.ranks
+        inside = low + np.flatnonzero((self.rank[low:] >= 0) & (self.rank[low:] < attempt.world))
+        rank, batch = self.rank[inside], self.batch[inside] - start
+        reported = ranks.reported
+        if not reported.all():
+            new, first = np.unique(rank, return_index=True)
+            by_batch = np.bincount(batch[first[~reported[new]]], minlength=len(found))
+            all_by = reported.sum() + np.cumsum(by_batch) >= attempt.world
+            found[np.argmax(all_by)] = all_by.any()
+            return found
+        node = ranks.nodes.known(self.nodes[start:])
+        moved = ranks.node_at[rank] != node[batch]
+        moved |= ranks.stage[rank] != self.stage[inside]
+        found[batch[moved]] = True
         return found
 
 

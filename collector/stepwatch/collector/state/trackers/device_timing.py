@@ -33,7 +33,7 @@ class DeviceTiming(JoinedTracker):
 
     def __init__(self) -> None:
         self.of: dict[int, Timed] = {}
-        self._all_timed: bool | None = None
+        self._timed = 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Fold DEVICE_TIMING rows in; of two of one rank the later one counts, as it arrives."""
@@ -47,17 +47,17 @@ class DeviceTiming(JoinedTracker):
             if before is None or before.at_ns <= at_ns:
                 self.of[rank] = Timed(value == 1, text.decode("utf-8", "replace"), at_ns)
         if known.any():
-            self._all_timed = all(each.on_device for each in self.of.values())
+            self._timed = sum(each.on_device for each in self.of.values())
 
     @property
     def all_timed(self) -> bool | None:
         """Whether each rank that said anything is timed on its device; None where none did."""
-        return self._all_timed
+        return self._timed == len(self.of) if self.of else None
 
     @property
     def timed_ranks(self) -> int:
         """How many ranks say that they are timed on their devices now."""
-        return sum(each.on_device for each in self.of.values())
+        return self._timed
 
     def untimed(self, ranks: Iterable[int]) -> list[int]:
         """Those of `ranks` that said that no device times their steps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 
 import numpy as np
@@ -13,7 +14,8 @@ from stepwatch.collector.state.tracker import (
     JoinedTracker,
     TrackedAttempt,
 )
-from stepwatch.signals.arrays import Rows, SmallIntegers
+from stepwatch.collector.state.trackers.ranks import Ranks
+from stepwatch.signals.arrays import Integers, Rows, SmallIntegers
 from stepwatch.signals.records import Kind, Op
 
 LEAST_STEPS = 4
@@ -33,7 +35,13 @@ class Exchanges(JoinedTracker):
         self.stage: SmallIntegers | None = None
         self._pairs: dict[int, Pair] = {}
         self._steps: dict[tuple[int, int], set[int]] = {}
-        self._known: tuple[int, frozenset[Pair]] = (0, frozenset())
+        self._known: set[Pair] = set()
+        self._shown: set[int] = set()
+        """Ranks of the pairs that are known to exchange."""
+        self._world = 0
+        """Of how many ranks `stage` is; 0 where the next rows show it anew."""
+        self._changes: list[tuple[int, SmallIntegers | None]] = []
+        """Batches of the group under way that changed `stage`, with what it was before each."""
 
     @property
     def cells(self) -> int:
@@ -42,28 +50,67 @@ class Exchanges(JoinedTracker):
 
     def resize(self, world: int) -> None:
         """Forget the stages of another number of ranks; the next rows show them anew."""
-        self.stage, self._known = None, (0, frozenset())
+        self.stage, self._world = None, 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
-        """Fold GROUP rows of pairs in, and sends between them."""
-        if (groups := batches.rows(Kind.GROUP)) is not None:
-            self._name(groups[groups["size"] == 2])
-        if (rows := batches.rows(Kind.COLLECTIVE)) is not None:
-            self._count(rows[rows["op"] == Op.SEND])
-        known = attempt.world, frozenset(self._both_send())
-        if known != self._known:
-            self._known = known
-            self.stage = stages_of(known[1], attempt.world)
+        """Fold GROUP rows of pairs in, and sends between them: batch by batch, if any is new."""
+        groups, calls = batches.table(Kind.GROUP), batches.table(Kind.COLLECTIVE)
+        named = np.flatnonzero(groups.rows["size"] == 2)
+        sent = np.flatnonzero(calls.rows["op"] == Op.SEND)
+        sent = sent[self._are_new(calls.rows[sent])]
+        fresh = {*groups.origin[named].tolist(), *calls.origin[sent].tolist()}
+        either = (groups.counts > 0) | (calls.counts > 0)
+        if self._world != attempt.world and either.any():
+            fresh.add(int(np.argmax(either)))
+        for batch in sorted(fresh):
+            touched = self._name(_of(groups.rows, groups.origin, named, batch))
+            touched += self._count(_of(calls.rows, calls.origin, sent, batch))
+            if self._exchange(touched) or self._world != attempt.world:
+                self._show(batch, attempt.world)
 
-    def _name(self, rows: Rows) -> None:
+    def changes_within(self, first: int, last: int) -> bool:
+        """Whether `stage` differs between batches `first` to `last - 1` of the group."""
+        return any(first < batch < last for batch, _ in self._changes)
+
+    def stage_after(self, batch: int | None) -> SmallIntegers | None:
+        """What `stage` was after a batch of the group under way; as it is now for None."""
+        for later, before in self._changes:
+            if batch is not None and later > batch:
+                return before
+        return self.stage
+
+    def forget_changes(self) -> None:
+        """The group is taken by all."""
+        self._changes = []
+
+    def _are_new(self, rows: Rows) -> Integers:
+        """Sends of a rank in a group that is not known to send step after step: positions."""
+        keys = rows["group"].astype(np.int64) << 32 | rows["rank"].astype(np.int64)
+        found, at = np.unique(keys, return_inverse=True)
+        few = [
+            len(self._steps.get((key >> 32, key & 0xFFFFFFFF), ())) < LEAST_STEPS
+            for key in found.tolist()
+        ]
+        return np.flatnonzero(np.array(few, dtype=np.bool_)[at])
+
+    def _name(self, rows: Rows) -> list[int]:
+        """Remember pairs; returns numbers of groups that are new or others now."""
+        touched = []
         for number, text in zip(rows["group"].tolist(), rows["text"].tolist(), strict=True):
             members = bytes(text).decode("ascii", "replace").split(",")
             is_pair = len(members) == 2 and all(each.isdigit() for each in members)
-            if is_pair and len(self._pairs) < MAX_PAIRS:
-                self._pairs[number] = int(members[0]), int(members[1])
+            if not is_pair or len(self._pairs) >= MAX_PAIRS:
+                continue
+            pair = int(members[0]), int(members[1])
+            if self._pairs.get(number) != pair:
+                self._pairs[number] = pair
+                touched.append(number)
+        return touched
 
-    def _count(self, rows: Rows) -> None:
-        """Remember the first steps in which a rank sent within a pair."""
+    def _count(self, rows: Rows) -> list[int]:
+        """Remember the first steps in which a rank sent within a pair; returns numbers of groups in
+        which one did so often enough."""
+        touched = []
         sent = np.unique(rows[["group", "rank", "step"]])
         for group, rank, step in islice(sent.tolist(), MAX_PAIRS):
             steps = self._steps.get((group, rank))
@@ -71,10 +118,48 @@ class Exchanges(JoinedTracker):
                 steps = self._steps[group, rank] = set()
             if steps is not None and len(steps) < LEAST_STEPS:
                 steps.add(step)
+                if len(steps) == LEAST_STEPS:
+                    touched.append(group)
+        return touched
 
-    def _both_send(self) -> list[Pair]:
-        return [
-            pair
-            for number, pair in self._pairs.items()
-            if all(len(self._steps.get((number, rank), ())) >= LEAST_STEPS for rank in pair)
-        ]
+    def _exchange(self, touched: Iterable[int]) -> bool:
+        """Know the pairs of groups `touched` that exchange; whether one is new."""
+        found = {self._pairs[number] for number in touched if self._both_send(number)}
+        fresh = found - self._known
+        self._known |= fresh
+        self._shown.update(rank for pair in fresh for rank in pair)
+        return bool(fresh)
+
+    def _both_send(self, number: int) -> bool:
+        pair = self._pairs.get(number)
+        return pair is not None and all(
+            len(self._steps.get((number, rank), ())) >= LEAST_STEPS for rank in pair
+        )
+
+    def _show(self, batch: int, world: int) -> None:
+        """Find the stages anew, where the pairs have so many ranks at all."""
+        before, self._world = self.stage, world
+        self.stage = stages_of(self._known, world) if len(self._shown) >= world else None
+        if not _same(before, self.stage):
+            self._changes.append((batch, before))
+
+
+def stages_known(attempt: TrackedAttempt, batch: int | None = None) -> SmallIntegers:
+    """Pipeline stage of each rank (world,), -1 while unknown: as the ranks report it, or where none
+    does, as their exchanges show it, after a batch of the group under way or now."""
+    reported, shown = attempt.tracker(Ranks).stage, attempt.tracker(Exchanges).stage_after(batch)
+    if shown is None or len(shown) != attempt.world or bool((reported > 0).any()):
+        return reported
+    return shown
+
+
+def _of(rows: Rows, origin: Integers, which: Integers, batch: int) -> Rows:
+    """Those of rows `which` that come from a batch."""
+    low, high = np.searchsorted(origin[which], (batch, batch + 1))
+    return rows[which[low:high]]
+
+
+def _same(one: SmallIntegers | None, other: SmallIntegers | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)

@@ -68,7 +68,7 @@ class UsageReadings:
         """Readings of a rank, oldest first; none of one that did not report."""
         count = int(self._count[rank]) if 0 <= rank < len(self._count) else 0
         slots = [at % USAGE_READINGS for at in range(max(0, count - USAGE_READINGS), count)]
-        return [Usage(*self._values[rank, slot].tolist()) for slot in slots]
+        return [Usage(*reading) for reading in self._values[rank, slots].tolist()] if slots else []
 
     def growth(self) -> tuple[Vector, Vector, Vector]:
         """Nanoseconds, CPU seconds, run-queue seconds from each rank's first to its last reading.

@@ -11,16 +11,20 @@ order; what the hosts did not report before a complete step is lost, since a ran
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.device_timing import DeviceTiming
+from stepwatch.collector.state.trackers.exchanges import Exchanges, stages_known
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence, Settled
 from stepwatch.collector.state.trackers.step_history import ON_DEVICE, ON_HOST
-from stepwatch.collector.state.trackers.step_window import DEVICE, HOST
+from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps import Steps
-from stepwatch.signals.arrays import Integers, Mask
+from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
@@ -32,13 +36,39 @@ LATE_SECONDS = 20.0
 device holds a second or two."""
 
 
+class _Group(NamedTuple):
+    """New rows of a group of so many batches, of which the first `taken` are entered."""
+
+    host: Fresh
+    device: Fresh
+    size: int
+    taken: int = 0
+
+    @classmethod
+    def nothing(cls) -> _Group:
+        """A group that is taken."""
+        return cls(_NOTHING, Fresh.nothing(Kind.DEVICE_STEP), 0)
+
+    def later(self) -> Fresh:
+        """Rows of the hosts that are not entered yet."""
+        return self.host.of(self.taken, self.size)
+
+    def stage(self, attempt: TrackedAttempt) -> SmallIntegers:
+        """The stage of each rank (world,) after the batches that are taken."""
+        return stages_known(attempt, self.taken - 1 if self.size else None)
+
+
+_NOTHING = Fresh.nothing(Kind.STEP)
+
+
 class SettledSteps(JoinedTracker):
     """Enters the rows of a group in the history and the devices' lengths, and settles steps.
 
     Steps before `awaited` are settled; it is None before the first step.
     """
 
-    kinds = frozenset({Kind.STEP, Kind.DEVICE_STEP})
+    kinds = frozenset({Kind.STEP, Kind.DEVICE_STEP, Kind.COLLECTIVE, Kind.GROUP})
+    """Of the last two only the stages that `Exchanges` finds in them."""
     order = 45
 
     def __init__(self) -> None:
@@ -56,7 +86,8 @@ class SettledSteps(JoinedTracker):
         host, device = steps.fresh, devices.fresh
         steps.fresh, devices.fresh = Fresh.nothing(Kind.STEP), Fresh.nothing(Kind.DEVICE_STEP)
         if len(host.rows) or len(device.rows):
-            self._take(host, device, (0, len(batches)), attempt)
+            self._take(_Group(host, device, len(batches)), (0, len(batches)), attempt)
+        attempt.tracker(Exchanges).forget_changes()
 
     def awaits_devices(self, attempt: TrackedAttempt) -> bool:
         """Whether steps wait for rows of devices: some rank has one, and none says it has not."""
@@ -79,18 +110,20 @@ class SettledSteps(JoinedTracker):
         rows = self._unsettled(attempt)
         if len(rows):
             timed = self._timed(rows, attempt) & (rows["reported"] > 0)
-            self._settle(rows, timed, attempt)
+            self._settle(rows, timed, _Group.nothing(), attempt)
 
-    def _take(
-        self, host: Fresh, device: Fresh, span: tuple[int, int], attempt: TrackedAttempt
-    ) -> None:
-        """Enter and settle batches `span[0]` to `span[1] - 1`."""
+    def _take(self, group: _Group, span: tuple[int, int], attempt: TrackedAttempt) -> None:
+        """Enter and settle batches `span[0]` to `span[1] - 1` of the group."""
         first, last = span
-        host, device = host.of(first, last), device.of(first, last)
-        if last - first > 1 and self._may_be_late(host, device, span, attempt):
+        host, device = group.host.of(first, last), group.device.of(first, last)
+        if last - first > 1 and (
+            self._may_be_late(host, device, span, attempt)
+            or self._may_be_far(host, attempt)
+            or attempt.tracker(Exchanges).changes_within(first, last)
+        ):
             middle = (first + last) // 2
-            self._take(host, device, (first, middle), attempt)
-            self._take(host, device, (middle, last), attempt)
+            self._take(group, (first, middle), attempt)
+            self._take(group, (middle, last), attempt)
             return
         steps = attempt.tracker(Steps)
         if len(host.rows):
@@ -98,9 +131,9 @@ class SettledSteps(JoinedTracker):
         if len(device.rows):
             begins = steps.history.first if len(steps.history) else None
             attempt.tracker(DeviceSteps).lengths.add(device, begins)
-        self._advance(attempt)
+        self._advance(group._replace(taken=last), attempt)
 
-    def _advance(self, attempt: TrackedAttempt) -> None:
+    def _advance(self, group: _Group, attempt: TrackedAttempt) -> None:
         rows = self._unsettled(attempt)
         due = _complete_or_given_up(rows["reported"], attempt.world)
         if not due:
@@ -112,21 +145,52 @@ class SettledSteps(JoinedTracker):
             waits &= ends >= ends[due - 1] - LATE_SECONDS * NANOSECONDS
             waits[: np.flatnonzero(timed).max(initial=0)] = False
             due = int(np.argmax(waits[:due])) if waits[:due].any() else due
-        self._settle(rows[:due], timed[:due], attempt)
+        self._settle(rows[:due], timed[:due], group, attempt)
 
-    def _settle(self, rows: Rows, timed: Mask, attempt: TrackedAttempt) -> None:
+    def _settle(self, rows: Rows, timed: Mask, group: _Group, attempt: TrackedAttempt) -> None:
         """Settle the steps that come next; `timed` (steps,) counts as the devices have it."""
         if not len(rows):
             return
         history, lengths = attempt.tracker(Steps).history, attempt.tracker(DeviceSteps).lengths
         first = history.first if self.awaited is None else max(self.awaited, history.first)
+        held_from = self._newest(attempt) - self._reach(attempt) + 1
         self.awaited = first + len(rows)
         self._ended_ns = max(self._ended_ns, int(_ends_ns(rows).max()))
         rows["clock"] = np.where(timed, ON_DEVICE, ON_HOST)
         attempt.totals.add_steps(rows["longest"][~timed], HOST)
+        seconds = rows["longest"].astype(np.float64)
         if timed.any():
-            found = lengths.of(first + np.flatnonzero(timed))
-            attempt.totals.add_steps(found["longest"].astype(np.float64), DEVICE)
+            seconds[timed] = lengths.of(first + np.flatnonzero(timed))["longest"]
+            attempt.totals.add_steps(seconds[timed], DEVICE)
+        on_device, reported = self.awaits_devices(attempt), rows["reported"]
+        settled = Settled(
+            clock=DEVICE if on_device else HOST,
+            steps=np.arange(first, self.awaited),
+            seconds=seconds,
+            flags=rows["flags"].astype(np.int64),
+            timed=timed if on_device else reported > 0,
+            stage=group.stage(attempt),
+            later=group.later() if (reported < attempt.world).any() else _NOTHING,
+            held_from=held_from,
+        )
+        attempt.tracker(RankEvidence).settle(settled, attempt)
+
+    def _reach(self, attempt: TrackedAttempt) -> int:
+        """So far behind the newest step no ring has lost a step yet."""
+        rings = (StepRing, DeviceRing) if self.awaits_devices(attempt) else (StepRing,)
+        return min(ring.reach_for(attempt.world) for ring in rings)
+
+    def _newest(self, attempt: TrackedAttempt) -> int:
+        """The newest step of which a row was entered; the one before the first without any."""
+        reported = np.flatnonzero(self._unsettled(attempt)["reported"])
+        return self._first_awaited(attempt) + int(reported.max(initial=-1))
+
+    def oldest_kept(self, attempt: TrackedAttempt) -> int | None:
+        """The oldest step that evidence may still take, so that no ring may lose it before; None
+        before the first step."""
+        if not len(attempt.tracker(Steps).history):
+            return None
+        return max(self._first_awaited(attempt), self._newest(attempt) - self._reach(attempt) + 1)
 
     def _unsettled(self, attempt: TrackedAttempt) -> Rows:
         """The history from the first awaited step on; a view."""
@@ -135,6 +199,11 @@ class SettledSteps(JoinedTracker):
             return history.rows
         found: Rows = history.rows[max(0, self.awaited - history.held_from) :]
         return found
+
+    def _first_awaited(self, attempt: TrackedAttempt) -> int:
+        """The first step that is not settled, also before the first one was."""
+        history = attempt.tracker(Steps).history
+        return history.first + len(history) - len(self._unsettled(attempt))
 
     def _timed(self, rows: Rows, attempt: TrackedAttempt) -> Mask:
         """Which of the unsettled steps every device timed; none where the hosts' clock counts."""
@@ -148,9 +217,7 @@ class SettledSteps(JoinedTracker):
         self, host: Fresh, device: Fresh, span: tuple[int, int], attempt: TrackedAttempt
     ) -> bool:
         """Whether a step may be settled before a row of it comes, by the batches of `span`."""
-        history = attempt.tracker(Steps).history
-        rows = self._unsettled(attempt)
-        awaited = history.first + len(history) - len(rows)
+        rows, awaited = self._unsettled(attempt), self._first_awaited(attempt)
         due = self._due(host, span, attempt)
         late = (due[host.origin - span[0]] >= host.steps) & (host.steps >= awaited)
         if late.any() or not len(device.rows) or not self.awaits_devices(attempt):
@@ -163,14 +230,23 @@ class SettledSteps(JoinedTracker):
         late = passed & (due[device.origin - span[0]] >= device.steps) & (device.steps >= awaited)
         return bool(late.any())
 
+    def _may_be_far(self, host: Fresh, attempt: TrackedAttempt) -> bool:
+        """Whether a step, when it is settled, may be too far behind the newest one for evidence,
+        and would not be if it were settled before the last rows of `host`."""
+        if not len(host.rows):
+            return False
+        newest, reach = self._newest(attempt), self._reach(attempt)
+        awaited = self._first_awaited(attempt)
+        later = max(newest, int(host.steps.max()))
+        return later > newest and later - reach >= max(awaited, newest - reach + 1)
+
     def _due(self, host: Fresh, span: tuple[int, int], attempt: TrackedAttempt) -> Integers:
         """The newest step that may need no host any more once so many batches came (batches + 1,).
 
         That is complete, or has so many newer ones.
         """
-        history = attempt.tracker(Steps).history
+        history, awaited = attempt.tracker(Steps).history, self._first_awaited(attempt)
         rows = self._unsettled(attempt)
-        awaited = history.first + len(history) - len(rows)
         reported = history.rows["reported"]
         before = awaited + _complete_or_given_up(rows["reported"], attempt.world) - 1
         known = reported[host.steps - history.held_from]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from stepwatch.signals.arrays import Integers, Mask, MaskMatrix
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
 from stepwatch.signals.wire import Rows
+
+T = TypeVar("T")
 
 MAX_CELLS = 1 << 22
 MAX_STEPS, LEAST_STEPS = 512, 32
@@ -97,6 +99,7 @@ class RingPlanes(Mapping[str, Matrix]):
         self._sources = sources
         self._steps, self._ranks = steps, ranks
         self._read: dict[str, Matrix] = {}
+        self._made: dict[object, Any] = {}
 
     def __getitem__(self, name: str) -> Matrix:
         if name not in self._read:
@@ -123,6 +126,13 @@ class RingPlanes(Mapping[str, Matrix]):
     def is_read(self, name: str) -> bool:
         """Whether all of a plane was taken out."""
         return name in self._read
+
+    def once(self, what: object, make: Callable[[], T]) -> T:
+        """What `make` returns; it is asked the first time only. `what` tells it from others."""
+        if what not in self._made:
+            self._made[what] = make()
+        made: T = self._made[what]
+        return made
 
     def at(self, chosen: Integers | Mask) -> RingPlanes:
         """Some of the steps: positions of rows, or a mask (steps,)."""
@@ -176,6 +186,13 @@ class CellRing:
     def depth_for(cls, world: int) -> int:
         """Steps that it keeps of so many ranks."""
         return int(np.clip(cls.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
+
+    @classmethod
+    def reach_for(cls, world: int) -> int:
+        """How far behind the newest step a step may be when it is settled for evidence to take it:
+        less than it keeps, so that some steps can follow before one is lost."""
+        depth = cls.depth_for(world)
+        return depth - depth // 4
 
     @property
     def cells(self) -> int:
@@ -288,6 +305,10 @@ class DeviceRing(CellRing):
         """Of which (steps, ranks) it holds the length alone."""
         known = self.known(steps)
         return np.asarray(known & np.isnan(self._planes["other"][steps % self.depth]))
+
+    def timed_whole(self, steps: Integers) -> Mask:
+        """Which of the steps (steps,) all devices timed, none in part."""
+        return np.asarray((self.known(steps) & ~self.in_part(steps)).all(axis=1))
 
     @property
     def cells(self) -> int:

@@ -1,0 +1,71 @@
+"""Whether a slow rank may be chance: work that differs by nature is nobody's fault.
+
+Lengths of two values, or anything else that makes a rank's steps long now and then, makes those of
+the other ranks long as often. How often they exceed their peers says how likely it is that this
+rank does so in all of its newest steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+
+from stepwatch.collector.detect.straggler.costly import DAY_SECONDS
+from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
+from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.collector.state.evidence.bets import log_alarm
+from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.signals.arrays import Floats
+
+_FEW_RANKS = 64
+
+
+def beyond_chance(
+    slow: SlowRank, steps: EvaluatedSteps, limits: Thresholds, named: Collection[int] = ()
+) -> bool:
+    """Whether other ranks are so far above their peers too rarely for chance to explain `slow`.
+
+    Those `named` with it do not count as long as they are the fewer: a node may be slow as a whole.
+    A rank alone in its stage has nobody to be exchanged with: it exceeds its own baseline.
+    """
+    if slow.rank in steps.stages.alone:
+        return True
+    excess = _others(slow, steps, named)
+    if slow.of:
+        level = float(np.median((slow.own - slow.peers)[slow.shows])) / 2
+        return int((excess >= level).sum()) <= limits.intermittent_peers_rate * excess.size
+    mine = (slow.own - slow.peers)[slow.since :]
+    excess = np.append(excess, (slow.own - slow.peers)[: slow.since])  # and before it began
+    level = float(np.median(mine)) / 2
+    hits, far = int((mine >= level).sum()), int((excess >= level).sum())
+    seconds = max(float(np.median(steps.step_seconds)), 1e-3)
+    streams = len(steps.ranks) * len(WORK)
+    least = log_alarm(DAY_SECONDS / seconds, streams, limits.false_alarms_a_day)
+    return -log_chance(hits, len(mine), far, excess.size) >= least
+
+
+def _others(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int]) -> Floats:
+    """How far the other ranks are above their peers in the phase, each step (cells,): all ranks
+    where they are few, else those of its stage, which are enough."""
+    part = steps if len(steps.ranks) <= _FEW_RANKS else steps.around(np.array([slow.rank]))
+    own = part.own(slow.phase)
+    excess = own - part.peers(own, slow.phase)
+    left_out = np.isin(part.ranks, [*named, slow.rank])
+    if 2 * left_out.sum() > len(part.ranks):
+        left_out = part.ranks == slow.rank
+    return excess[:, ~left_out].ravel()
+
+
+def log_chance(hits: int, steps: int, far: int, cells: int) -> float:
+    """Logarithm of the chance that a rank is far above its peers in `hits` of its `steps`, where
+    the others are in `far` of their `cells`.
+
+    How often that happens is known from those cells only: of none in 16, seven in a row are no
+    wonder of 17**-7 but one of 1/18 * 2/19 * ... * 7/24.
+    """
+    each = np.arange(hits)
+    chance = float(np.log((far + 1.0 + each) / (cells + 2.0 + each)).sum())
+    ways = math.lgamma(steps + 1) - math.lgamma(hits + 1) - math.lgamma(steps - hits + 1)
+    return min(0.0, chance + ways)

@@ -1,0 +1,43 @@
+"""What slow ranks have in common: the node that all of them run on, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from stepwatch.collector.detect.finding import Finding, text_evidence
+from stepwatch.collector.detect.straggler.costly import NEARLY_ALL
+
+
+def with_node(
+    findings: list[Finding], nodes: Mapping[int, str], slow_nodes: Collection[str] = ()
+) -> list[Finding]:
+    """The findings, and where their ranks are those of one node, its name in each of them.
+
+    `nodes` names the node of each rank. There must be two slow ranks, and another node. Of
+    `slow_nodes` it is known already that they are slow as a whole.
+    """
+    if slow_nodes:
+        return [
+            _named(finding, nodes[finding.rank], "all its ranks together")
+            if nodes.get(finding.rank) in slow_nodes
+            else finding
+            for finding in findings
+        ]
+    ranks = sorted(finding.rank for finding in findings)
+    slow = {nodes.get(rank, "") for rank in ranks}
+    if len(ranks) < 2 or len(slow) != 1 or "" in slow or len(set(nodes.values())) < 2:
+        return findings
+    (node,) = slow
+    there = sum(each == node for each in nodes.values())
+    if len(ranks) < NEARLY_ALL * there:
+        return findings
+    many = f"all {there}" if len(ranks) == there else f"{len(ranks)} of {there}"
+    row = text_evidence("slow ranks", ", ".join(map(str, ranks)), f"{many} ranks of node {node}")
+    return [
+        _named(finding, node, f"{many} of its ranks")._replace(evidence=(*finding.evidence, row))
+        for finding in findings
+    ]
+
+
+def _named(finding: Finding, node: str, who: str) -> Finding:
+    return finding._replace(node=node, summary=f"node {node} is slow, {who}; {finding.summary}")

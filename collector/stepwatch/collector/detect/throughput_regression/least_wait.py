@@ -1,0 +1,80 @@
+"""Who the others wait for, where a job spends more time waiting: the rank that waits least itself.
+
+No two clocks are compared, and no phase has to show what it does meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.signals.arrays import FloatMatrix
+from stepwatch.signals.names import Cause
+
+CERTAIN, LIKELY, ONE_OF = "certain", "likely", "one of"
+
+
+class Limits(NamedTuple):
+    """When a rank waits clearly least; shares of the step, of the gap and of the steps."""
+
+    least_wait_gap: float
+    least_wait_near: float
+    certain_share: float
+    likely_share: float
+
+
+class LeastWaiting(NamedTuple):
+    """Ranks that wait least, how sure it is that the others wait for them, and median seconds per
+    step that they and the others wait."""
+
+    ranks: tuple[int, ...]
+    confidence: str
+    waits: float
+    others: float
+
+
+def least_waiting(waits: FloatMatrix, step_seconds: float, limits: Limits) -> LeastWaiting | None:
+    """Who waits clearly least; None where nobody does, or more than a quarter of the ranks.
+
+    `waits` (steps, ranks) is the wait in collectives and for other stages.
+
+    Four ranks that wait 50, 50, 51, 4 ms of 200 -> rank 3, where it waits least in all steps
+    `certain`.
+    """
+    steps, ranks = waits.shape
+    if ranks < 2 or not steps:
+        return None
+    usual = np.median(waits, axis=0)
+    ordered = np.sort(usual)
+    low, high = float(ordered[0]), float(np.median(ordered[1:]))
+    if high - low < limits.least_wait_gap * step_seconds:
+        return None
+    near = np.flatnonzero(usual <= low + limits.least_wait_near * (high - low))
+    share = float(np.isin(waits.argmin(axis=1), near).mean())
+    if len(near) > max(1, ranks // 4) or share < limits.likely_share:
+        return None
+    confidence = ONE_OF
+    if len(near) == 1:
+        confidence = CERTAIN if share >= limits.certain_share else LIKELY
+    return LeastWaiting(tuple(near.tolist()), confidence, low, high)
+
+
+def with_least_waiting(finding: Finding, found: LeastWaiting) -> Finding:
+    """`finding`, which says that all are slower, with who makes them wait."""
+    names = ", ".join(map(str, found.ranks))
+    who = f"one of ranks {names}" if found.confidence == ONE_OF else f"rank {names}"
+    sure = "" if found.confidence == ONE_OF else f", {found.confidence}"
+    words = f"; the others wait for {who}{sure}: it waits {in_words(found.waits)} a step"
+    row = Evidence(
+        "waits least, per step", found.waits, "seconds", f"the others {in_words(found.others)}"
+    )
+    return finding._replace(
+        rank=found.ranks[0] if len(found.ranks) == 1 else finding.rank,
+        cause=Cause.UNKNOWN,
+        summary=finding.summary.replace("all ranks are slower", "the job is slower", 1)
+        + f"{words}, they {in_words(found.others)}",
+        evidence=(*finding.evidence, row),
+    )

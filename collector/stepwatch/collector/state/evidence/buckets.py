@@ -1,0 +1,84 @@
+"""What ranks cost and how long they work, summed over stretches of time: ten minutes at bounded
+memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.signals.arrays import Cube32, Integers, Matrix, Matrix32, Vector
+
+BUCKET_SECONDS = 10.0
+"""A bucket is closed once its steps take so long together."""
+BUCKETS = 60
+
+
+class Course(NamedTuple):
+    """Buckets, oldest first: seconds of their steps, how many these are and the first of them
+    (buckets,), seconds that each rank or node held its stage up (buckets, units), and how long each
+    rank worked in each of `WORK` (buckets, phases, ranks)."""
+
+    seconds: Vector
+    steps: Integers
+    first_step: Integers
+    cost: Matrix
+    work: Cube32
+
+
+class Buckets:
+    """The newest `BUCKETS` buckets of `units`, of which the first `ranks` are ranks: 1.4 KB a rank.
+
+    Sums are taken step after step, so that it makes no difference which steps come in one call.
+    """
+
+    def __init__(self, units: int, ranks: int) -> None:
+        self._seconds = np.zeros(BUCKETS)
+        self._steps = np.zeros(BUCKETS, dtype=np.int64)
+        self._first_step = np.zeros(BUCKETS, dtype=np.int64)
+        self._cost = np.zeros((BUCKETS, units), dtype=np.float32)
+        self._work = np.zeros((BUCKETS, len(WORK), ranks), dtype=np.float32)
+        self._newest = 0
+        """How many buckets were closed: the one under way is at this place, modulo `BUCKETS`."""
+
+    def add(
+        self, steps: Integers, seconds: Vector, units: Integers, cost: Matrix32, work: Cube32
+    ) -> None:
+        """Take steps in rising order: their seconds (steps,), what some `units` cost (steps,
+        units), and the work of all ranks (phases, steps, ranks)."""
+        whole = len(units) == self._cost.shape[1]
+        for number, (step, lasted) in enumerate(zip(steps.tolist(), seconds.tolist(), strict=True)):
+            at = self._begun(step)
+            self._seconds[at] += lasted
+            self._steps[at] += 1
+            self._work[at] += work[:, number]
+            if whole:
+                self._cost[at] += cost[number]
+            else:
+                self._cost[at, units] += cost[number]
+
+    def course(self) -> Course:
+        """All buckets with steps, the one under way included."""
+        count = min(self._newest + 1, BUCKETS)
+        places = np.arange(self._newest - count + 1, self._newest + 1) % BUCKETS
+        places = places[self._steps[places] > 0]
+        return Course(
+            self._seconds[places],
+            self._steps[places],
+            self._first_step[places],
+            self._cost[places].astype(np.float64),
+            self._work[places],
+        )
+
+    def _begun(self, step: int) -> int:
+        """The place of the bucket that takes `step`, begun anew where the one before is full."""
+        at = self._newest % BUCKETS
+        if self._seconds[at] >= BUCKET_SECONDS:
+            self._newest += 1
+            at = self._newest % BUCKETS
+            self._seconds[at], self._steps[at] = 0.0, 0
+            self._cost[at], self._work[at] = 0.0, 0.0
+        if not self._steps[at]:
+            self._first_step[at] = step
+        return at

@@ -1,0 +1,137 @@
+"""What evidence takes of each step: the work of the ranks that reported it, as it stood then.
+
+Everything is computed step by step, or along the ranks of one step, so that it makes no difference
+how many steps are taken at once. For that, an array of which the ranks are summed up is contiguous:
+numpy adds in another order where it is not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.evidence.bets import Values
+from stepwatch.collector.state.trackers.step_window import WORK, CellRing, StepClock, StepRing
+from stepwatch.signals.arrays import (
+    Cube32,
+    IntegerMatrix,
+    Integers,
+    Mask,
+    MaskMatrix,
+    Matrix32,
+    SmallIntegers,
+    Vector,
+)
+
+
+class Arrangement(NamedTuple):
+    """The clock of steps, and the stage and the number of the node of each rank (ranks,)."""
+
+    clock: StepClock
+    stage: SmallIntegers
+    node: Integers
+
+    def is_like(self, other: Arrangement) -> bool:
+        """Whether evidence of one is evidence of the other."""
+        same = np.array_equal(self.stage, other.stage) and np.array_equal(self.node, other.node)
+        return self.clock == other.clock and same
+
+
+class Cells(NamedTuple):
+    """Steps in rising order and seconds of each (steps,); the `work` in each of `WORK` (phases,
+    steps, ranks), the `tokens` (steps, ranks), and who reported (steps, ranks)."""
+
+    steps: Integers
+    seconds: Vector
+    work: Cube32
+    tokens: Matrix32
+    known: MaskMatrix
+
+    def at(self, rows: slice) -> Cells:
+        """Some of the steps."""
+        steps, seconds, work, tokens, known = self
+        return Cells(steps[rows], seconds[rows], work[:, rows], tokens[rows], known[rows])
+
+    def alike(self) -> Iterator[Cells]:
+        """Runs of steps that the same ranks reported."""
+        changes = (self.known[1:] != self.known[:-1]).any(axis=1)
+        starts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self.steps)]
+        for begin, end in itertools.pairwise(starts):
+            yield self.at(slice(begin, end))
+
+
+def cells_of(
+    steps: Integers, seconds: Vector, timed_by: CellRing, hosts: StepRing, entered: MaskMatrix
+) -> Cells:
+    """Cells of the steps that `timed_by` holds: the ring of the hosts, or of their devices.
+
+    `entered` (steps, ranks) are the cells of the hosts that count.
+    """
+    known = entered if timed_by is hosts else timed_by.known(steps)
+    slots, none = steps % timed_by.depth, np.zeros((0, 0), dtype=np.bool_)
+    planes = timed_by.cells_of(steps, none, WORK)
+    work = np.empty((len(WORK), len(steps), timed_by.world), dtype=np.float32)
+    for out, name in zip(work, WORK, strict=True):
+        np.take(planes[name][0], slots, axis=0, out=out)
+    (plane, _) = hosts.cells_of(steps, none, ("tokens",))["tokens"]
+    tokens = plane[steps % hosts.depth]
+    if not entered.all():
+        tokens[~entered] = np.nan
+    return Cells(steps, seconds, work, tokens, known)
+
+
+def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:
+    """Ranks (stages, size) of all stages of one size, for each size beyond one."""
+    order = np.argsort(stage, kind="stable")
+    _, starts, counts = np.unique(stage[order], return_index=True, return_counts=True)
+    return [
+        order[starts[counts == size][:, None] + np.arange(size)]
+        for size in np.unique(counts[counts > 1]).tolist()
+    ]
+
+
+def alike_nodes(stage: SmallIntegers, node: Integers) -> IntegerMatrix:
+    """Ranks (nodes, size) of each node where nodes can be compared: two of one size at least, of
+    several ranks each, all of one stage."""
+    sizes = np.unique(node, return_counts=True)[1]
+    several = len(sizes) > 1 and sizes[0] > 1 and bool((sizes == sizes[0]).all())
+    if not several or len(np.unique(stage)) > 1:
+        return np.zeros((0, 0), dtype=np.int64)
+    return np.argsort(node, kind="stable").reshape(len(sizes), -1)
+
+
+def picked(values: Values, members: IntegerMatrix) -> Values:
+    """`values[:, members]` (steps, groups, size) of values (steps, ranks), contiguous."""
+    if members.size == values.shape[1] and (np.diff(members.ravel()) == 1).all():
+        return np.ascontiguousarray(values).reshape(len(values), *members.shape)
+    return np.take(values, members.ravel(), axis=1).reshape(len(values), *members.shape)
+
+
+def median(values: Values) -> Values:
+    """The median of the last axis, which is kept."""
+    size = values.shape[-1]
+    parts = np.partition(values, size // 2, axis=-1)
+    middle: Values = parts[..., size // 2 : size // 2 + 1]
+    if size % 2 == 0:
+        below = parts[..., : size // 2].max(axis=-1, keepdims=True)
+        middle = (below + middle) * np.float32(0.5)
+    return middle
+
+
+def filled(cells: Cells, stage: SmallIntegers, ranks: Integers) -> Cube32:
+    """The work of steps that `ranks` reported, and of the others what the median rank of their
+    stage did: then they differ from it by nothing. Where nobody of a stage reported, 0."""
+    if len(ranks) == len(stage):
+        return cells.work
+    work: Cube32 = np.zeros_like(cells.work)
+    work[:, :, ranks] = cells.work[:, :, ranks]
+    reported: Mask = np.isin(np.arange(len(stage)), ranks)
+    for each in np.unique(stage[~reported]).tolist():
+        mine = np.flatnonzero((stage == each) & reported)
+        if len(mine):
+            usual = median(np.take(cells.work, mine, axis=2))
+            work[:, :, (stage == each) & ~reported] = usual
+    return work

@@ -1,0 +1,36 @@
+"""What a rank costs in a step: by how much it works longer than all others of its stage.
+
+A step ends when the slowest rank is done, so nothing below the next slowest counts. Ranks that are
+suspected together are compared with those that are not: none hides behind another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stepwatch.signals.arrays import FloatCube
+
+Suspects = np.ndarray[tuple[int, int, int], np.dtype[np.bool_]]
+
+
+def step_costs(work: FloatCube, suspect: Suspects) -> FloatCube:
+    """Seconds (steps, stages, ranks) that each rank holds its stage up.
+
+    `work` is self time in all phases, `suspect` who is suspected, both (steps, stages, ranks):
+    these are compared with the others, as long as they are half of the stage at most.
+
+    Work 1.0, 1.5, 1.7 -> 0, 0, 0.2; where the last two are suspects -> 0, 0.5, 0.7.
+    """
+    slowest = np.argmax(work, axis=-1, keepdims=True)
+    most = np.take_along_axis(work, slowest, axis=-1)
+    rest = work.copy()
+    np.put_along_axis(rest, slowest, -np.inf, axis=-1)
+    costs: np.ndarray[Any, Any] = np.zeros_like(work)
+    np.put_along_axis(costs, slowest, most - rest.max(axis=-1, keepdims=True), axis=-1)
+    if suspect.any():
+        few = suspect & (2 * suspect.sum(axis=-1, keepdims=True) <= work.shape[-1])
+        others = np.where(few, -np.inf, work).max(axis=-1, keepdims=True)
+        costs = np.where(few, np.maximum(work - others, 0.0), costs)
+    return np.asarray(costs)

@@ -1,0 +1,144 @@
+"""Whether the work that ranks count, tokens, explains how their times differ, and how to compare
+them per unit of it.
+
+Within a step, a rank with twice the tokens takes `2 ** exponent` times as long: 1 where all of a
+step is computing on them, 0 where counts say nothing. Counts that are the same for all, or that
+have nothing to do with the times, have the exponent 0 by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.evidence.bets import Values
+from stepwatch.collector.state.evidence.cells import picked
+from stepwatch.signals.arrays import IntegerMatrix, Mask, MaskMatrix, Matrix32, Vector
+
+KEPT = 0.99
+"""What is kept of the sums at each step: about the newest hundred count."""
+LEAST_SHARE = 0.25
+"""Less of the spread of times than that explained is none: it may be chance."""
+MOST_RATIO = 1000.0
+"""Counts of one step that differ by more are no counts."""
+_LEAST_STEPS = 16
+
+
+class _Spread(NamedTuple):
+    """Of each step (steps,): how logarithms of counts and of times spread about the means of their
+    stages, and vary together; whether some stage's can be used, and whether some cannot."""
+
+    counts: Vector
+    times: Vector
+    both: Vector
+    used: Mask
+    lies: Mask
+
+
+class WorkCounts:
+    """Sums over steps of how logarithms of counts and of times spread about their means, and vary
+    together."""
+
+    def __init__(self) -> None:
+        self._steps = self._lies = 0
+        self._counts = self._times = self._both = 0.0
+
+    @property
+    def explained(self) -> float:
+        """The share of the spread of times that counts explain."""
+        product = self._counts * self._times
+        return max(0.0, self._both) ** 2 / product if product > 0 else 0.0
+
+    @property
+    def exponent(self) -> float:
+        """How times grow with counts, between 0 and 1."""
+        if self._steps < _LEAST_STEPS or self.explained < LEAST_SHARE:
+            return 0.0
+        return min(max(self._both / self._counts, 0.0), 1.0)
+
+    @property
+    def words(self) -> str:
+        """Whether ranks are compared per unit of work, or why they are not."""
+        if self.exponent:
+            return f"compared per token: tokens explain {self.explained:.0%} of the spread"
+        if self._lies > self._steps:
+            return "tokens ignored: unknown, zero, negative, not finite or a thousand times apart"
+        if not self._counts > 0:
+            return "tokens ignored: all ranks have as many"
+        return "tokens ignored: they do not explain how long ranks take"
+
+    def per_unit(
+        self, work: Matrix32, counts: Matrix32, stages: Sequence[IntegerMatrix]
+    ) -> Matrix32:
+        """The work (steps, ranks) that ranks would have with the mean count of their stage in the
+        step, as far as the steps before explain it; `stages` are ranks (stages, size).
+
+        As it is where counts cannot be used, or are the same for all. The steps are taken.
+        """
+        differ = _differ(counts)
+        if not differ.any():
+            return work
+        found, rows = work.copy(), np.flatnonzero(differ)
+        mine, tokens = np.ascontiguousarray(work[rows]), np.ascontiguousarray(counts[rows])
+        exponents = self._exponents(_spread(mine, tokens, stages))
+        for members in stages if exponents.any() else ():
+            together, amounts = picked(mine, members), picked(tokens, members)
+            usable = _usable(together, amounts)
+            known = np.where(usable[..., None], amounts, 1.0).astype(np.float64)
+            ratio = known.mean(axis=-1, keepdims=True) / known
+            scaled = together * ratio ** exponents[:, None, None]
+            found[rows[:, None, None], members] = scaled.astype(np.float32)
+        return found
+
+    def _exponents(self, spread: _Spread) -> Vector:
+        """The exponent before each step (steps,), which it then takes."""
+        found = np.zeros(len(spread.used))
+        for at, (counts, times, both, used, lies) in enumerate(
+            zip(*(column.tolist() for column in spread), strict=True)
+        ):
+            found[at] = self.exponent
+            self._lies += lies
+            if used:
+                self._steps += 1
+                self._counts = KEPT * self._counts + counts
+                self._times = KEPT * self._times + times
+                self._both = KEPT * self._both + both
+        return found
+
+
+def _differ(counts: Matrix32) -> Mask:
+    """Steps (steps,) in which ranks count their work, and not all the same."""
+    least = np.where(counts > 0, counts, np.inf).min(axis=1, initial=np.inf)
+    most = np.where(counts > 0, counts, -np.inf).max(axis=1, initial=-np.inf)
+    return np.asarray(most > least)
+
+
+def _spread(work: Matrix32, counts: Matrix32, stages: Sequence[IntegerMatrix]) -> _Spread:
+    sums = np.zeros((3, len(work)))
+    used, lies = np.zeros(len(work), dtype=np.bool_), np.zeros(len(work), dtype=np.bool_)
+    for members in stages:
+        times, amounts = picked(work, members), picked(counts, members)
+        usable = _usable(times, amounts)
+        used |= usable.any(axis=1)
+        lies |= ~usable.all(axis=1)
+        longer, apart = (_about_mean(each, usable) for each in (times, amounts))
+        for total, each in zip(sums, (apart * apart, longer * longer, apart * longer), strict=True):
+            total += each.sum(axis=-1).sum(axis=-1)
+    return _Spread(sums[0], sums[1], sums[2], used, lies)
+
+
+def _about_mean(values: Values, usable: MaskMatrix) -> Values:
+    """Logarithms (steps, stages, ranks) less their mean in the stage; 0 where it is not `usable`
+    (steps, stages)."""
+    found = np.log(np.where(usable[..., None], values, 1.0).astype(np.float64))
+    return np.asarray(found - found.mean(axis=-1, keepdims=True))
+
+
+def _usable(work: Values, counts: Values) -> MaskMatrix:
+    """Where (steps, stages) times and counts of a stage are all positive and finite."""
+    most, least = counts.max(axis=-1), counts.min(axis=-1)
+    with np.errstate(invalid="ignore"):
+        fine = (work > 0).all(axis=-1) & (least > 0) & np.isfinite(most)
+        return np.asarray(fine & (most < MOST_RATIO * least))

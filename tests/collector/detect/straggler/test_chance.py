@@ -1,0 +1,57 @@
+"""Work that differs by nature names nobody; what is twice as slow is still named in seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.straggler import LIMITS, detect
+from stepwatch.collector.detect.straggler.chance import log_chance
+from stepwatch.collector.state.trackers.step_window import Window
+from tests.collector.detect.windows import settle, slow, unknown_facts, window
+
+
+def found(made: Window) -> list[Finding]:
+    return detect(made, unknown_facts(len(made.stage)), LIMITS)
+
+
+def lengths(values: np.ndarray, ranks: int, seed: int, steps: int = 400) -> Window:
+    """Forward and backward in proportion to lengths that each rank draws by itself."""
+    generator = np.random.default_rng(seed)
+    made = window(steps, ranks, noise=0.02, seed=seed)
+    factor = generator.choice(values, (steps, ranks)).astype(np.float32)
+    for phase in ("forward", "backward"):
+        made.planes[phase][:] *= factor
+    settle(made)
+    return made
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("values", [[1.0, 3.0], [1.0, 1.0, 1.0, 5.0], np.linspace(0.3, 3.0, 50)])
+def test_lengths_that_differ_by_nature_name_nobody(ranks: int, values: list[float]) -> None:
+    made = lengths(np.asarray(values), ranks, seed=ranks)
+    for end in range(16, 400, 3):
+        assert found(made.at(np.arange(max(0, end - 128), end))) == []
+
+
+@pytest.mark.parametrize(("ranks", "steps"), [(2, 18), (4, 11), (8, 9), (64, 7)])
+def test_twice_as_slow_from_the_first_step_is_named_in_few(ranks: int, steps: int) -> None:
+    made = window(steps, ranks, noise=0.03)
+    for phase in ("forward", "backward"):
+        slow(made, 1, phase, float(made.planes[phase].mean()), since=0)
+    assert [item.rank for item in found(made)] == [1]
+
+
+def test_the_chance_is_that_of_drawing_all_far_cells_first() -> None:
+    """One far cell of two steps, none in the other two: as likely as not to be here, 1 in 4."""
+    assert np.exp(log_chance(1, 1, 0, 2)) == pytest.approx(1 / 4)
+    assert np.exp(log_chance(7, 7, 0, 16)) == pytest.approx(1 / 346104, rel=1e-6)
+    assert log_chance(7, 8, 0, 16) == pytest.approx(log_chance(7, 7, 0, 16) + np.log(8))
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_twice_as_slow_all_at_once_is_named_after_six_steps(ranks: int) -> None:
+    made = window(100, ranks, noise=0.03)
+    slow(made, 1, "backward", 0.4, since=94)
+    assert [(item.rank, item.began_step) for item in found(made)] == [(1, 194)]

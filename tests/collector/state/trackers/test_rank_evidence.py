@@ -1,0 +1,88 @@
+"""Evidence takes each step once, when it is settled: of whom, on which clock, from when on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS
+from stepwatch.signals.records import Kind, LifecycleEvent, StepFlag
+from stepwatch.signals.wire import Rows
+from tests.collector.made import (
+    JOB,
+    device_step_rows,
+    lifecycle_rows,
+    segment,
+    state_rows,
+    step_rows,
+    timing_rows,
+)
+
+WORLD, STEPS = 4, 40
+NOW = Received(0.0, 0.0)
+SLOW = {(3, "forward"): 0.2}
+Tables = Mapping[Kind, Rows]
+
+
+def evidence_of(*tables: Tables, states: int = WORLD) -> RankEvidence:
+    """After a start, states of so many ranks, and these tables."""
+    start = {
+        Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, range(WORLD), WORLD),
+        Kind.RANK_STATE: state_rows(range(states), WORLD, 0.1),
+    }
+    start[Kind.RANK_STATE]["stage"] = 0
+    job = LiveJob(JOB)
+    for number, rows in enumerate((start, *tables)):
+        job.apply(segment(number + 1, rows), NOW)
+    return job.current.tracker(RankEvidence)
+
+
+def hosts(steps: range = range(STEPS), ranks: range = range(WORLD)) -> dict[Kind, Rows]:
+    return {Kind.STEP: step_rows(steps, ranks, excess={**SLOW} if 3 in ranks else None)}
+
+
+def taken(evidence: RankEvidence) -> int:
+    return int(evidence.buckets.course().steps.sum())
+
+
+def test_a_step_counts_once_it_is_settled_whoever_looks() -> None:
+    found = evidence_of(hosts(range(30)), hosts(range(30, STEPS), range(3)))
+    assert (found.clock, taken(found)) == ("host", 30), "ten wait for rank 3"
+    assert found.log_capital.max(axis=0).argmax() == 3
+
+
+def test_a_step_that_is_given_up_is_taken_without_the_rank_that_is_missing() -> None:
+    found = evidence_of(hosts(range(20)), hosts(range(20, 20 + 64 + 10), range(3)))
+    assert taken(found) == 30
+    work = found.buckets.course().work.sum(axis=(0, 1))
+    before = evidence_of(hosts(range(20))).buckets.course().work.sum(axis=(0, 1))
+    as_its_peers = pytest.approx(work[0] - before[0], rel=1e-4)
+    assert work[3] - before[3] == as_its_peers
+
+
+def test_what_is_not_known_of_some_rank_is_compared_with_nobody() -> None:
+    assert taken(evidence_of(hosts(), states=3)) == 0
+
+
+def test_steps_after_a_start_are_not_taken() -> None:
+    rows = hosts()[Kind.STEP]
+    rows["flags"][(rows["step"] == 5) & (rows["rank"] == 1)] = StepFlag.FIRST
+    assert taken(evidence_of({Kind.STEP: rows})) == STEPS - WARMUP_STEPS
+
+
+def test_on_devices_only_steps_that_all_timed_whole_are_taken() -> None:
+    timed = {Kind.LIFECYCLE: timing_rows(range(WORLD))}
+    rows = device_step_rows(range(30), range(WORLD), excess=SLOW)
+    rows["other_seconds"][(rows["step"] == 7) & (rows["rank"] == 0)] = np.nan
+    found = evidence_of(timed, hosts(), {Kind.DEVICE_STEP: rows})
+    assert (found.clock, taken(found)) == ("device", 29)
+
+
+def test_hosts_of_ranks_on_devices_are_not_compared_with_others() -> None:
+    mixed = np.concatenate([timing_rows([0, 1]), timing_rows([2, 3], b"no timing events")])
+    assert taken(evidence_of({Kind.LIFECYCLE: mixed}, hosts())) == 0
