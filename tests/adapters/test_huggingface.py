@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="transformers is not installed: make 
 pytest.importorskip("accelerate", reason="accelerate is not installed: make test-adapters")
 pytestmark = pytest.mark.usefixtures("rings")
 
-RANKS, STEPS, SLOW_RANK = 2, 14, 1
+RANKS, STEPS, SLOW_RANK = 2, 28, 1
 
 
 def test_an_unmodified_script_names_its_slow_rank(

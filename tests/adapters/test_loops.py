@@ -13,7 +13,7 @@ from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 
 pytestmark = pytest.mark.usefixtures("rings")
 
-RANKS, BATCHES, SLOW_RANK = 2, 28, 1
+RANKS, BATCHES, SLOW_RANK = 2, 48, 1
 
 
 LOOPS = [("accelerate", 2), ("lightning", 1), ("deepspeed", 2), ("megatron", 2)]

@@ -13,7 +13,7 @@ from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 pytest.importorskip("torch", reason="the script trains with torch")
 pytestmark = pytest.mark.usefixtures("rings")
 
-RANKS, EPOCHS, STEPS, SLOW_RANK = 2, 2, 20, 1
+RANKS, EPOCHS, STEPS, SLOW_RANK = 2, 2, 36, 1
 
 
 def test_the_slow_rank_is_named_and_nothing_is_changed(

@@ -38,7 +38,7 @@ def main(folder: Path, epochs: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group("gloo")
-    data = TensorDataset(torch.randn(160, 32), torch.randint(0, 8, (160,)))
+    data = TensorDataset(torch.randn(288, 32), torch.randint(0, 8, (288,)))
     sampler: DistributedSampler[object] = DistributedSampler(data, seed=1)
     loader = DataLoader(data, batch_size=8, sampler=sampler, num_workers=1)
     model = DistributedDataParallel(Block())

@@ -22,7 +22,7 @@ def dawdle(model: torch.nn.Module, arguments: object) -> None:
 
 
 def trainer(folder: Path, **options: Any) -> Trainer:
-    """A Trainer of 14 steps."""
+    """A Trainer of 28 steps."""
     torch.manual_seed(0)
     sizes = GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=2, n_head=2)
     model = GPT2LMHeadModel(sizes)
@@ -32,12 +32,12 @@ def trainer(folder: Path, **options: Any) -> Trainer:
     callbacks = options.pop("callbacks", None)
     settings = {
         "output_dir": str(folder / "out"),
-        "max_steps": 14,
+        "max_steps": 28,
         "per_device_train_batch_size": 2,
         "logging_steps": 1,
         "eval_strategy": "steps",
-        "eval_steps": 7,
-        "save_steps": 7,
+        "eval_steps": 14,
+        "save_steps": 14,
         "use_cpu": True,
         "report_to": [],
         "disable_tqdm": True,

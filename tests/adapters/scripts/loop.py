@@ -38,9 +38,9 @@ def network() -> Network:
 
 
 def loader() -> DataLoader[Any]:
-    """14 batches for each of two ranks."""
+    """24 batches for each of two ranks."""
     torch.manual_seed(1)
-    data = TensorDataset(torch.randn(112, 16), torch.randint(0, 4, (112,)))
+    data = TensorDataset(torch.randn(192, 16), torch.randint(0, 4, (192,)))
     return DataLoader(data, batch_size=4)
 
 

@@ -164,6 +164,15 @@ def test_the_first_step_is_exact_despite_noise_before_it(since: int) -> None:
     assert [item.began_step for item in found(made)] == [100 + since]
 
 
+def test_the_first_step_is_found_though_the_peer_had_a_long_one_too() -> None:
+    made = window(64, 4, stages=2, noise=0.05)
+    slow(made, 1, "forward", 0.8, since=50)
+    made.planes["forward"][50, 0] += 0.6
+    made.planes["forward"][47, :2] += 0.6  # a long step of both before it began
+    settle(made)
+    assert [(item.rank, item.began_step) for item in found(made)] == [(1, 150)]
+
+
 def test_a_step_that_one_rank_has_not_reported_is_not_judged() -> None:
     made = window(64, 4)
     slow(made, 1, "forward", 0.9, since=40)

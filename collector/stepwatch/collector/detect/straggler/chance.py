@@ -15,11 +15,13 @@ import numpy as np
 from stepwatch.collector.detect.straggler.costly import DAY_SECONDS
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.arrays import Floats
 
 _FEW_RANKS = 64
+LOOK_SECONDS = 1.0
+"""A job is looked at no more often (`runtime.service`), however short its steps are: a day has as
+many chances of a false alarm as it has looks, or steps where those are fewer."""
 
 
 def beyond_chance(
@@ -40,9 +42,9 @@ def beyond_chance(
     excess = np.append(excess, (slow.own - slow.peers)[: slow.since])  # and before it began
     level = float(np.median(mine)) / 2
     hits, far = int((mine >= level).sum()), int((excess >= level).sum())
-    seconds = max(float(np.median(steps.step_seconds)), 1e-3)
-    streams = len(steps.ranks) * len(WORK)
-    least = log_alarm(DAY_SECONDS / seconds, streams, limits.false_alarms_a_day)
+    seconds = max(float(np.median(steps.step_seconds)), LOOK_SECONDS)
+    looks = DAY_SECONDS / seconds * len(steps.ranks) * len(WORK)
+    least = math.log(max(1.0, looks / limits.false_alarms_a_day))
     return -log_chance(hits, len(mine), far, excess.size) >= least
 
 

@@ -7,7 +7,10 @@ import numpy as np
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.signals.arrays import FloatMatrix, Mask, MaskMatrix, Vector
+from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix, Vector
+
+_FEWEST_BEFORE = 4
+"""Steps before the first slow one, from which on its usual ones are known."""
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
@@ -27,7 +30,7 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     slow = _is_slow(part, phase, own, peers, limits)
     found = []
     for rank, at in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True):
-        since = _since(slow[:, at], (own - peers)[:, at], limits)
+        since = _since(slow[:, at], own[:, at], peers[:, at], limits)
         shows = np.arange(since, len(own))
         found.append(
             SlowRank(
@@ -73,11 +76,25 @@ def _is_certain(
     return np.asarray(very[-limits.certain_steps :].all(axis=0))
 
 
-def _since(slow: Mask, excess: Vector, limits: Thresholds) -> int:
+def _since(slow: Mask, own: Floats, peers: Floats, limits: Thresholds) -> int:
     """Index of the first slow step: going back until two steps in a row are not.
 
     A step counts if it is slow by at least half of what the newest steps are slow by, so
     that a noisy step just before does not move the beginning.
     """
-    level = float(np.median(excess[-limits.window_steps :]))
-    return first_of_run(slow & (excess >= level / 2))
+    excess = own - peers
+    level = float(np.median(excess[-limits.window_steps :])) / 2
+    return _with_delayed_peers(own, first_of_run(slow & (excess >= level)), level)
+
+
+def _with_delayed_peers(own: Floats, since: int, level: float) -> int:
+    """`since`, or the step before, where the rank took as long as after it, and its peers had a
+    long step by chance: they hide the first slow step, but not from the rank's own steps before.
+
+    Own 1, 1, 1, 5, 5 beside peers 1, 1, 1, 4, 1 and level 2: since 4 becomes 3.
+    """
+    if since < _FEWEST_BEFORE:
+        return since
+    usual = float(np.median(own[: since - 1]))
+    least = max(level, (float(np.median(own[since:])) - usual) / 2)
+    return since - 1 if own[since - 1] - usual >= least else since
