@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
+import threading
 from pathlib import Path
 
 import httpx
@@ -22,18 +22,26 @@ from stepwatch.signals.clock import SystemClock
 
 from .receipts import Receipts
 
-_TIMEOUT_SECONDS, _OUT_SECONDS = 10.0, 5.0
+_TIMEOUT_SECONDS = 10.0
+_PROBE_SECONDS, _PROBE_TIMEOUT_SECONDS = 1.0, 2.0
 
 
 class Balanced(httpx.BaseTransport):
-    """Sends each request to the next of `urls`, as a load balancer does: one that does not answer,
-    or says that it cannot serve (503), is left out for some seconds."""
+    """Sends each request to the next of `urls`, as a load balancer does: each is asked every second
+    whether it is ready, and left out from a failure on until it is."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = [httpx.URL(url) for url in urls]
         self._transport = httpx.HTTPTransport()
         self._turn = 0
-        self._out_until = [0.0] * len(urls)
+        self._is_out = [False] * len(urls)
+        self._closed = threading.Event()
+        self._probes = [
+            threading.Thread(target=self._probe, args=(each, url), daemon=True)
+            for each, url in enumerate(urls)
+        ]
+        for probe in self._probes:
+            probe.start()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send it to whoever is next in turn."""
@@ -43,24 +51,33 @@ class Balanced(httpx.BaseTransport):
         try:
             answer = self._transport.handle_request(request)
         except httpx.HTTPError:
-            self._leave_out(chosen)
+            self._is_out[chosen] = True
             raise
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-            self._leave_out(chosen)
+            self._is_out[chosen] = True
         return answer
 
-    def _leave_out(self, chosen: int) -> None:
-        self._out_until[chosen] = time.monotonic() + _OUT_SECONDS
+    def _probe(self, number: int, url: str) -> None:
+        """Ask one of them whether it is ready, until the end."""
+        with httpx.Client(base_url=url, timeout=_PROBE_TIMEOUT_SECONDS) as client:
+            while not self._closed.wait(_PROBE_SECONDS):
+                try:
+                    answer = client.get("/readyz")
+                    self._is_out[number] = not answer.is_success
+                except httpx.HTTPError:
+                    self._is_out[number] = True
 
     def _next(self) -> int:
         """Whose turn it is; where all have failed, whoever comes next."""
         self._turn += 1
         turns = [(self._turn + more) % len(self._urls) for more in range(len(self._urls))]
-        now = time.monotonic()
-        return next((each for each in turns if self._out_until[each] <= now), turns[0])
+        return next((each for each in turns if not self._is_out[each]), turns[0])
 
     def close(self) -> None:
-        """Close all connections."""
+        """Ask no more, and close all connections."""
+        self._closed.set()
+        for probe in self._probes:
+            probe.join()
         self._transport.close()
 
 

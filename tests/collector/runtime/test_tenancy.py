@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
 from stepwatch.collector.runtime import restore, tenancy
+from stepwatch.collector.runtime import service as service_module
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import live
 from stepwatch.collector.store import Store
@@ -111,6 +113,19 @@ def test_leases_are_renewed_while_states_are_saved(
     service.stop()
     service.run(0.001)
     assert renewed.is_set() and not service.tenancy.held()
+
+
+def test_a_collector_whose_lease_is_not_confirmed_is_not_ready(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = service_over(store, clock)
+    assert service.why_not_ready() == ""
+    monkeypatch.setattr(service_module, "READY_SECONDS", 0.01)
+    time.sleep(0.02)
+    assert service.why_not_ready() == "the store has not answered for 0 s"
+    service.tenancy.tick()
+    monkeypatch.undo()
+    assert service.why_not_ready() == ""
 
 
 def test_jobs_of_a_collector_that_is_gone_are_back_before_the_next_round_is_due(

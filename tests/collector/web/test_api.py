@@ -146,6 +146,25 @@ def test_a_store_that_is_gone_is_503_everywhere(client: Client, tmp_path: Path) 
     assert client.get("/healthz").status_code == 200
 
 
+def test_a_collector_whose_store_does_not_answer_is_not_ready(
+    service: Service, client: Client
+) -> None:
+    service.receive(body(run_segments(5)))
+    service.evaluate()
+    assert client.get("/readyz").status_code == 200
+    other = sqlite3.connect(service.store.engine.url.database or "")
+    other.execute("ALTER TABLE job RENAME TO gone")
+    other.commit()
+    service.evaluate()
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.text) == (503, "the store does not answer\n")
+    other.execute("ALTER TABLE gone RENAME TO job")
+    other.commit()
+    other.close()
+    service.evaluate()
+    assert client.get("/readyz").status_code == 200
+
+
 @pytest.mark.parametrize("given", [None, "Bearer", "Bearer secret2", "Bearer secre", "secret"])
 def test_data_needs_the_token(service: Service, given: str | None) -> None:
     client = Client(make_api(service, "secret"))
@@ -153,7 +172,7 @@ def test_data_needs_the_token(service: Service, given: str | None) -> None:
     for path in READS:
         assert client.get(path).status_code == 401, path
     assert client.post("/v1/segments", content=b"").status_code == 401
-    for path in ("/", f"/jobs/{JOB}", "/static/draw.js", "/healthz"):
+    for path in ("/", f"/jobs/{JOB}", "/static/draw.js", "/healthz", "/readyz"):
         assert client.get(path).status_code == 200, path
         assert JOB not in client.get(path).text
     client.headers["authorization"] = "Bearer secret"

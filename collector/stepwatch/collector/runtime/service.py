@@ -38,6 +38,8 @@ from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
 
+READY_SECONDS = 3.0
+"""A collector whose database has not answered for so long is passed over by a load balancer."""
 MAX_RESTORED_JOBS = 200
 """Jobs rebuilt at start-up, the newest written; the others stay in the store."""
 
@@ -117,6 +119,13 @@ class Service:
             raise
         self._receiving.over()
         return verdicts
+
+    def why_not_ready(self) -> str:
+        """Why agents should send to another collector for now; empty where they need not."""
+        silent = self.tenancy.unconfirmed_seconds
+        if silent > READY_SECONDS:
+            return f"the store has not answered for {silent:.0f} s"
+        return "the store does not answer" if self._evaluating.is_on else ""
 
     def segment_counts(self) -> Mapping[str, int]:
         """Segments received, by verdict."""

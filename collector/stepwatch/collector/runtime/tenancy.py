@@ -58,6 +58,11 @@ class Tenancy:
         alone = self._leases is None or self.replicas == 1
         return alone or time.monotonic() - self._confirmed_at < LEASE_SECONDS
 
+    @property
+    def unconfirmed_seconds(self) -> float:
+        """Since when the database has not confirmed that this collector lives; 0 for a lone one."""
+        return 0.0 if self._leases is None else time.monotonic() - self._confirmed_at
+
     def held(self) -> Mapping[str, int]:
         """Epochs of the jobs that this collector holds."""
         with self._lock:

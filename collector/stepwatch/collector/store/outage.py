@@ -19,6 +19,11 @@ class Outage:
         self._began: float | None = None
         self._lock = threading.Lock()
 
+    @property
+    def is_on(self) -> bool:
+        """Whether it failed the last time."""
+        return self._began is not None
+
     def noted(self, error: sa.exc.SQLAlchemyError) -> None:
         """It failed: logged if it did not fail the last time."""
         with self._lock:

@@ -32,7 +32,7 @@ from stepwatch.signals.pacing import FLUSH_HEADER
 MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
 """Time a client has to send its body, so that a stalled one does not keep others out."""
-_OPEN_PATHS = ("/healthz", "/", "/static/")
+_OPEN_PATHS = ("/healthz", "/readyz", "/", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
@@ -57,6 +57,7 @@ def make_api(
         Route("/v1/runbooks/{name}", api.runbook),
         Route("/metrics", api.metrics),
         Route("/healthz", api.health),
+        Route("/readyz", api.ready),
         Route("/", page("index.html")),
         Route("/jobs/{job}", page("job.html")),
         Route("/runbooks/{name}", page("runbook.html")),
@@ -200,6 +201,13 @@ class Api:
     async def health(self, request: Request) -> Response:
         """200 while the process answers."""
         return PlainTextResponse("ok\n")
+
+    async def ready(self, request: Request) -> Response:
+        """What a load balancer asks: 200, or 503 with the reason where another one should serve."""
+        reason = self._service.why_not_ready()
+        if reason:
+            return PlainTextResponse(f"{reason}\n", 503, {"retry-after": "5"})
+        return PlainTextResponse("ready\n")
 
 
 async def store_gone(request: Request, error: Exception) -> Response:
