@@ -24,6 +24,8 @@ class Layout:
         each = count // self.stages
         stages = [tuple(range(at * each, (at + 1) * each)) for at in range(self.stages)]
         self.replicas = self._family(stages, count) if self.stages > 1 and each > 1 else None
+        self.replica = tuple(self._replica(rank, each, scenario.shape) for rank in range(count))
+        """Number of the replica of each rank; ranks of one work on the same sequences."""
         links = [(rank, rank + each) for rank in range(count - each)] if self.stages > 1 else []
         self.before = self._family(links, count, 1)
         """The group (ranks,) of each rank and its peer of the stage before, and of that after."""
@@ -32,6 +34,11 @@ class Layout:
     def stage_of(self, rank: int) -> int:
         """Pipeline stage of a rank."""
         return rank * self.stages // len(self.world)
+
+    def _replica(self, rank: int, each: int, shape: Shape) -> int:
+        if shape is Shape.PIPELINE:
+            return rank % each
+        return rank // 2 if shape is Shape.TENSOR else rank
 
     def _family(
         self, groups: Sequence[tuple[int, ...]], count: int, end: int | None = None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.signals.arrays import Matrix, Vector
+from tests.verdicts.scenario.course.layout import Layout
 from tests.verdicts.scenario.plan import Pace, Scenario
 
 RECORDED = Path(__file__).parents[3] / "data" / "verdicts" / "recorded_steps.npz"
@@ -63,7 +64,10 @@ class Noise:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
+        self._layout = Layout(scenario)
         self._dice = np.random.Generator(np.random.SFC64(scenario.seed))
+        runs = _recorded()
+        self._run = runs[int(self._dice.integers(len(runs)))]
         self._speed = np.exp(0.005 * self._dice.standard_normal(scenario.ranks))
         self._seconds = np.ones((0, scenario.ranks, len(COLUMNS)))
         self._tokens = np.ones((0, scenario.ranks))
@@ -95,20 +99,23 @@ class Noise:
     def _lengths(self, steps: int) -> tuple[Matrix, Matrix]:
         """How much longer each rank computes for its sequences, and the tokens it reports: both
         (steps, ranks)."""
-        shape, dice = (steps, self._scenario.ranks), self._dice
-        usual = np.full(shape, float(TOKENS))
+        ranks, dice = self._scenario.ranks, self._dice
+        usual = np.full((steps, ranks), float(TOKENS))
+        replica = np.array(self._layout.replica)
+        shape = (steps, int(replica.max()) + 1)
         if self._scenario.pace is Pace.TOKENS:
-            share = dice.uniform(0.5, 1.5, shape)
+            share = dice.uniform(0.5, 1.5, shape)[:, replica]
             return share, np.round(usual * share)
         if self._scenario.pace is Pace.TWO_VALUED:
-            return np.where(dice.random(shape) < 0.3, 1.6, 0.75), usual
-        return np.ones(shape), usual
+            return np.where(dice.random(shape) < 0.3, 1.6, 0.75)[:, replica], usual
+        return np.ones((steps, ranks)), usual
 
     def _resampled(self) -> Recording:
-        """Some steps of recorded runs, one run a node.
+        """Some steps of the recorded run, from another moment for each node.
 
         Ranks of a node that were recorded together stay together: what takes processors away on a
-        real machine takes them from several ranks at once.
+        real machine takes them from several ranks at once. All nodes are of one kind: one that
+        jitters more than the others for minutes is slower than they are, so not healthy.
         """
         each, made = self._scenario.ranks_per_node, []
         for _ in range(self._scenario.nodes):
@@ -120,9 +127,8 @@ class Noise:
         return np.concatenate(made, axis=1)
 
     def _of_node(self) -> Recording:
-        """Steps of one run from one moment on (steps, its ranks, columns), ranks in any order."""
-        runs, dice = _recorded(), self._dice
-        run = runs[dice.integers(len(runs))]
+        """Steps of the run from one moment on (steps, its ranks, columns), ranks in any order."""
+        run, dice = self._run, self._dice
         at = dice.integers(len(run) - _BLOCK + 1)
         block: Recording = run[at : at + _BLOCK, dice.permutation(run.shape[1])]
         return block

@@ -7,7 +7,7 @@ import pytest
 
 from tests.verdicts.scenario.course.noise import COLUMNS, SHARES, TOKENS, Noise
 from tests.verdicts.scenario.examples import JOB
-from tests.verdicts.scenario.plan import Pace
+from tests.verdicts.scenario.plan import Pace, Shape
 
 
 def seconds(
@@ -29,6 +29,22 @@ def test_no_rank_of_a_healthy_job_is_slower_than_its_peers_for_long() -> None:
     for pace in Pace:
         usual = np.median(seconds(pace), axis=0)
         assert usual.max() / usual.min() < 1.1, pace
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_rank_of_a_healthy_job_jitters_more_than_its_peers_for_minutes(seed: int) -> None:
+    noise = Noise(replace(JOB, pace=Pace.RECORDED, ranks=8, nodes=2, seed=seed))
+    taken = np.stack([noise.step().seconds[:, :4].sum(axis=1) for _ in range(64)])
+    mean = taken.mean(axis=0)
+    assert mean.max() / mean.min() < 1.1
+
+
+@pytest.mark.parametrize(("shape", "apart"), [(Shape.PIPELINE, 2), (Shape.TENSOR, 1)])
+def test_ranks_of_a_replica_work_on_the_same_sequences(shape: Shape, apart: int) -> None:
+    noise = Noise(replace(JOB, shape=shape, pace=Pace.TOKENS, ranks=8, nodes=2))
+    tokens = np.stack([noise.step().tokens for _ in range(32)])
+    assert (tokens[:, 0] == tokens[:, apart]).all()
+    assert (tokens[:, 0] != tokens[:, 3 - apart]).any()
 
 
 def test_what_a_step_takes_follows_from_its_tokens_where_it_says_so() -> None:
