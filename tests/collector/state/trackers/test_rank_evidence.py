@@ -65,6 +65,23 @@ def test_a_step_that_is_given_up_is_taken_without_the_rank_that_is_missing() -> 
     assert work[3] - before[3] == as_its_peers
 
 
+@pytest.mark.parametrize(("seconds", "counts"), [(16.8, False), (1.5, True)])
+def test_a_rank_that_pauses_now_and_then_does_not_work_meanwhile(
+    seconds: float, counts: bool
+) -> None:
+    """As one that evaluates for all, without a mark; what is too short for that is work."""
+    rows = step_rows(range(STEPS), range(WORLD))
+    pauses = rows["step"] % 4 == 3
+    rows["duration_ns"][pauses] += int(seconds * 1e9)
+    column = np.where(rows["rank"] == 0, "other_ns", "collective_ns")
+    for name in ("other_ns", "collective_ns"):
+        rows[name][pauses & (column == name)] += int(seconds * 1e9)
+    found = evidence_of({Kind.STEP: rows})
+    assert taken(found) == STEPS
+    assert bool(found.log_capital[:, 0].max() > 5.0) is counts
+    assert bool(found.buckets.course().cost[:, 0].sum() > 1.0) is counts
+
+
 def test_what_is_not_known_of_some_rank_is_compared_with_nobody() -> None:
     assert taken(evidence_of(hosts(), states=3)) == 0
 

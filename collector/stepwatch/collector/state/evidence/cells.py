@@ -26,6 +26,11 @@ from stepwatch.signals.arrays import (
     Vector,
 )
 
+PAUSE_SECONDS, PAUSE_TIMES = 5.0, 4.0
+"""A rank that is outside all phases for so long, and so many times as long as in them, pauses: it
+evaluates or saves without saying so. That is no work to be compared with that of its peers; pauses
+that last have a detector of their own."""
+
 
 class Arrangement(NamedTuple):
     """The clock of steps, and the stage and the number of the node of each rank (ranks,)."""
@@ -76,11 +81,21 @@ def cells_of(
     work = np.empty((len(WORK), len(steps), timed_by.world), dtype=np.float32)
     for out, name in zip(work, WORK, strict=True):
         np.take(planes[name][0], slots, axis=0, out=out)
+    _without_pauses(work)
     (plane, _) = hosts.cells_of(steps, none, ("tokens",))["tokens"]
     tokens = plane[steps % hosts.depth]
     if not entered.all():
         tokens[~entered] = np.nan
     return Cells(steps, seconds, work, tokens, known)
+
+
+def _without_pauses(work: Cube32) -> None:
+    """Take pauses out of `work` (phases, steps, ranks), in place: other work becomes 0."""
+    other = work[WORK.index("other")]
+    if other.max(initial=0.0) < PAUSE_SECONDS:  # nearly always
+        return
+    phases = work.sum(axis=0) - other
+    other[(other >= PAUSE_SECONDS) & (other >= PAUSE_TIMES * phases)] = 0.0
 
 
 def stages_by_size(stage: SmallIntegers) -> list[IntegerMatrix]:
