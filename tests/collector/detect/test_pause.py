@@ -8,7 +8,8 @@ import pytest
 
 from stepwatch.collector.detect import hang, pause
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.detect.hang import Asked, RankSituation, stall_of
+from stepwatch.collector.detect.hang import Asked, Others, RankSituation, stall_of
+from stepwatch.collector.detect.hang.situation import Unseen
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import GilState, Op, Phase, ProcessState
@@ -46,6 +47,14 @@ def test_it_names_the_rank_that_runs_and_what_the_wait_costs() -> None:
     rows = {row.name: row for row in finding.evidence}
     assert rows["CPU time of rank 2"].value == 0.98
     assert "beyond 480 s" in rows["time without progress of any rank"].against
+
+
+def test_ranks_that_wait_for_some_that_nobody_observes_do_not_pause() -> None:
+    ranks = [WAITER._replace(rank=rank, moved_age=180.0) for rank in range(4)]
+    unseen = Others((Unseen(4, "node-1", 60.0), Unseen(5, "node-1", 60.0)))
+    stall = stall_of(ranks, 0.5, 0.5, hang.LIMITS, Asked(), others=unseen)
+    assert stall is not None and not stall.outside
+    assert pause.detect(stall, LIMITS) == []
 
 
 def test_where_the_cpu_time_is_not_known_it_says_so() -> None:

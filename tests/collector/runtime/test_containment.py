@@ -6,6 +6,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.registry import discover
+from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
@@ -14,6 +18,7 @@ from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
+from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 from tests.collector.client import Client
@@ -103,6 +108,42 @@ def test_a_job_that_cannot_be_evaluated_stops_no_other(
     assert found is not None and found[1].slo_statuses
     assert "unsupported operand" in service.withheld()[BAD].reason
     assert service.evaluation_failures == 1, "it is not tried again"
+
+
+def test_a_detector_that_raises_stops_no_other_and_resolves_nothing(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had found stays as it is; the job's document says what is not looked for."""
+    run = run_segments(60, excess={(2, "forward"): 0.4}, slow_from=20)
+    service.receive(body(run[:8]))
+    service.evaluate()
+    (incident,) = kept(service)
+    assert (incident.kind, incident.state) == ("straggler", "open")
+    broken = [
+        each._replace(find=raising) if FindingKind.STRAGGLER in each.kinds else each
+        for each in discover()
+    ]
+    monkeypatch.setattr(service._evaluator, "_detectors", broken)
+    for item in [*run[8:], *run_segments(80)[12:]]:
+        service.receive(body([item]))
+        service.evaluate()
+    (incident,) = kept(service)
+    assert incident.state == "open" and service.withheld() == {}
+    assert service.evaluation_failures == 8
+    found = service.job(JOB)
+    assert found is not None and len(found[0].current.step_history) == 80
+    document = Client(make_api(service)).get(f"/v1/jobs/{JOB}").json()
+    assert document["not_looked_for"] == {"straggler": "IndexError: list index out of range"}
+
+
+def kept(service: Service) -> list[Incident]:
+    found = service.job(JOB)
+    assert found is not None
+    return list(found[1].incidents.values())
+
+
+def raising(context: DetectionContext) -> list[Finding]:
+    raise IndexError("list index out of range")
 
 
 def test_whoever_asks_is_told_the_state_and_the_reason(

@@ -27,7 +27,12 @@ _FROM_THE_START = 0.15
 EVIDENCE_SECONDS = 330.0
 """How long a fault that slows a job lasts: five minutes of evidence, and a little more."""
 AFTER_END_SECONDS = 75.0
-"""How long a scenario goes on after what stops it."""
+"""How long a scenario goes on after what ends it."""
+AFTER_HANG_SECONDS = 180.0
+"""The same where ranks live on and make no step: healthy jobs have evaluations of a minute that
+nothing marks, so a rank that is busy, or that nobody observes, differs from them after it only."""
+AFTER_FIRST_STEP_SECONDS = 660.0
+"""The same in the first step: compilation takes minutes, and up to ten are allowed for it."""
 HEALTHY_SECONDS = 900.0
 STRETCH_SECONDS = (900.0, 8 * 3600.0)
 """Shortest and longest of healthy jobs that false incidents are counted in, log-uniform."""
@@ -102,13 +107,19 @@ def _with_faults(dice: random.Random, base: Scenario, kind: FaultKind | None) ->
         second = _fault(dice, base, dice.choice(slow))
         if not set(second.ranks) & set(faults[0].ranks):
             faults.append(second)
-    last = max(fault.onset for fault in faults)
-    ends = any(fault.kind in DYING | STANDING for fault in faults)
-    return replace(
-        base,
-        faults=tuple(faults),
-        seconds=last + (AFTER_END_SECONDS if ends else EVIDENCE_SECONDS),
-    )
+    last = max(faults, key=lambda fault: fault.onset)
+    return replace(base, faults=tuple(faults), seconds=last.onset + _after(faults, base))
+
+
+def _after(faults: list[Fault], base: Scenario) -> float:
+    """Seconds that a scenario with `faults` goes on after the last of them."""
+    hangs = [fault for fault in faults if fault.kind in STANDING]
+    if any(fault.onset <= base.step_seconds for fault in hangs):
+        return AFTER_FIRST_STEP_SECONDS
+    if hangs:
+        return AFTER_HANG_SECONDS
+    dies = any(fault.kind in DYING for fault in faults)
+    return AFTER_END_SECONDS if dies else EVIDENCE_SECONDS
 
 
 def _fits(kind: FaultKind, base: Scenario) -> bool:

@@ -23,6 +23,7 @@ from stepwatch.collector.state.trackers.baseline import Baseline
 from stepwatch.collector.state.trackers.step_window import Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.names import FindingKind
 
 T = TypeVar("T")
 
@@ -54,6 +55,8 @@ class DetectionContext:
         self.now_s = now_s
         self.wall_s = wall_s
         self.attempt: Attempt = job.current if attempt is None else attempt
+        self.failures: list[tuple[frozenset[FindingKind], BaseException]] = []
+        """What detectors raised, with the kinds of findings that were not looked for."""
         self._found: dict[Callable[[DetectionContext], Any], Any] = {}
         self.staleness = self.attempt.staleness(now_s)
 

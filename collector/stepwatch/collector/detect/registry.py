@@ -14,6 +14,7 @@ from typing import NamedTuple
 from stepwatch.collector import detect
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.live import CONTAINED
 from stepwatch.signals.names import FindingKind
 
 
@@ -79,7 +80,7 @@ def find(context: DetectionContext, detectors: Sequence[Detector]) -> list[Findi
     """What is wrong now in an attempt that runs.
 
     With part of its telemetry missing, it is what those detectors find that go on without. With all
-    of it missing, nothing else is known.
+    of it missing, nothing else is known. What a detector raises is in the context's `failures`.
     """
     missing = _ask(context, detectors, When.TELEMETRY_MISSING)
     if not context.observes_any:
@@ -114,5 +115,8 @@ def _ask(context: DetectionContext, detectors: Sequence[Detector], when: When) -
         if detector.when is not when:
             continue
         if detector.gives_way_to.isdisjoint(finding.kind for finding in findings):
-            findings += detector.find(context)
+            try:
+                findings += detector.find(context)
+            except CONTAINED as error:  # the others go on
+                context.failures.append((detector.kinds, error))
     return findings

@@ -23,6 +23,7 @@ from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Held, Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
+from stepwatch.collector.runtime.detector_failures import not_looked_for
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
 from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
@@ -60,6 +61,8 @@ class Verdicts:
     failed_at: float = math.nan
     """When the newest attempt was first reported to have failed on all ranks, Unix seconds; NaN
     while it has not, or ended in another way."""
+    not_looked_for: dict[str, str] = field(default_factory=dict)
+    """Kinds of findings whose detector raised in the newest evaluation, and what."""
     settled_at: float = 0.0
     """`received_s` of the attempt when the job was evaluated for the last time; 0 while it runs."""
 
@@ -155,6 +158,9 @@ class Evaluator:
         verdicts.failed_at = _failed_at(verdicts, job) if failed and ended else math.nan
         verdicts.stalled_seconds = verdicts.stalled_seconds if ended else stalled_seconds(context)
         frozen = not context.observes_any and not failed
+        verdicts.not_looked_for = not_looked_for(
+            job.name, context.failures, verdicts.not_looked_for
+        )
         held = Held() if failed else self._held(context)
         moment = replace(_moment(context, frozen=frozen, ended=ended), held=held)
         before, others = self._of_failed_attempt(job, verdicts.incidents.values(), abandoned)
@@ -188,10 +194,12 @@ class Evaluator:
         return attributed(context.attempt, find_failures(context, self._detectors))
 
     def _held(self, context: DetectionContext) -> Held:
-        """What stays as it is: nobody observes some of its ranks."""
+        """What stays as it is: nobody observes some of its ranks, or a detector failed."""
+        unlooked = frozenset(kind.value for kinds, _ in context.failures for kind in kinds)
         if not context.unobserved:
-            return Held()
-        return Held(kinds_that_need_every_rank(self._detectors), context.unobserved)
+            return Held(unlooked)
+        needed = kinds_that_need_every_rank(self._detectors)
+        return Held(needed | unlooked, context.unobserved)
 
     def _of_failed_attempt(
         self, job: LiveJob, incidents: Iterable[Incident], abandoned: bool

@@ -272,6 +272,8 @@ class Service:
         with self._state.contained(held.name, self.now()):
             if self._evaluator.evaluate(held.live, self.tenancy.lease(held)):
                 held.changed()
+                failed = bool(self._evaluator.of(held.name).not_looked_for)
+                self.evaluation_failures += failed
                 return self._answers.made(held)
         return []
 

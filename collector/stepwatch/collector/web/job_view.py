@@ -128,6 +128,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "refused_records": attempt.refused_records,
         "late_records": _late_records(attempt),
         "unread": [part._asdict() for part in job.unread],
+        "not_looked_for": verdicts.not_looked_for,
     }
 
 

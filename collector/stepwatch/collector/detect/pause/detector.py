@@ -47,8 +47,8 @@ def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
 
     It stays a finding beyond `Stall.hang_seconds`: the hang that is found then explains it.
     """
-    if stall is None or stall.hang_seconds <= stall.allowed_seconds:
-        return []
+    if stall is None or stall.hang_seconds <= stall.allowed_seconds or not stall.outside:
+        return []  # without a rank outside, who holds the job up is not observed
     least = limits.least_waiting_seconds if stall.waiting else limits.least_seconds
     return [_finding(stall)] if stall.seconds >= least else []
 

@@ -225,6 +225,13 @@ function drawTables(view) {
     String(item.step), verified(item), seconds(item.stall_seconds), seconds(item.durable_seconds), bytes(item.size_bytes))));
 }
 
+// A detector that raised finds nothing, which is no sign that nothing is wrong.
+function drawNotLookedFor(view) {
+  const notice = document.getElementById("not-looked-for"), failed = Object.entries(view.not_looked_for || {});
+  notice.hidden = !failed.length;
+  notice.textContent = failed.length ? "Not looked for: " + failed.map(([kind, reason]) => kind + " (" + reason + ")").join(", ") : "";
+}
+
 // A job that is quarantined or restoring has a state and a reason, and nothing to draw.
 function drawWithheld(view) {
   const withheld = known(view.reason), notice = document.getElementById("withheld");
@@ -251,6 +258,7 @@ async function load() {
   drawSharedName(view.shared_name);
   drawUnread(view.unread || []);
   if (drawWithheld(view)) return;
+  drawNotLookedFor(view);
   const [map, calls] = await Promise.all(
     [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
   drawIncidents(view.incidents);
