@@ -102,7 +102,7 @@ class Evaluator:
             incident = incident_from(document)
             verdicts.incidents[incident.id] = incident
         for name, sli in self._slis.items():
-            known = SliceLine(self._store.slices(job.name, name))
+            known = SliceLine.of_rows(self._store.slice_rows(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
@@ -117,7 +117,7 @@ class Evaluator:
         if held < limits.incomplete + CATCH_UP_STEPS:
             return
         running = [
-            RunningSlices(sli, SliceLine(self._store.slices(job.name, name)))
+            RunningSlices(sli, SliceLine.of_rows(self._store.slice_rows(job.name, name)))
             for name, sli in self._slis.items()
         ]
         close_old(job, running, attempt_steps(job), limits)

@@ -10,24 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.slo.ladder import AT_ONCE, LADDER, Rung, joined
-from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+from stepwatch.collector.store.slices import SLICE, SLICE_SECONDS, Slice, slices_of
 from stepwatch.signals.arrays import Integers, Rows, Vector
 
-_ROW = np.dtype(
-    [
-        ("start_s", "<i8"),
-        ("version", "<i8"),
-        ("good", "<f8"),
-        ("total", "<f8"),
-        ("observed", "<i8"),
-        ("expected", "<i8"),
-        ("cumulative_good", "<f8"),
-        ("cumulative_total", "<f8"),
-        ("seconds", "<i8"),
-        ("cumulative_observed", "<i8"),
-        ("cumulative_expected", "<i8"),
-    ]
-)
+_ROW = np.dtype([*SLICE.descr, ("cumulative_observed", "<i8"), ("cumulative_expected", "<i8")])
 """The columns of `Slice`, and the sums of its two counts."""
 _MICROSECOND = Decimal("0.000001")
 
@@ -50,6 +36,17 @@ class SliceLine:
         self._rows = np.zeros(0, dtype=_ROW)
         self._used = 0
         self.put(list(slices))
+
+    @classmethod
+    def of_rows(cls, rows: Rows) -> SliceLine:
+        """Of all slices in time order, an array of `SLICE`."""
+        line = cls()
+        line._make_room(len(rows))
+        line._used = len(rows)
+        for name in Slice._fields:
+            line._rows[name][: len(rows)] = rows[name]
+        line._count_on(0)
+        return line
 
     def __len__(self) -> int:
         return self._used
@@ -81,6 +78,10 @@ class SliceLine:
         """Slices that start at `start_s` or later."""
         return self._slices(self._index(start_s), self._used)
 
+    def rows_since(self, start_s: float) -> Rows:
+        """The same as an array with the columns of `SLICE`; not to be written to."""
+        return self._rows[self._index(start_s) : self._used]
+
     def before(self, start_s: float) -> Slice | None:
         """The last slice that starts before `start_s`; None where there is none."""
         at = self._index(start_s)
@@ -109,17 +110,15 @@ class SliceLine:
         if not slices:
             return
         first = min(part.start_s for part in slices)
-        at, base = self._index(first), self.before(first)
+        at = self._index(first)
         tail = {part.start_s: part for part in (*self.since(first), *slices)}
         ordered = [tail[start] for start in sorted(tail)]
         self._make_room(at + len(ordered))
         rows = self._rows[at : at + len(ordered)]
         for name in Slice._fields:
             rows[name] = [getattr(part, name) for part in ordered]
-        for name in ("observed", "expected"):
-            known = int(self._rows[f"cumulative_{name}"][at - 1]) if base else 0
-            rows[f"cumulative_{name}"] = known + np.cumsum(rows[name])
         self._used = at + len(ordered)
+        self._count_on(at)
 
     def window(self, now_s: float, seconds: float) -> Window:
         """What lies in the slices that began by `now_s` and ended within the last `seconds` before.
@@ -160,7 +159,7 @@ class SliceLine:
         rows = joined(part, rung.seconds)
         if len(part) < last - first:
             rows = rows[:-1]  # there is more of it
-        return _slices(rows[:AT_ONCE])
+        return slices_of(rows[:AT_ONCE])
 
     def _due(self, rung: Rung, before_s: float) -> tuple[int, int]:
         """From which slice on, up to which, they are to be joined."""
@@ -191,7 +190,14 @@ class SliceLine:
         return int(np.searchsorted(self._rows["start_s"][: self._used], start_s))
 
     def _slices(self, first: int, last: int) -> list[Slice]:
-        return _slices(self._rows[first:last])
+        return slices_of(self._rows[first:last])
+
+    def _count_on(self, at: int) -> None:
+        """The sums of counts from place `at` on."""
+        for name in ("observed", "expected"):
+            sums = self._rows[f"cumulative_{name}"][: self._used]
+            known = int(sums[at - 1]) if at else 0
+            sums[at:] = known + np.cumsum(self._rows[name][at : self._used])
 
     def _make_room(self, count: int) -> None:
         if count <= len(self._rows):
@@ -199,11 +205,6 @@ class SliceLine:
         grown = np.zeros(max(64, 1 << (count - 1).bit_length()), dtype=_ROW)
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
-
-
-def _slices(rows: Rows) -> list[Slice]:
-    columns = (rows[name].tolist() for name in Slice._fields)
-    return [Slice(*values) for values in zip(*columns, strict=True)]
 
 
 _NOTHING = np.zeros(1, dtype=_ROW)[0]

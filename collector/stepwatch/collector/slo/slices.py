@@ -9,7 +9,6 @@ so a slice may be closed in parts, and a clock that was set makes no difference.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -21,8 +20,8 @@ from stepwatch.collector.slo.redone import RedoneSteps, is_redone, redoable
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.state.job import RunKey
-from stepwatch.collector.store.slices import Slice
-from stepwatch.signals.arrays import Integers, Mask, Vector
+from stepwatch.collector.store.slices import SLICE, Slice, slices_of
+from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 
 
 class Shares(NamedTuple):
@@ -97,8 +96,8 @@ class RunningSlices:
         if self._is_stored:
             since = self._known_since(shares)
         before = self.line.before(since)
-        fresh = summed([each.since(since) for each in shares], before, self.line)
-        return _amended(self.line.since(since), fresh, before)
+        fresh = _summed([each.since(since) for each in shares], before, self.line)
+        return _amended(self.line.rows_since(since), fresh, before)
 
     def drop(self, dropped: Mapping[RunKey, int]) -> None:
         """So many of the first steps of the attempts are held no longer. What `changed` returned
@@ -183,63 +182,56 @@ def _first_difference(one: Shares | None, other: Shares | None) -> float:
     return min(float(each.end_s[at:].min(initial=math.inf)) for each in sides)
 
 
-def _amended(old: Sequence[Slice], new: Sequence[Slice], before: Slice | None) -> list[Slice]:
+def _amended(old: Rows, new: Rows, before: Slice | None) -> list[Slice]:
     """Slices of `new` that differ from `old`, with their versions counted on.
 
     A slice whose steps have all moved on, because a late rank ended them later, becomes empty.
     """
-    known, result = {part.start_s: part for part in old}, []
-    for part in _with_emptied(known, new, before):
-        earlier = known.get(part.start_s)
-        if earlier is None:
-            result.append(part)
-        elif _differ(earlier, part):
-            result.append(part._replace(version=earlier.version + 1))
-    return result
+    new = _with_emptied(old, new, before)
+    place = np.searchsorted(old["start_s"], new["start_s"])
+    known = np.zeros(len(new), dtype=np.bool_)
+    inside = place < len(old)
+    known[inside] = old["start_s"][place[inside]] == new["start_s"][inside]
+    earlier = old[place[known]]
+    changed = ~known
+    changed[known] = _differ(earlier, new[known])
+    new["version"][known] = earlier["version"] + 1
+    return slices_of(new[changed])
 
 
-def _differ(one: Slice, other: Slice) -> bool:
-    """Whether two slices differ by more than sums do that are taken in another order."""
-    counts = (one.observed, one.expected) != (other.observed, other.expected)
-    return counts or not all(
-        math.isclose(getattr(one, name), getattr(other, name), rel_tol=_NOISE, abs_tol=_NOISE_S)
-        for name in ("good", "total", "cumulative_good", "cumulative_total")
-    )
+def _differ(one: Rows, other: Rows) -> Mask:
+    """Which slices (slices,) differ by more than sums do that are taken in another order."""
+    found: Mask = (one["observed"] != other["observed"]) | (one["expected"] != other["expected"])
+    for name in ("good", "total", "cumulative_good", "cumulative_total"):
+        here, there = one[name], other[name]
+        noise = np.maximum(_NOISE * np.maximum(np.abs(here), np.abs(there)), _NOISE_S)
+        found |= ~(np.abs(here - there) <= noise)
+    return found
 
 
 _NOISE, _NOISE_S = 1e-12, 1e-6
 """By what a sum may differ when it is taken in another order: of itself, or device-seconds."""
 
 
-def _with_emptied(
-    known: Mapping[int, Slice], new: Sequence[Slice], before: Slice | None
-) -> Sequence[Slice]:
-    emptied = known.keys() - {part.start_s for part in new}
-    if not emptied:
+def _with_emptied(old: Rows, new: Rows, before: Slice | None) -> Rows:
+    """`new` with an empty slice wherever `old` has one that it has not, in time order."""
+    emptied = old[~np.isin(old["start_s"], new["start_s"])]
+    if not len(emptied):
         return new
-    last = _EMPTY if before is None else before
-    nothing = [_EMPTY._replace(start_s=start, seconds=known[start].seconds) for start in emptied]
-    result = []
-    for part in sorted([*new, *nothing]):
-        if part.start_s in emptied:
-            part = part._replace(
-                cumulative_good=last.cumulative_good, cumulative_total=last.cumulative_total
-            )
-        last = part
-        result.append(part)
-    return result
-
-
-_EMPTY = Slice(
-    start_s=0,
-    version=1,
-    good=0.0,
-    total=0.0,
-    observed=0,
-    expected=0,
-    cumulative_good=0.0,
-    cumulative_total=0.0,
-)
+    nothing = np.zeros(len(emptied), dtype=SLICE)
+    nothing["start_s"], nothing["seconds"] = emptied["start_s"], emptied["seconds"]
+    nothing["version"] = 1
+    both = np.concatenate([nothing, new])
+    order = np.argsort(both["start_s"], kind="stable")
+    both, is_empty = both[order], order < len(nothing)
+    # Its sums so far are those of the last slice before it that is not empty.
+    last = np.maximum.accumulate(np.where(is_empty, -1, np.arange(len(both))))
+    for name, base in (
+        ("cumulative_good", 0.0 if before is None else before.cumulative_good),
+        ("cumulative_total", 0.0 if before is None else before.cumulative_total),
+    ):
+        both[name] = np.where(last < 0, base, both[name][np.maximum(last, 0)])
+    return both
 
 
 def summed(
@@ -249,30 +241,25 @@ def summed(
 
     They begin and end as those of `line` do.
     """
+    return slices_of(_summed(shares, before, line))
+
+
+def _summed(shares: Sequence[Shares], before: Slice | None, line: SliceLine | None) -> Rows:
+    """The same as an array of `SLICE`."""
     parts = [each for each in shares if len(each.end_s)]
     if not parts:
-        return []
+        return np.zeros(0, dtype=SLICE)
     every = Shares(*map(np.concatenate, zip(*parts, strict=True)))
     places, lengths = (line or SliceLine()).places_of(every.end_s)
     starts, first, where = np.unique(places, return_index=True, return_inverse=True)
-    good, total, observed, expected = (
-        np.asarray(np.bincount(where, weights=column, minlength=len(starts)), dtype=np.float64)
-        for column in every[1:]
-    )
-    base = _EMPTY if before is None else before
-    columns = zip(
-        starts.tolist(),
-        itertools.repeat(1, len(starts)),
-        good.tolist(),
-        total.tolist(),
-        observed.astype(int).tolist(),
-        expected.astype(int).tolist(),
-        _running(good, base.cumulative_good).tolist(),
-        _running(total, base.cumulative_total).tolist(),
-        lengths[first].tolist(),
-        strict=True,
-    )
-    return list(itertools.starmap(Slice, columns))
+    rows = np.zeros(len(starts), dtype=SLICE)
+    rows["start_s"], rows["version"], rows["seconds"] = starts, 1, lengths[first]
+    for name, column in zip(Shares._fields[1:], every[1:], strict=True):
+        rows[name] = np.bincount(where, weights=column, minlength=len(starts))
+    for name in ("good", "total"):
+        base = 0.0 if before is None else float(getattr(before, f"cumulative_{name}"))
+        rows[f"cumulative_{name}"] = _running(rows[name], base)
+    return rows
 
 
 def _running(values: Vector, base: float) -> Vector:

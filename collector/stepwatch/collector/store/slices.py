@@ -6,12 +6,28 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import insert
+from stepwatch.signals.arrays import Rows
 
 SLICE_SECONDS = 10
+SLICE = np.dtype(
+    [
+        ("start_s", "<i8"),
+        ("version", "<i8"),
+        ("good", "<f8"),
+        ("total", "<f8"),
+        ("observed", "<i8"),
+        ("expected", "<i8"),
+        ("cumulative_good", "<f8"),
+        ("cumulative_total", "<f8"),
+        ("seconds", "<i8"),
+    ]
+)
+"""A row of an array of slices: the fields of `Slice`, in their order."""
 
 
 class Slice(NamedTuple):
@@ -30,6 +46,21 @@ class Slice(NamedTuple):
     cumulative_good: float
     cumulative_total: float
     seconds: int = SLICE_SECONDS
+
+
+def read_slices(connection: sa.Connection, job: str, sli: str) -> Rows:
+    """Slices of one SLI in time order, an array of `SLICE`."""
+    columns = [_TABLE.c[name] for name in Slice._fields]
+    query = sa.select(*columns).where(_TABLE.c.job == job, _TABLE.c.sli == sli)
+    # The driver's own tuples: a job of a month has 30,000 slices, and a restart reads all of them.
+    found = connection.execute(query.order_by(_TABLE.c.start_s)).cursor.fetchall()
+    return np.fromiter(found, dtype=SLICE, count=len(found))
+
+
+def slices_of(rows: Rows) -> list[Slice]:
+    """Rows that have the columns of `SLICE`, each as a `Slice`."""
+    columns = (rows[name].tolist() for name in Slice._fields)
+    return [Slice(*values) for values in zip(*columns, strict=True)]
 
 
 def put_slices(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:

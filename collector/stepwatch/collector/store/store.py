@@ -25,11 +25,12 @@ from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import SegmentInserts
 from stepwatch.collector.store.schema import SegmentRow
-from stepwatch.collector.store.slices import Slice, put_slices
+from stepwatch.collector.store.slices import Slice, put_slices, read_slices, slices_of
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.collector.store.views import StoredViews
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
 
@@ -261,15 +262,12 @@ class Store:
 
     def slices(self, job: str, sli: str) -> list[Slice]:
         """Slices of one SLI in time order."""
-        table = schema.sli_slice
-        columns = [table.c[name] for name in Slice._fields]
-        query = (
-            sa.select(*columns)
-            .where(table.c.job == job, table.c.sli == sli)
-            .order_by(table.c.start_s)
-        )
+        return slices_of(self.slice_rows(job, sli))
+
+    def slice_rows(self, job: str, sli: str) -> Rows:
+        """The same as an array of `SLICE`."""
         with self._engine.connect() as connection:
-            return [Slice(*row) for row in connection.execute(query)]
+            return read_slices(connection, job, sli)
 
     def payload_bytes(self, job: str) -> tuple[int, int]:
         """(segments, bytes of their payloads) of a job at rest."""
