@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
@@ -93,13 +94,18 @@ class SliceLine:
         Unix seconds and seconds; of a slice that there is not yet, that of the next one. Slices 0
         to 300, 600 to 610 and 620 to 630: of 7, 605, 615 and 640 it is 0, 600, 610 and 640.
         """
-        starts = np.append(self._rows["start_s"][: self._used], np.iinfo(np.int64).max)
-        lengths = np.append(self._rows["seconds"][: self._used], SLICE_SECONDS)
-        following = np.searchsorted(starts[:-1], moments, side="right")
-        known, length = np.maximum(following - 1, 0), lengths[following]
-        inside = (following > 0) & (moments - starts[known] < lengths[known])
-        own = (moments // length).astype(np.int64) * length
-        return np.where(inside, starts[known], own), np.where(inside, lengths[known], length)
+        rows = self._rows[: self._used]
+        following = np.searchsorted(rows["start_s"], moments, side="right")
+        length = np.full(len(following), SLICE_SECONDS)
+        early = following < len(rows)
+        length[early] = rows["seconds"][following[early]]
+        places = (moments // length).astype(np.int64) * length
+        behind = np.flatnonzero(following > 0)
+        known = rows[following[behind] - 1]
+        inside = moments[behind] - known["start_s"] < known["seconds"]
+        places[behind[inside]] = known["start_s"][inside]
+        length[behind[inside]] = known["seconds"][inside]
+        return places, length
 
     def starts(self, moments: Vector) -> Integers:
         """Where the slice that each of `moments` lies in starts, Unix seconds."""
@@ -166,7 +172,9 @@ class SliceLine:
         oldest = min(before_s, int(self._rows["start_s"][self._used - 1]) - rung.after_s)
         # Slices are never coarser than those before: of 3600, 300, 300, 10 s the last is finer
         # than 300.
-        first = int(np.searchsorted(-self._rows["seconds"][: self._used], 1 - rung.seconds))
+        seconds = self._rows["seconds"]
+        places = range(self._used)
+        first = bisect_left(places, 1 - rung.seconds, key=lambda at: -int(seconds[at]))
         return first, self._index(oldest // rung.seconds * rung.seconds)
 
     def join(self, coarse: Sequence[Slice]) -> None:
