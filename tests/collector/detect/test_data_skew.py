@@ -64,6 +64,14 @@ def test_a_run_that_is_uneven_from_its_first_step() -> None:
     assert [(item.rank, item.began_step) for item in found(made)] == [(3, 100)]
 
 
+@pytest.mark.parametrize(("longer", "named"), [(0.0, []), (1.0, [1])])
+def test_a_count_that_the_work_contradicts_is_no_skew(longer: float, named: list[int]) -> None:
+    made = job(40, 4)
+    made.planes["tokens"][:, 1] *= 1000
+    made.planes["backward"][:, 1] += longer
+    assert [item.rank for item in found(made)] == named
+
+
 def test_two_uneven_ranks_are_both_named() -> None:
     made = job(64, 8, noise=0.05)
     made.planes["tokens"][30:, 2] *= 2

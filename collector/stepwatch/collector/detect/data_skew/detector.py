@@ -38,6 +38,8 @@ class Thresholds(NamedTuple):
     block_steps: list[int]
     least_block_errors: float
     most_findings: int
+    most_ratio: float
+    same_work_ratio: float
 
 
 LIMITS = load(__package__, Thresholds)
@@ -70,7 +72,8 @@ def detect(window: Window, limits: Thresholds) -> list[Finding]:
             skew = _worst(logs, limits)
             if skew is None:
                 break
-            findings.append(_finding(window, members, steps, skew))
+            if not _is_contradicted(window, members, steps, skew, limits):
+                findings.append(_finding(window, members, steps, skew))
             logs = np.delete(logs, skew.rank, axis=1)
             members = np.delete(members, skew.rank)
     return findings
@@ -162,6 +165,25 @@ def _named(away: Matrix, count: int, limits: Thresholds) -> tuple[Mask, Vector]:
     return np.asarray(named), mean
 
 
+def _is_contradicted(
+    window: Window, members: Integers, steps: Integers, skew: Skew, limits: Thresholds
+) -> bool:
+    """Whether counts differ beyond what loaders do although the rank works as long as its peers:
+    then they count something else, or nothing."""
+    if abs(skew.deviation) < math.log(limits.most_ratio):
+        return False
+    me, others = members[[skew.rank]], np.delete(members, skew.rank)
+    mine, theirs = (_work(window, steps[skew.since :], ranks) for ranks in (me, others))
+    low, high = sorted((mine, theirs))
+    return high <= limits.same_work_ratio * low
+
+
+def _work(window: Window, rows: Integers, ranks: Integers) -> float:
+    """Seconds of the usual step of `ranks` in the phases that grow with the tokens."""
+    work = np.sum([window.planes[phase] for phase in WORK_PHASES], axis=0)
+    return _median(work, rows, ranks)
+
+
 def _finding(window: Window, members: Integers, steps: Integers, skew: Skew) -> Finding:
     rank = int(members[skew.rank])
     me = members[[skew.rank]]
@@ -169,8 +191,7 @@ def _finding(window: Window, members: Integers, steps: Integers, skew: Skew) -> 
     shown = steps[skew.since :]
     tokens = window.planes["tokens"]
     mine, theirs = _median(tokens, shown, me), _median(tokens, shown, others)
-    work = np.sum([window.planes[phase] for phase in WORK_PHASES], axis=0)
-    self_time, peer_work = _median(work, shown, me), _median(work, shown, others)
+    self_time, peer_work = (_work(window, shown, ranks) for ranks in (me, others))
     ratio = mine / theirs
     first = int(window.steps[shown[0]])
     summary = (
