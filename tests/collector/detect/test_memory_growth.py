@@ -13,7 +13,12 @@ from stepwatch.collector.detect import memory_growth
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.memory_growth import History
 from stepwatch.collector.quantities import quantity
-from stepwatch.collector.state.trackers.memory_history import SHORT_DEPTH, Readings
+from stepwatch.collector.state.trackers.memory_history import (
+    SHORT_DEPTH,
+    MemoryHistory,
+    Readings,
+)
+from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import DTYPES, Kind
 
@@ -114,6 +119,27 @@ def test_noise_is_no_growth_and_hides_none(seed: int, noise: float) -> None:
     jitter = generator.normal(0, noise * 100 * MIB, (RANKS, N))
     assert detect(history(held(0, 0, 0, 0) + jitter)) == []
     assert [finding.rank for finding in detect(history(held(0, 0, 40, 0) + jitter))] == [2]
+
+
+@pytest.mark.parametrize(("minutes", "named"), [(2, False), (5, True)])
+def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named: bool) -> None:
+    """12 MiB a second of 64 GiB, read each second: a quarter minute of it says too little."""
+    memory, seconds = MemoryHistory(), np.arange(60 * minutes)
+    memory.resize(1)
+    rows = np.zeros(len(seconds), dtype=DTYPES[Kind.RANK_STATE])
+    rows["time_ns"], rows["step"] = (seconds + 1) * NANOSECONDS, 50 + seconds
+    rows["resident_bytes"] = HELD + 12 * MIB * seconds
+    memory.add_states(rows)
+    node = np.zeros(1, dtype=np.int64)
+    found = [
+        finding
+        for each in memory.host
+        if each.full
+        for finding in detect(
+            History(*each.trend(), np.array([64 << 10]) * MIB, node, Cause.HOST_MEMORY)
+        )
+    ]
+    assert [finding.rank for finding in found] == ([0] if named else [])
 
 
 def test_readings_are_kept_in_order_of_time_and_thinned() -> None:

@@ -1,4 +1,4 @@
-"""Memory of each rank over time: a short history in seconds and a long one in half minutes."""
+"""Memory of each rank over time: histories of a quarter minute, four minutes and half an hour."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from stepwatch.signals.wire import Rows
 
 SHORT_DEPTH, SHORT_SECONDS = 16, 0.9
 """Readings of the short history and the least time between two: agents read every second."""
+MIDDLE_DEPTH, MIDDLE_SECONDS = 16, 15.0
+"""Those of the middle one: four minutes show what fills a memory within hours."""
 LONG_DEPTH, LONG_SECONDS = 64, 30.0
 """Readings of the long history: half an hour shows what is slow."""
 
@@ -81,6 +83,14 @@ class Readings:
         return Trend(*planes)
 
 
+def _histories() -> tuple[Readings, Readings, Readings]:
+    return (
+        Readings(SHORT_DEPTH, SHORT_SECONDS),
+        Readings(MIDDLE_DEPTH, MIDDLE_SECONDS),
+        Readings(LONG_DEPTH, LONG_SECONDS),
+    )
+
+
 class MemoryHistory(JoinedTracker):
     """Host and device memory of the ranks of one attempt."""
 
@@ -89,9 +99,9 @@ class MemoryHistory(JoinedTracker):
     given_back = True
 
     def __init__(self) -> None:
-        self.host = (Readings(SHORT_DEPTH, SHORT_SECONDS), Readings(LONG_DEPTH, LONG_SECONDS))
+        self.host = _histories()
         # Device readings come every five seconds: sixteen of them are the short history.
-        self.device = (Readings(SHORT_DEPTH, SHORT_SECONDS), Readings(LONG_DEPTH, LONG_SECONDS))
+        self.device = _histories()
         self.device_limit = np.zeros(0)
         self._world = 0
 
@@ -105,7 +115,7 @@ class MemoryHistory(JoinedTracker):
     @property
     def cells(self) -> int:
         """What it holds, for the bound on live state: a reading is three numbers."""
-        return self._world * (SHORT_DEPTH + LONG_DEPTH) * 2 // 4
+        return self._world * (SHORT_DEPTH + MIDDLE_DEPTH + LONG_DEPTH) * 2 // 4
 
     def resize(self, world: int) -> None:
         """Make room for `world` ranks."""
