@@ -125,7 +125,8 @@ def _page_seconds(url: str) -> float:
 def _verdict_seconds(report: dict[str, object]) -> float | None:
     found = report["incidents"]
     assert isinstance(found, list)
-    return min((each["opened_after_fault_seconds"] for each in found), default=None)
+    seconds = (each["opened_after_fault_seconds"] for each in found)
+    return min((each for each in seconds if each is not None), default=None)
 
 
 def _behind(report: dict[str, object]) -> str:

@@ -124,6 +124,14 @@ def test_a_loader_that_has_always_been_slow_is_not_news() -> None:
     assert found(made, None) == [], "no past is known"
 
 
+def test_a_job_that_has_always_waited_for_most_of_its_time_is_named_with_its_cost() -> None:
+    """2.1 s of data in a step of 3.1: whatever its first steps were, that is no baseline."""
+    made = starve(window(64, 4, noise=0.1), 2.05, 0)
+    (finding,) = found(made, Baseline(2.0, 2.0))
+    assert "it has since its first steps" in finding.summary
+    assert finding.lost_ratio > 0.4
+
+
 def test_the_past_holds_although_the_stall_began_within_it() -> None:
     ratios = np.array([0.05] * 6 + [0.9] * 14)
     baseline = baseline_of(ratios, LIMITS)

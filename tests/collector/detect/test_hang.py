@@ -265,6 +265,15 @@ def test_ranks_that_one_act_holds_are_named_together(process: ProcessState, caus
     assert (finding.rank, finding.node) == (NO_RANK, "") and "all 4 ranks" in finding.summary
 
 
+@pytest.mark.parametrize("phase", [Phase.EVAL, Phase.CHECKPOINT])
+def test_processes_that_are_stopped_evaluate_nothing(phase: Phase) -> None:
+    ranks = [item._replace(phase=phase) for item in standing_together(ProcessState.STOPPED)]
+    (finding,) = detect(ranks)
+    assert (finding.rank, finding.cause) == (NO_RANK, "process-stopped")
+    ranks[0] = ranks[0]._replace(process=ProcessState.RUNNING, in_collective=False)
+    assert detect(ranks) == [], "the one that runs may be evaluating for all"
+
+
 def test_all_ranks_of_one_node_of_two_are_named_by_it() -> None:
     ranks = job(ABSENT)
     for rank in (2, 3):

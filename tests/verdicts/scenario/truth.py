@@ -74,10 +74,10 @@ def _of_fault(scenario: Scenario, fault: Fault) -> Expected:
 
 
 def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:
-    if fault.kind is FaultKind.MEMORY_GROWTH:
-        return fault.effect * (8 << 20) * (scenario.seconds - fault.onset) > _LEAST_GROWTH_BYTES
     stopped = [each.onset for each in scenario.faults if each.kind in DYING | STANDING]
     shown = min([scenario.seconds, *stopped]) - fault.onset
+    if fault.kind is FaultKind.MEMORY_GROWTH:
+        return fault.effect * (8 << 20) * shown > _LEAST_GROWTH_BYTES
     return cost >= LEAST_COST and shown >= LEAST_SECONDS
 
 
@@ -118,7 +118,7 @@ _KINDS: dict[FaultKind, tuple[str, str, str]] = {
     FaultKind.SLOW_STAGE_LINK: ("slow-collective pipeline-bubble", "", "slow-transfer"),
     FaultKind.SLOW_DATA_EVERYWHERE: ("data-stall", "data", "slow-data"),
     FaultKind.STOPPED_NOW_AND_THEN: (
-        "straggler",
+        "straggler hang",
         "",
         "slow-compute slow-data process-stopped unknown",
     ),

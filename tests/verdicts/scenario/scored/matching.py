@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.spec import Severity
+from stepwatch.collector.incidents.model import INFO
 from tests.verdicts.scenario.truth import Expected
 
 SLACK_SECONDS = 1.0
@@ -74,11 +75,8 @@ def match(wanted: Sequence[Expected], incidents: Iterable[dict[str, Any]]) -> Ma
 
 
 def is_page(incident: dict[str, Any]) -> bool:
-    """Whether an incident wakes somebody."""
-    said = incident.get("severity")
-    if isinstance(said, str):
-        return said == Severity.PAGE.value
-    return _SEVERITY.get(incident["alert"]) is Severity.PAGE
+    """Whether an incident wakes somebody: one that only informs raises no alert at all."""
+    return incident["severity"] != INFO and _SEVERITY.get(incident["alert"]) is Severity.PAGE
 
 
 _SEVERITY = {alert.name: alert.severity for alert in ALERTS}

@@ -17,7 +17,8 @@ def incident(
 ) -> dict[str, Any]:
     """An incident as the collector's store holds it."""
     named = {"kind": kind, "rank": rank, "phase": "forward", "cause": "slow-compute"}
-    rest = {"merged_into": "", "node": "node-1", "summary": "", "alert": ALERT_STRAGGLER}
+    rest = {"merged_into": "", "node": "node-1", "summary": ""}
+    rest |= {"severity": "alert", "alert": ALERT_STRAGGLER}
     return {**named, **rest, "opened_at": at, **more}
 
 

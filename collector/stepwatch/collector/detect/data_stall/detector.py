@@ -32,6 +32,8 @@ class Thresholds(NamedTuple):
     loader_share: float
     least_ranks_share: float
     least_ranks: int
+    most_usual_ratio: float
+    always_least_steps: int
 
 
 LIMITS = load(__package__, Thresholds)
@@ -74,22 +76,32 @@ def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> lis
     usable = np.flatnonzero(usable_steps(window))
     if len(usable) < limits.window_steps or baseline is None:
         return []
-    newest = _waits(window.at(usable[-limits.window_steps // 2 :]), baseline, limits)
+    most = limits.most_usual_ratio
+    starved = Baseline(min(baseline.most, most), min(baseline.mean, most))
+    newest = _waits(window.at(usable[-limits.window_steps // 2 :]), starved, limits)
     if newest.long.any(axis=0).sum() < min(limits.least_ranks, len(window.stage)):
         return []  # a look at a few rows, which is nearly always enough
-    waits = _waits(window.at(usable[-limits.long_window_steps :]), baseline, limits)
-    loaders = _share(waits, limits) >= limits.loader_share
-    for steps, least, usual, gap in (
-        (limits.window_steps, limits.least_steps, baseline.most, 2),
-        (limits.long_window_steps, limits.long_least_steps, baseline.mean, limits.window_steps),
+    for steps, least, past, usual, gap in (
+        (limits.window_steps, limits.least_steps, baseline, baseline.most, 2),
+        (
+            limits.long_window_steps,
+            limits.long_least_steps,
+            baseline,
+            baseline.mean,
+            limits.window_steps,
+        ),
+        # Whatever its first steps were: one that was starved from the first on has no other past.
+        (limits.long_window_steps, limits.always_least_steps, starved, starved.most, 2),
     ):
+        waits = _waits(window.at(usable[-limits.long_window_steps :]), past, limits)
+        loaders = _share(waits, limits) >= limits.loader_share
         stalled = _is_stalled(waits, steps, least, usual, limits)
         least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
         enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
         if stalled.sum() >= enough:
-            waits = _waits(window.at(usable), baseline, limits)  # the older steps say since when
+            waits = _waits(window.at(usable), past, limits)  # the older steps say since when
             began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, gap)
-            return [_finding(waits, stalled, began, usual)]
+            return [_finding(waits, stalled, began, usual, is_new=past is baseline)]
     return []
 
 
@@ -123,20 +135,24 @@ def _is_stalled(waits: Waits, steps: int, least: int, usual: float, limits: Thre
     return np.asarray(often & lately & (data >= floor))
 
 
-def _finding(waits: Waits, stalled: Mask, began: int, baseline_ratio: float) -> Finding:
+def _finding(
+    waits: Waits, stalled: Mask, began: int, baseline_ratio: float, *, is_new: bool
+) -> Finding:
     data = float(waits.data[began:, stalled].mean())
     seconds = float(waits.seconds[began:, stalled].mean())
     usual = baseline_ratio * max(seconds - data, 0.0)
     share, baseline_share = data / seconds, baseline_ratio / (1 + baseline_ratio)
+    against = "baseline" if is_new else "at most to be expected"
     first = int(waits.steps[began])
     count, ranks = int(stalled.sum()), waits.data.shape[1]
     summary = (
         f"the job waits for data since step {first}: {in_words(data)} a step, {share:.0%} of it, "
-        f"on {count} of {ranks} ranks; baseline {baseline_share:.0%}"
+        f"on {count} of {ranks} ranks; "
+        + (f"baseline {baseline_share:.0%}" if is_new else "it has since its first steps")
     )
     evidence = (
-        Evidence("data share of the step", share, "ratio", f"baseline {baseline_share:.1%}"),
-        Evidence("data time per step", data, "seconds", f"baseline {in_words(usual)}"),
+        Evidence("data share of the step", share, "ratio", f"{against} {baseline_share:.1%}"),
+        Evidence("data time per step", data, "seconds", f"{against} {in_words(usual)}"),
         Evidence("ranks that wait for data", count, "ranks", f"of {ranks}"),
     )
     return build_finding(

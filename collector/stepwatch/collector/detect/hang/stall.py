@@ -117,8 +117,12 @@ def stall_of(
 def allowed_seconds(
     ranks: list[RankSituation], median_step: float, longest_step: float, limits: Thresholds
 ) -> float:
-    """How long all ranks may make no progress in the phase they are in."""
-    if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
+    """How long all ranks may make no progress in the phase they are in.
+
+    A process that is stopped neither evaluates nor saves, whatever it began.
+    """
+    going = (item for item in ranks if item.process is not ProcessState.STOPPED)
+    if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in going):
         return limits.pause_seconds
     if math.isnan(longest_step):
         return limits.first_step_seconds
