@@ -7,7 +7,7 @@ from .activity import Activity
 from .detector import detect
 from .inputs import asked, find, rank_situations, stalled, stalled_seconds
 from .report import op_name
-from .situation import Asked, Others, RankSituation, missed_collectives
+from .situation import Asked, Others, RankSituation, Unseen, missed_collectives
 from .stall import Stall, allowed_seconds, stall_of
 from .thresholds import LIMITS
 
@@ -19,6 +19,7 @@ __all__ = [
     "Others",
     "RankSituation",
     "Stall",
+    "Unseen",
     "allowed_seconds",
     "asked",
     "detect",

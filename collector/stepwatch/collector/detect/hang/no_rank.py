@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from stepwatch.collector.detect.finding import (
     Confidence,
@@ -16,6 +16,7 @@ from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import numbers_text, ranks_text
 from stepwatch.signals.records import ProcessState
 
+from .awaited import waiter_for
 from .report import op_name, shared_cause, standing
 from .situation import RankSituation, Unseen
 from .stall import Stall
@@ -60,7 +61,7 @@ def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
 def _finding_on_ended(stall: Stall, ended: Iterable[int]) -> Finding:
     """Others wait for ranks that have finished: nobody arrives who has left."""
     left = sorted(ended)
-    words = f"{ranks_text(left)} finished while {_waiters(stall)} wait in {_where(stall)}"
+    words = f"{ranks_text(left)} finished while {_waiters(stall)} wait in {_where(stall, left)}"
     rows = [text_evidence(ranks_text(left), "finished", "the others wait for it in a collective")]
     finding = _finding(stall, Cause.PROCESS_GONE, words, rows, Confidence.CERTAIN)
     return finding._replace(rank=left[0]) if len(left) == 1 else finding
@@ -71,9 +72,8 @@ def _finding_on_unseen(stall: Stall) -> Finding:
     who = [each for each in stall.others.unseen if each.rank in stall.answer.unobserved]
     nodes = sorted({each.node for each in who})
     place = _place_words(who, nodes)
-    words = (
-        f"{_waiters(stall)} wait in {_where(stall)} for one of {place}; what those do is unknown"
-    )
+    where = _where(stall, stall.answer.unobserved)
+    words = f"{_waiters(stall)} wait in {where} for one of {place}; what those do is unknown"
     rows = [
         Evidence(
             f"time since {ranks_text(_ranks(who, node))} of node {node} were last seen",
@@ -111,8 +111,8 @@ def _waiters(stall: Stall) -> str:
     return ranks_text([item.rank for item in stall.ranks if item.in_collective or item.waiting])
 
 
-def _where(stall: Stall) -> str:
-    inside = next((item for item in stall.ranks if item.in_collective), None)
+def _where(stall: Stall, missing: Collection[int]) -> str:
+    inside = waiter_for(missing, stall.ranks, stall.asked.groups)
     if inside is None:
         return "a pipeline exchange"
     group = stall.asked.groups.get(inside.group, "")

@@ -15,6 +15,7 @@ from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import OP_NAMES, GilState, ProcessState, phase_name
 
+from .awaited import waiter_for
 from .device import place_words
 from .situation import RankSituation
 from .stall import Stall
@@ -132,8 +133,7 @@ def _device_rows(culprit: RankSituation, diagnosis: Diagnosis | None) -> list[Ev
 
 def _absence(culprit: RankSituation, stall: Stall) -> str:
     """What the culprit did not do: the collective it did not enter, if that is known."""
-    others = (item for item in stall.ranks if item is not culprit)
-    inside = next((item for item in others if item.in_collective), None)
+    inside = waiter_for({culprit.rank}, stall.ranks, stall.asked.groups)
     members = stall.asked.groups.get(inside.group, "") if inside is not None else ""
     of = f" of group {members}" if members else ""
     missed = next((item for item in stall.lacking if item.rank == culprit.rank), None)

@@ -1,0 +1,38 @@
+"""A hang's words speak of a collective that the missing rank is a member of, or of none."""
+
+from __future__ import annotations
+
+from stepwatch.collector.detect import hang
+from stepwatch.collector.detect.hang import Asked, stall_of
+
+from .test_hang import ABSENT, LIMITS, WAITER
+
+GROUPS = {1: "0,1", 2: "2,3"}
+
+
+def summary(groups: dict[int, str], unseen: tuple[int, ...] = ()) -> str:
+    """Ranks 0 and 1 wait in group 1, 2 in group 2 and 4 for its stage; 3 is outside or unseen."""
+    ranks = [WAITER._replace(rank=rank, group=1 + rank // 2, moved_age=100.0) for rank in range(3)]
+    ranks.append(WAITER._replace(rank=4, in_collective=False, waiting=True, moved_age=100.0))
+    if not unseen:
+        ranks.append(ABSENT._replace(rank=3, moved_age=100.0))
+    others = hang.Others(unseen=tuple(hang.Unseen(rank, "b", 120.0) for rank in unseen))
+    stall = stall_of(ranks, 0.5, 0.5, LIMITS, Asked(groups=groups), others)
+    (finding,) = hang.detect(stall, LIMITS)
+    return finding.summary
+
+
+def test_the_collective_that_is_named_is_one_of_the_rank_that_is_missing() -> None:
+    assert "rank 3 did not arrive in all_reduce of group 2,3;" in summary(GROUPS)
+
+
+def test_a_rank_that_no_group_with_waiting_ranks_holds_did_not_arrive_in_none_of_them() -> None:
+    assert "rank 3 did not arrive;" in summary({1: "0,1", 2: "0-2"})
+
+
+def test_a_group_whose_members_are_not_known_may_be_the_one() -> None:
+    assert "rank 3 did not arrive in all_reduce;" in summary({1: "0,1"})
+
+
+def test_ranks_that_nobody_observes_are_waited_for_in_a_group_of_theirs() -> None:
+    assert "wait in all_reduce of group 2,3 for one of rank 3" in summary(GROUPS, unseen=(3,))
