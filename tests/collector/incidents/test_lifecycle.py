@@ -277,6 +277,24 @@ def test_a_symptom_that_was_found_first_is_merged_when_its_cause_is_found() -> N
     assert story.states() == [MERGED, OPEN]
 
 
+def test_a_symptom_is_merged_into_the_cause_that_the_end_of_its_attempt_shows() -> None:
+    story = Story()
+    hang = finding(FindingKind.HANG, step=115, ago=40.0)
+    (early,) = story.turn(hang)
+    failed = finding(FindingKind.RANK_FAILED, step=115, ago=2.0)
+    cause, merged = story.turn(failed, ended=True)
+    assert (merged.id, merged.state, merged.merged_into) == (early.id, MERGED, cause.id)
+    assert (cause.kind, cause.state) == ("rank-failed", OPEN)
+
+
+def test_what_ends_with_its_attempt_explains_nothing_of_the_end() -> None:
+    story = Story()
+    (grown,) = story.turn(finding(FindingKind.MEMORY_GROWTH))
+    failed, ended = story.turn(finding(FindingKind.RANK_FAILED), ended=True)
+    assert (failed.kind, failed.state) == ("rank-failed", OPEN)
+    assert (ended.id, ended.state) == (grown.id, ENDED)
+
+
 def test_a_symptom_that_outlives_its_cause_becomes_its_own() -> None:
     story = Story()
     story.turn(slower())

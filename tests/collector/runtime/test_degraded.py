@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stepwatch.collector.detect import hang
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind, LifecycleEvent, Op, ProcessState
-from tests.collector.gathered import group_rows
+from tests.collector.gathered import call_rows, group_rows
 from tests.collector.made import HandClock, lifecycle_rows, state_rows
 from tests.collector.runtime.test_evaluation import Site
 
@@ -30,6 +31,7 @@ class Hung(Site):
         silent: tuple[str, ...] = ("node-1",),
         stood: float = 0.1,
         process: ProcessState = ProcessState.SLEEPING,
+        op: Op = Op.ALL_REDUCE,
     ) -> None:
         """Let time pass in which nothing moves; it began so long before."""
         for passed in range(seconds):
@@ -43,7 +45,7 @@ class Hung(Site):
                     ranks, WORLD, self.clock.monotonic, self.step, stood + passed + 1.0
                 )
                 absent = [rank in outside for rank in ranks]
-                rows["collective_group"], rows["collective_op"] = GROUP, Op.ALL_REDUCE
+                rows["collective_group"], rows["collective_op"] = GROUP, op
                 rows["in_collective"], rows["cpu_seconds"] = 1, 1.0
                 rows["in_collective"][absent] = 0
                 rows["process_state"][absent] = process
@@ -85,6 +87,38 @@ def test_a_hang_where_nobody_looks_is_found_after_a_pause_would_be_over(
         "ranks 0-3 wait in all_reduce of group 0,1,2,3,4,5,6,7 for one of ranks 4-7 on node "
         "node-1, which is not observed" in found["summary"]
     )
+
+
+def with_calls(site: Hung, *ops: Op) -> None:
+    """The observed ranks report these operations, in this order, of each step so far."""
+    ranks = dict.fromkeys(site.nodes["node-0"], 0.01)
+    each = [call_rows([step], ranks, GROUP, op) for step in range(site.step) for op in ops]
+    site.send({Kind.COLLECTIVE: np.concatenate(each)})
+
+
+def test_who_has_entered_a_step_is_in_no_pause_though_nobody_looks(
+    store: Store, clock: HandClock
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(20, silent=("node-1",))
+    with_calls(site, Op.ALL_GATHER, Op.REDUCE_SCATTER)
+    site.hang(12, op=Op.REDUCE_SCATTER)
+    found = site.open()["hang"]
+    assert (found["node"], found["cause"], found["confidence"]) == ("node-1", "unknown", "one of")
+    assert "wait in reduce_scatter" in found["summary"]
+
+
+@pytest.mark.parametrize("op", [Op.ALL_GATHER, Op.ALL_REDUCE])
+def test_who_waits_where_a_step_begins_may_wait_for_a_pause(
+    store: Store, clock: HandClock, op: Op
+) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(20, silent=("node-1",))
+    with_calls(site, Op.ALL_GATHER, Op.REDUCE_SCATTER)
+    site.hang(60, op=op)
+    assert site.open().keys() == {"telemetry-lost"}
 
 
 def test_a_rank_that_stood_when_it_was_last_seen_stays_the_one(

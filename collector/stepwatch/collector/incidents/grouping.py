@@ -52,6 +52,7 @@ class _Suspect(NamedTuple):
     finding: Finding
     node: str
     seen: bool
+    explains: bool
 
 
 Identity = tuple[FindingKind, int, str]
@@ -87,17 +88,20 @@ def grouped(
     remembered: Iterable[Finding] = (),
     nodes: Mapping[int, str] | None = None,
     open_since: Mapping[Identity, float] | None = None,
+    *,
+    over: bool = False,
 ) -> list[Group]:
     """One group per cause; every finding is in exactly one, as its cause or as a symptom.
 
     `remembered` are causes of open incidents that no detector finds just now: they go on
-    explaining what they explain, and are explained themselves by a finding, never by each other;
-    those without symptoms are left out. `nodes` names the node of each rank. `open_since` says
-    which findings are causes of open incidents: between equals they stay the cause.
+    explaining what they explain, unless they are `over` by now, and are explained themselves by a
+    finding, never by each other; those without symptoms are left out. `nodes` names the node of
+    each rank. `open_since` says which findings are causes of open incidents: between equals they
+    stay the cause.
     """
     nodes, since = nodes or {}, open_since or {}
     suspects = [
-        _Suspect(finding, finding.node or nodes.get(finding.rank, ""), seen)
+        _Suspect(finding, finding.node or nodes.get(finding.rank, ""), seen, seen or not over)
         for found, seen in ((findings, True), (remembered, False))
         for finding in found
     ]
@@ -187,7 +191,7 @@ def _near(item: _Suspect, rule: Rule, places: _Places) -> list[int]:
 
 def _explains(above: int, below: int, suspects: list[_Suspect], rule: Rule) -> bool:
     cause, symptom = suspects[above].finding, suspects[below].finding
-    if not (suspects[above].seen or suspects[below].seen):
+    if not (suspects[above].explains and (suspects[above].seen or suspects[below].seen)):
         return False
     if cause.kind is symptom.kind and not above < below:
         return False

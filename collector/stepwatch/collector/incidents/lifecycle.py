@@ -7,7 +7,8 @@ resolved ──▶ open      the finding is back within `REOPEN_WITHIN_SECONDS`,
 merged ──▶ open        the same, once the finding stays and its cause does not
 What is about slowness and costs next to nothing opens none (`cost.toml`).
 A finding that another explains (`grouping.toml`) is a symptom: it is grouped under the incident of
-its cause and opens none. An open incident goes on explaining its symptoms until it resolves.
+its cause and opens none. An open incident goes on explaining its symptoms until it resolves; at
+the end of its attempt it explains none, and may still be a symptom of what the end shows.
 While telemetry is lost, incidents about the ranks neither open nor resolve; where part of it is
 lost, those that need what is missing.
 """
@@ -43,7 +44,14 @@ def advance(
     incidents = _Incidents(known, moment)
     usable = [each for each in findings if not _is_held(each, moment)]
     found = list({identity(finding): finding for finding in reversed(usable)}.values())
-    for group in grouped(found, incidents.remembered(found), moment.nodes, incidents.open_since()):
+    groups = grouped(
+        found,
+        incidents.remembered(found),
+        moment.nodes,
+        incidents.open_since(),
+        over=moment.ended,
+    )
+    for group in groups:
         if group.seen and not costs_enough(group, is_open=incidents.is_open(group)):
             continue
         cause = (
@@ -83,7 +91,7 @@ class _Incidents:
 
     def remembered(self, found: Iterable[Finding]) -> list[Finding]:
         """What the open incidents of this attempt are about, where it is not found just now."""
-        if self.moment.frozen or self.moment.ended:
+        if self.moment.frozen:
             return []
         found_keys = {key_of(self.moment, finding) for finding in found}
         oldest = self.moment.now - RESOLVE_AFTER_SECONDS

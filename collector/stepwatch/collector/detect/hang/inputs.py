@@ -23,6 +23,7 @@ from stepwatch.signals.records import LifecycleEvent, ProcessState
 from .activity import DEAD, cpu_ratio
 from .detector import detect
 from .device import BUSY, as_device, followed, moved_ages
+from .entered import entered_step
 from .situation import Asked, Others, RankSituation, Unseen
 from .stall import Stall, stall_of
 from .thresholds import LIMITS
@@ -42,8 +43,19 @@ def stalled(context: DetectionContext) -> Stall | None:
     situations = rank_situations(attempt, context.now_s, known, _silence(context))
     if _is_finishing(attempt, situations):
         return None
-    others = Others(_unseen(context, known), tuple(sorted(attempt.ended)))
-    return stall_of(situations, *_step_seconds(attempt), LIMITS, asked(attempt), others)
+    answers, unseen = asked(attempt), _unseen(context, known)
+    entered = _entered(attempt, situations, answers) if unseen else frozenset()
+    others = Others(unseen, tuple(sorted(attempt.ended)), entered)
+    return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, others)
+
+
+def _entered(attempt: Attempt, situations: list[RankSituation], answers: Asked) -> frozenset[int]:
+    """Ranks that have entered the step in which those of `situations` stand."""
+    if not situations:
+        return frozenset()
+    step = min(item.step for item in situations)
+    calls = attempt.collective_records.of_steps(step - LIMITS.order_steps, step - 1)
+    return entered_step(situations, calls, answers.groups, LIMITS.least_order_steps)
 
 
 def _step_seconds(attempt: Attempt) -> tuple[float, float]:

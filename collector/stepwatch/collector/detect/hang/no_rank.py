@@ -84,7 +84,7 @@ def _finding_on_unseen(stall: Stall) -> Finding:
         for node in nodes[:NODES_NAMED]
     ]
     node = nodes[0] if len(nodes) == 1 else ""
-    cause = Cause.NODE_LOST if _fell_silent_then(stall, who) else Cause.NOT_ARRIVED
+    cause = Cause.NODE_LOST if _fell_silent_then(stall, who) else Cause.UNKNOWN
     return _finding(stall, cause, words, rows, Confidence.ONE_OF, node)
 
 

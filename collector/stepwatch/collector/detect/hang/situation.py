@@ -70,11 +70,13 @@ class Asked(NamedTuple):
 class Others(NamedTuple):
     """Ranks that are not in a stalled job's situations: nobody observes them, or they have ended.
 
-    `ended` did so while others went on, in an orderly way.
+    `ended` did so while others went on, in an orderly way; `entered` are ranks, observed or not,
+    that have entered the step in which the others stand.
     """
 
     unseen: tuple[Unseen, ...] = ()
     ended: tuple[int, ...] = ()
+    entered: frozenset[int] = frozenset()
 
 
 NO_OTHERS = Others()

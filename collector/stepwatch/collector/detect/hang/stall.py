@@ -5,7 +5,7 @@ evaluates, saves or computes something that no hook recognises, and the rest wai
 pause, until it has lasted so long that the collective's timeout is near. One that does not run
 will not arrive: that is a hang at once, whatever others outside do. Where nobody waits and a rank
 runs, nobody is held up; where none runs, or devices are busy, they may wait in a collective that
-no line shows.
+no line shows. A rank that nobody observes may be in a pause, unless it has entered the step.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def stall_of(
     if are_all_frozen(ranks, limits):
         bound = 0.0
     elif waiting and not outside and answer.unobserved:
-        bound = limits.unseen_seconds
+        amid = others.entered.issuperset(answer.unobserved)
+        bound = 0.0 if amid else limits.unseen_seconds
     elif not waiting and all(item.process is ProcessState.UNINTERRUPTIBLE for item in ranks):
         bound = limits.blocked_seconds
     else:

@@ -21,6 +21,8 @@ class Thresholds(NamedTuple):
     running_cpu_ratio: float
     reading_seconds: float
     unseen_seconds: float
+    order_steps: int
+    least_order_steps: int
     blocked_seconds: float
 
 
