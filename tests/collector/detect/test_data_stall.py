@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect import data_stall, straggler
 from stepwatch.collector.detect.data_stall import Baseline, baseline_of
+from stepwatch.collector.detect.data_stall.inputs import lasting_seconds
 from stepwatch.collector.detect.finding import NO_RANK, Finding
-from stepwatch.collector.state.trackers.step_window import Window
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.trackers.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
 
 from .windows import settle, unknown_facts, window
@@ -130,6 +132,47 @@ def test_a_job_that_has_always_waited_for_most_of_its_time_is_named_with_its_cos
     (finding,) = found(made, Baseline(2.0, 2.0))
     assert "it has since its first steps" in finding.summary
     assert finding.lost_ratio > 0.4
+
+
+def test_a_small_wait_in_every_step_is_named_once_it_has_lasted() -> None:
+    made = starve(window(128, 4, noise=0.1), 0.15, 40)
+    assert data_stall.detect(made, HEALTHY, LIMITS, 59.0) == []
+    (finding,) = data_stall.detect(made, HEALTHY, LIMITS, 60.0)
+    assert finding.began_step == 140
+    assert 0.08 < finding.lost_ratio < 0.16
+    assert data_stall.detect(made, Baseline(0.1, 0.1), LIMITS, 600.0) == [], "no three times"
+
+
+def test_a_fifth_of_each_step_since_the_first_one_is_named_once_it_has_lasted() -> None:
+    made = starve(window(128, 4, noise=0.1), 0.4, 0)
+    assert data_stall.detect(made, Baseline(0.4, 0.4), LIMITS, 59.0) == []
+    (finding,) = data_stall.detect(made, Baseline(0.4, 0.4), LIMITS, 60.0)
+    assert "it has since its first steps" in finding.summary
+
+
+def test_short_epochs_are_no_stall_however_long_they_go_on() -> None:
+    made = starve(window(128, 4, noise=0.1), 3.0, 0, every=10)
+    assert data_stall.detect(made, HEALTHY, LIMITS, 600.0) == []
+
+
+def course(data: list[float], seconds: list[float], loaders: int = 4) -> Course:
+    """Buckets of ten steps in which `loaders` of four ranks wait so long for data."""
+    work = np.zeros((len(data), len(WORK), 4), dtype=np.float32)
+    work[:, WORK.index("data"), :loaders] = np.array(data)[:, None]
+    count = len(data)
+    each, none = np.full(count, 10), np.zeros((count, 4))
+    begun = np.zeros((count, 4, 4), dtype=np.uint8)
+    return Course(np.array(seconds), each, np.arange(count) * 10, none, work, begun)
+
+
+@pytest.mark.parametrize("loaders", [1, 4])
+def test_how_long_data_have_taken_their_share(loaders: int) -> None:
+    assert lasting_seconds(course([0.1, 1.0, 1.0], [10.0] * 3, loaders), LIMITS) == 20.0
+    assert lasting_seconds(course([1.0, 1.0, 0.1], [10.0] * 3, loaders), LIMITS) == 0.0
+    paused = course([1.0, 1.0, 1.0], [10.0, 60.0, 10.0], loaders)
+    assert lasting_seconds(paused, LIMITS) == 80.0, "an evaluation is no wait that is over"
+    assert lasting_seconds(course([], []), LIMITS) == 0.0
+    assert lasting_seconds(course([0.0], [10.0]), LIMITS) == 0.0, "nobody loads"
 
 
 def test_the_past_holds_although_the_stall_began_within_it() -> None:

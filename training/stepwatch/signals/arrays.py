@@ -29,6 +29,7 @@ FloatMatrix = np.ndarray[tuple[int, int], np.dtype[np.floating]]
 IntegerMatrix = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 MaskMatrix = np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
+Cube8 = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
 Cube32 = np.ndarray[tuple[int, int, int], np.dtype[np.float32]]
 Cube = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 FloatCube = np.ndarray[tuple[int, int, int], np.dtype[np.floating]]

@@ -9,6 +9,7 @@ from typing import Any
 
 from stepwatch.cli import text
 from tests.verdicts.scenario.seeds import is_tuning
+from tests.verdicts.scenario.truth import LEAST_COST
 
 from . import alarms
 from .power import curve, limits, power
@@ -27,22 +28,24 @@ def figures(done: Sequence[Document]) -> dict[str, Any]:
     false = sum(len(one["false"]) for one in done if not one.get("wanted", {}).get("long"))
     healthy = [one for one in done if one["healthy"]]
     quiet = sum(len(one["false"]) for one in healthy)
-    slow = [each for each in wanted if not each["stops"]]
+    slow = [each for each in wanted if not each["stops"] and each["cost"] >= LEAST_COST]
+    rest = [each for each in wanted if not each["stops"] and each["cost"] < LEAST_COST]
+    doubled = [(each, one) for one in done for each in one["answers"] if _is_doubled(each)]
     return {
         "scenarios": len(done),
         "precision": share(len(found), len(found) + false),
         "recall": found_of(wanted),
         "recall of what stops or kills": found_of([each for each in wanted if each["stops"]]),
         "recall of what costs 5 % or more": found_of(slow),
+        "recall of memory that grows, agents that are gone": found_of(rest),
         "right rank": right(found, "rank"),
         "right phase": right(found, "phase"),
         "right cause": right(found, "cause"),
         "right node": right(found, "node"),
         "seconds to verdict": _seconds(found),
-        "seconds where every step is twice as long": _seconds(
-            each
-            for each in found
-            if each["effect"] >= 2 and each["period"] == 1 and not each["stops"]
+        "seconds where every step is twice as long": _seconds([each for each, _ in doubled]),
+        "the same in slow steps": _quantiles(
+            each["seconds"] / (each["effect"] * one["step_seconds"]) for each, one in doubled
         ),
         "further incidents about a fault that was named": sum(
             one.get("repeated", 0) for one in done
@@ -100,7 +103,7 @@ def _words(value: Any) -> str:
     if isinstance(value, list) and len(value) == 3:
         return f"{value[0]:.2f} ({value[1]:.2f} to {value[2]:.2f})"
     if isinstance(value, list):
-        return f"p50 {value[0]:.1f} s, p90 {value[1]:.1f} s"
+        return f"p50 {value[0]:.1f}, p90 {value[1]:.1f}"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
@@ -146,5 +149,15 @@ def _said(answer: Document) -> str:
 
 
 def _seconds(answers: Iterable[Document]) -> list[float]:
-    known = [each["seconds"] for each in answers if each["required"]]
+    return _quantiles(each["seconds"] for each in answers if each["required"])
+
+
+def _quantiles(values: Iterable[float]) -> list[float]:
+    known = list(values)
     return [quantile(known, 0.5), quantile(known, 0.9)]
+
+
+def _is_doubled(answer: Document) -> bool:
+    """Whether it was named, and each step takes twice as long or more."""
+    slows = answer["required"] and not answer["stops"] and answer["cost"] >= LEAST_COST
+    return bool(slows and answer["found"] and answer["effect"] >= 2 and answer["period"] == 1)

@@ -34,6 +34,11 @@ class Thresholds(NamedTuple):
     least_ranks: int
     most_usual_ratio: float
     always_least_steps: int
+    lasting_steps: int
+    lasting_least_steps: int
+    lasting_seconds: float
+    lasting_share: float
+    always_share: float
 
 
 LIMITS = load(__package__, Thresholds)
@@ -71,48 +76,91 @@ def baseline_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
     return Baseline(float(np.quantile(ratios, below)), float(np.mean(ratios)))
 
 
-def detect(window: Window, baseline: Baseline | None, limits: Thresholds) -> list[Finding]:
-    """At most one finding on the newest steps of `window`; without a baseline there is none."""
+class _Rule(NamedTuple):
+    """So many long ones of the newest steps are a stall, where a long wait is `least_share` of its
+    step and far more than `past`; `usual` is what all of them together exceed as far. Two waits
+    belong to one stall if no more than `gap` steps are between them."""
+
+    steps: int
+    least_steps: int
+    past: Baseline
+    usual: float
+    gap: int
+    least_share: float
+    is_new: bool = True
+
+
+def detect(
+    window: Window, baseline: Baseline | None, limits: Thresholds, lasts_s: float = 0.0
+) -> list[Finding]:
+    """At most one finding on the newest steps of `window`; without a baseline there is none.
+
+    `lasts_s` is for how many seconds data have taken a share worth a ticket: for what lasts less is
+    enough.
+    """
     usable = np.flatnonzero(usable_steps(window))
     if len(usable) < limits.window_steps or baseline is None:
         return []
-    most = limits.most_usual_ratio
-    starved = Baseline(min(baseline.most, most), min(baseline.mean, most))
-    newest = _waits(window.at(usable[-limits.window_steps // 2 :]), starved, limits)
-    if newest.long.any(axis=0).sum() < min(limits.least_ranks, len(window.stage)):
+    rules = _rules(baseline, lasts_s >= limits.lasting_seconds, limits)
+    newest = window.at(usable[-limits.window_steps // 2 :])
+    late = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
+    if max(late) < min(limits.least_ranks, len(window.stage)):
         return []  # a look at a few rows, which is nearly always enough
-    for steps, least, past, usual, gap in (
-        (limits.window_steps, limits.least_steps, baseline, baseline.most, 2),
-        (
+    for rule in rules:
+        waits = _waits(
+            window.at(usable[-max(limits.long_window_steps, rule.steps) :]), rule, limits
+        )
+        loaders = _share(waits, limits) >= limits.loader_share
+        stalled = _is_stalled(waits, rule, limits)
+        least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
+        enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
+        if stalled.sum() >= enough:
+            waits = _waits(window.at(usable), rule, limits)  # the older steps say since when
+            began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, rule.gap)
+            return [_finding(waits, stalled, began, rule)]
+    return []
+
+
+def _rules(baseline: Baseline, lasts: bool, limits: Thresholds) -> list[_Rule]:
+    """The rules, in the order in which they are asked."""
+    most, share = limits.most_usual_ratio, limits.least_share
+    found = [
+        _Rule(limits.window_steps, limits.least_steps, baseline, baseline.most, 2, share),
+        _Rule(
             limits.long_window_steps,
             limits.long_least_steps,
             baseline,
             baseline.mean,
             limits.window_steps,
+            share,
         ),
         # Whatever its first steps were: one that was starved from the first on has no other past.
-        (limits.long_window_steps, limits.always_least_steps, starved, starved.most, 2),
-    ):
-        waits = _waits(window.at(usable[-limits.long_window_steps :]), past, limits)
-        loaders = _share(waits, limits) >= limits.loader_share
-        stalled = _is_stalled(waits, steps, least, usual, limits)
-        least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
-        enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
-        if stalled.sum() >= enough:
-            waits = _waits(window.at(usable), past, limits)  # the older steps say since when
-            began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, gap)
-            return [_finding(waits, stalled, began, usual, is_new=past is baseline)]
-    return []
+        _always(baseline, most, share, limits),
+    ]
+    if lasts:
+        steps, least = limits.lasting_steps, limits.lasting_least_steps
+        mean = baseline.mean
+        found.append(_Rule(steps, least, baseline, mean, 2, limits.lasting_share))
+        share = limits.always_share
+        found.append(_always(baseline, share / (1.0 - share) / limits.least_ratio, share, limits))
+    return found
 
 
-def _waits(window: Window, baseline: Baseline, limits: Thresholds) -> Waits:
+def _always(baseline: Baseline, most: float, least_share: float, limits: Thresholds) -> _Rule:
+    """What takes `least_share` of nearly every step, and three times `most` of the rest of it."""
+    past = Baseline(min(baseline.most, most), min(baseline.mean, most))
+    steps, least = limits.long_window_steps, limits.always_least_steps
+    return _Rule(steps, least, past, past.most, 2, least_share, is_new=False)
+
+
+def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
     """The waits in a window of usable steps."""
     planes = window.planes
     pauses = planes["checkpoint"] + planes["eval"]
     seconds = (planes["duration"] - pauses).astype(np.float64)
     data = planes["data"].astype(np.float64)
     rest = np.maximum(seconds - data, 0.0)
-    least = np.maximum(limits.least_share * seconds, limits.least_ratio * baseline.most * rest)
+    least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.past.most * rest)
     return Waits(window.steps, seconds, data, (data >= least) & (data > 0))
 
 
@@ -124,20 +172,19 @@ def _share(waits: Waits, limits: Thresholds) -> Vector:
     return shares
 
 
-def _is_stalled(waits: Waits, steps: int, least: int, usual: float, limits: Thresholds) -> Mask:
-    """Ranks that wait long in `least` of the newest `steps`, lately too, and overall."""
-    often = waits.long[-steps:].sum(axis=0) >= least
+def _is_stalled(waits: Waits, rule: _Rule, limits: Thresholds) -> Mask:
+    """Ranks that wait long in enough of the newest steps, lately too, and overall."""
+    steps = slice(-rule.steps, None)
+    often = waits.long[steps].sum(axis=0) >= rule.least_steps
     lately = waits.long[-limits.window_steps // 2 :].any(axis=0)
-    seconds, data = waits.seconds[-steps:].sum(axis=0), waits.data[-steps:].sum(axis=0)
-    floor = np.maximum(
-        limits.least_share * seconds, limits.least_ratio * usual * np.maximum(seconds - data, 0.0)
-    )
+    seconds, data = waits.seconds[steps].sum(axis=0), waits.data[steps].sum(axis=0)
+    rest = np.maximum(seconds - data, 0.0)
+    floor = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.usual * rest)
     return np.asarray(often & lately & (data >= floor))
 
 
-def _finding(
-    waits: Waits, stalled: Mask, began: int, baseline_ratio: float, *, is_new: bool
-) -> Finding:
+def _finding(waits: Waits, stalled: Mask, began: int, rule: _Rule) -> Finding:
+    baseline_ratio, is_new = rule.usual, rule.is_new
     data = float(waits.data[began:, stalled].mean())
     seconds = float(waits.seconds[began:, stalled].mean())
     usual = baseline_ratio * max(seconds - data, 0.0)

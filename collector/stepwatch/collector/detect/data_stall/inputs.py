@@ -6,6 +6,9 @@ import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.step_window import WORK
 
 from . import detector
 
@@ -17,5 +20,26 @@ def find(context: DetectionContext) -> list[Finding]:
     if first:
         rest = first["duration"] - first["checkpoint"] - first["eval"] - first["data"]
         baseline = detector.baseline_of(first["data"] / np.maximum(rest, 1e-9), detector.LIMITS)
-    found = detector.detect(context.window, baseline, detector.LIMITS)
+    evidence = context.attempt.tracker(RankEvidence)
+    lasts_s = 0.0
+    if evidence.clock == context.window.clock:
+        lasts_s = lasting_seconds(evidence.buckets.course(), detector.LIMITS)
+    found = detector.detect(context.window, baseline, detector.LIMITS, lasts_s)
     return [context.dated(finding) for finding in found]
+
+
+def lasting_seconds(course: Course, limits: detector.Thresholds) -> float:
+    """For how many seconds up to now data have taken a share worth a ticket of a usual step, by the
+    median rank that loads any, in every bucket of `course`.
+
+    A usual step is that of the median bucket: an evaluation makes no data wait smaller.
+    """
+    if not len(course.seconds):
+        return 0.0
+    usual = float(np.median(course.seconds / course.steps))
+    shares = course.work[:, WORK.index("data")] / (course.steps[:, None] * usual)
+    loaders = shares.mean(axis=0) >= limits.loader_share
+    if not loaders.any():
+        return 0.0
+    short = np.flatnonzero(np.median(shares[:, loaders], axis=1) < limits.lasting_share)
+    return float(course.seconds[short[-1] + 1 if len(short) else 0 :].sum())

@@ -1,8 +1,9 @@
 """Ranks that accumulated evidence names: slow beyond chance, and at what cost since when.
 
-Two questions, both must be answered with yes. Is it beyond chance (`state/evidence/bets.py`)? Does
-it cost enough: the share of the time that the rank held its stage up since the excess began, less
-what its peers did, as the mean over stretches of time with its interval.
+Two questions, both must be answered with yes. Is it beyond chance, by bets on all of its steps
+(`state/evidence/bets.py`) or by how rare its long ones are (`rare`)? Does it cost enough: the share
+of the time that the rank held its stage up since the excess began, less what its peers did, as the
+mean over stretches of time with its interval.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.detect.straggler.rare import least_log_rarity, log_rarity
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.evidence.buckets import Course
@@ -41,10 +43,10 @@ class CostlyRank(NamedTuple):
     """A rank that costs time: which share of it since step `since`, lately (`now`), and the phase
     it loses most in.
 
-    It began somewhere in the steps `span[0]` to `span[1]`. `log_capital` is the logarithm of what
-    the best bet against it has won, `counts` what became of the tokens that ranks report. `node`
-    is the place of the node that is slow as a whole, of which the rank is the first, -1 where it is
-    the rank.
+    It began somewhere in the steps `span[0]` to `span[1]`. `log_odds` is the logarithm of one over
+    the chance that this is nobody's fault, `counts` what became of the tokens that ranks report.
+    `node` is the place of the node that is slow as a whole, of which the rank is the first, -1
+    where it is the rank.
     """
 
     rank: int
@@ -53,7 +55,7 @@ class CostlyRank(NamedTuple):
     now: float
     since: int
     span: tuple[int, int]
-    log_capital: float
+    log_odds: float
     counts: str = ""
     node: int = -1
 
@@ -72,8 +74,12 @@ def costly_ranks(
         return []
     step = float(course.seconds.sum() / course.steps.sum())
     steps_a_day, alarms = DAY_SECONDS / max(step, 1e-3), limits.false_alarms_a_day
-    named = np.flatnonzero(capital >= log_alarm(steps_a_day, len(units), alarms))
-    named = named[np.argsort(-capital[named], kind="stable")][: limits.most_costly]
+    rarity = log_rarity(course, units, limits)
+    sure = (capital >= log_alarm(steps_a_day, len(units), alarms)) | (
+        rarity >= least_log_rarity(len(units), limits)
+    )
+    odds, named = np.maximum(capital, rarity), np.flatnonzero(sure)
+    named = named[np.argsort(-odds[named], kind="stable")][: limits.most_costly]
     found, excess = [], _Excess(course, stage, evidence.members)
     for rank in named.tolist():
         others = np.flatnonzero(units == units[rank])
@@ -82,8 +88,8 @@ def costly_ranks(
         if costly is not None and rank >= len(stage):
             costly = _of_node(course, costly, excess, rank - len(stage))
         if costly is not None:
-            sure, counts = float(capital[rank]), evidence.counts.words
-            found.append(costly._replace(log_capital=sure, counts=counts))
+            counts = evidence.counts.words
+            found.append(costly._replace(log_odds=float(odds[rank]), counts=counts))
     return sorted(found, key=lambda each: -each.lost.share)
 
 
@@ -155,7 +161,7 @@ def _costly(
         now=now,
         since=int(course.first_step[begin]),
         span=_span(course.first_step, begin),
-        log_capital=math.nan,
+        log_odds=math.nan,
     )
 
 

@@ -71,9 +71,14 @@ def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
 def _is_certain(
     own: FloatMatrix, peers: FloatMatrix, step_seconds: Vector, limits: Thresholds
 ) -> Mask:
-    """Ranks that are very slow in each of the newest few steps."""
+    """Ranks that are very slow in each of the newest few steps; of long steps fewer are enough."""
     very = exceeds(own, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio)
-    return np.asarray(very[-limits.certain_steps :].all(axis=0))
+    fewest = limits.certain_long_steps
+    if float(step_seconds[-fewest:].sum()) >= limits.certain_long_seconds:
+        return np.asarray(very[-fewest:].all(axis=0))
+    return np.asarray(
+        (len(very) >= limits.certain_steps) & very[-limits.certain_steps :].all(axis=0)
+    )
 
 
 def _since(slow: Mask, own: Floats, peers: Floats, limits: Thresholds) -> int:

@@ -130,8 +130,8 @@ def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
     """Rows on what accumulated evidence says: the share of the time lost, and how sure it is."""
     if slow.cost is None:
         return ()
-    lost, now, sure = slow.cost.lost, slow.cost.now, slow.cost.log_capital / math.log(10)
-    chance = f"10 to the power of {sure:.0f} against chance, by bets that are fair if nobody is"
+    lost, now, sure = slow.cost.lost, slow.cost.now, slow.cost.log_odds / math.log(10)
+    chance = f"10 to the power of {sure:.0f} against chance where nobody is"
     return (
         Evidence(
             LOST_SHARE,
@@ -139,7 +139,7 @@ def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
             "ratio",
             f"90 % interval {lost.low:.1%} to {min(lost.high, 1.0):.1%}; lately {now:.1%}",
         ),
-        Evidence("odds that it is slow", slow.cost.log_capital, "log", chance),
+        Evidence("odds that it is slow", slow.cost.log_odds, "log", chance),
         text_evidence("how ranks are compared", slow.cost.counts, "work of a step"),
     )
 

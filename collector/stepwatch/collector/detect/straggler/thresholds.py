@@ -13,6 +13,8 @@ class Thresholds(NamedTuple):
     window_steps: int
     least_steps: int
     certain_steps: int
+    certain_long_steps: int
+    certain_long_seconds: float
     certain_ratio: float
     certain_excess_ratio: float
     least_ratio: float
@@ -40,6 +42,9 @@ class Thresholds(NamedTuple):
     lately_seconds: float
     lately_gaps: float
     most_costly: int
+    usual_long_lost: float
+    most_usual_long: float
+    least_log_among_peers: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.long_steps import LEVELS, added
 from stepwatch.collector.state.trackers.step_window import WORK
-from stepwatch.signals.arrays import Cube32, Integers, Matrix, Matrix32, Vector
+from stepwatch.signals.arrays import Cube8, Cube32, Integers, Matrix, Matrix32, Vector
 
 BUCKET_SECONDS = 10.0
 """A bucket is closed once its steps take so long together."""
@@ -17,18 +18,20 @@ BUCKETS = 60
 
 class Course(NamedTuple):
     """Buckets, oldest first: seconds of their steps, how many these are and the first of them
-    (buckets,), seconds that each rank or node held its stage up (buckets, units), and how long each
-    rank worked in each of `WORK` (buckets, phases, ranks)."""
+    (buckets,), seconds that each rank or node held its stage up (buckets, units), how long each
+    rank worked in each of `WORK` (buckets, phases, ranks), and how often long steps of each of
+    `LEVELS` began (buckets, levels, units), 255 for more."""
 
     seconds: Vector
     steps: Integers
     first_step: Integers
     cost: Matrix
     work: Cube32
+    begun: Cube8
 
 
 class Buckets:
-    """The newest `BUCKETS` buckets of `units`, of which the first `ranks` are ranks: 1.4 KB a rank.
+    """The newest `BUCKETS` buckets of `units`, of which the first `ranks` are ranks: 1.7 KB a rank.
 
     Sums are taken step after step, so that it makes no difference which steps come in one call.
     """
@@ -39,20 +42,31 @@ class Buckets:
         self._first_step = np.zeros(BUCKETS, dtype=np.int64)
         self._cost = np.zeros((BUCKETS, units), dtype=np.float32)
         self._work = np.zeros((BUCKETS, len(WORK), ranks), dtype=np.float32)
+        self._begun_long = np.zeros((BUCKETS, len(LEVELS), units), dtype=np.uint8)
         self._newest = 0
         """How many buckets were closed: the one under way is at this place, modulo `BUCKETS`."""
 
     def add(
-        self, steps: Integers, seconds: Vector, units: Integers, cost: Matrix32, work: Cube32
+        self,
+        steps: Integers,
+        seconds: Vector,
+        units: Integers,
+        cost: Matrix32,
+        work: Cube32,
+        begun: Cube8,
     ) -> None:
         """Take steps in rising order: their seconds (steps,), what some `units` cost (steps,
-        units), and the work of all ranks (phases, steps, ranks)."""
+        units), the work of all ranks (phases, steps, ranks), and where long steps begin (steps,
+        levels, all units)."""
         whole = len(units) == self._cost.shape[1]
+        long = begun.reshape(len(begun), -1).max(axis=1, initial=0)
         for number, (step, lasted) in enumerate(zip(steps.tolist(), seconds.tolist(), strict=True)):
             at = self._begun(step)
             self._seconds[at] += lasted
             self._steps[at] += 1
             self._work[at] += work[:, number]
+            if long[number]:
+                added(self._begun_long[at], begun[number])
             if whole:
                 self._cost[at] += cost[number]
             else:
@@ -69,6 +83,7 @@ class Buckets:
             self._first_step[places],
             self._cost[places].astype(np.float64),
             self._work[places],
+            self._begun_long[places],
         )
 
     def _begun(self, step: int) -> int:
@@ -78,7 +93,7 @@ class Buckets:
             self._newest += 1
             at = self._newest % BUCKETS
             self._seconds[at], self._steps[at] = 0.0, 0
-            self._cost[at], self._work[at] = 0.0, 0.0
+            self._cost[at], self._work[at], self._begun_long[at] = 0.0, 0.0, 0
         if not self._steps[at]:
             self._first_step[at] = step
         return at

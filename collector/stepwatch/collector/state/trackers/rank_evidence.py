@@ -22,6 +22,7 @@ from stepwatch.collector.state.evidence.cells import (
     stages_by_size,
 )
 from stepwatch.collector.state.evidence.cost import step_costs
+from stepwatch.collector.state.evidence.long_steps import LongSteps
 from stepwatch.collector.state.evidence.work_counts import WorkCounts
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
@@ -74,7 +75,7 @@ class RankEvidence(Tracker):
     """Capital of bets that a rank is slow, and what it cost over the newest ten minutes.
 
     `log_capital` (bets, units) is about all of its work together: a phase may differ surely, and
-    cost nothing. 1.5 KB a rank in all. The ranks are the first units; behind them stand the nodes,
+    cost nothing. 1.8 KB a rank in all. The ranks are the first units; behind them stand the nodes,
     `members` (nodes, size), with the mean of their ranks' work, where all ranks share one stage and
     all nodes are of one size: a node that is slow as a whole shows long before each of its ranks.
 
@@ -89,6 +90,7 @@ class RankEvidence(Tracker):
         """Another one begins anew; None before the first step."""
         self.log_capital: Matrix32 = _none_yet(0)
         self.buckets = Buckets(0, 0)
+        self._long = LongSteps(0)
         self.counts = WorkCounts()
         self.members = np.zeros((0, 0), dtype=np.int64)
         self._stages: list[IntegerMatrix] = []
@@ -155,7 +157,7 @@ class RankEvidence(Tracker):
         self.members = alike_nodes(stage, node)
         units = len(stage) + len(self.members)
         self.log_capital, self.buckets = _none_yet(units), Buckets(units, len(stage))
-        self.counts = WorkCounts()
+        self.counts, self._long = WorkCounts(), LongSteps(units)
         self._usual, self._usual_steps = np.zeros(units), 0
         too_many = len(np.unique(stage)) > MAX_STAGES
         self._stages = [] if too_many else stages_by_size(stage)
@@ -176,17 +178,19 @@ class RankEvidence(Tracker):
             longest = np.concatenate([whole, of_nodes.max(axis=-1)], axis=1)
             whole = np.concatenate([whole, of_nodes.mean(axis=-1)], axis=1)
             stages = [*stages, len(ranks) + np.arange(len(self.members))[None, :]]
-        suspects = self._bet(whole, stages, units)
+        excess = self._excess(whole, stages, units)
+        suspects = self._bet(excess, stages, units)
         cost = np.zeros_like(whole)
         for members in stages:
             together = suspects[:, members] if suspects.any() else _NOBODY
             cost[:, members] = step_costs(picked(longest, members), together)
         work = filled(cells, stage, ranks)
-        self.buckets.add(cells.steps, cells.seconds, units, cost, work)
+        begun = self._long.begun(excess, units)
+        self.buckets.add(cells.steps, cells.seconds, units, cost, work, begun)
 
-    def _bet(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> MaskMatrix:
-        """Bet on each of `units` by its work (steps, units); who is suspected before each step."""
-        factors = np.zeros((len(BETS), *whole.shape), dtype=np.float32)
+    def _excess(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> Matrix32:
+        """Work (steps, units) of `units` beyond the median one of their stage, in usual steps."""
+        found = np.zeros_like(whole)
         for members in stages:
             together = picked(whole, members)
             middle = median(together)
@@ -195,11 +199,18 @@ class RankEvidence(Tracker):
                 relative = (together - middle) / usual
             if not (usual > 0).all():
                 relative = np.nan_to_num(relative, posinf=0.0, neginf=0.0)
-            factors[:, :, members] = log_factors(relative)
+            found[:, members] = relative
         self._usual_steps += len(whole)
+        return found
+
+    def _bet(self, excess: Matrix32, stages: list[IntegerMatrix], units: Integers) -> MaskMatrix:
+        """Bet on each of `units` by its `excess`; who is suspected before each step."""
+        factors = np.zeros((len(BETS), *excess.shape), dtype=np.float32)
+        for members in stages:
+            factors[:, :, members] = log_factors(picked(excess, members))
         capital = self.log_capital[:, units]
-        suspects = np.zeros(whole.shape, dtype=np.bool_)
-        for at in range(len(whole)):
+        suspects = np.zeros(excess.shape, dtype=np.bool_)
+        for at in range(len(excess)):
             if capital.max(initial=0.0) >= SUSPECT_LOG:
                 suspects[at] = capital.max(axis=0) >= SUSPECT_LOG
             capital = carried(capital, factors[:, at])

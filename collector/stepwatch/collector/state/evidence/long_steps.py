@@ -1,0 +1,42 @@
+"""Counts how often each rank works far longer than its peers: evidence on what is rare and large.
+
+A bet needs as many hits as make it improbable that the same rank had them all, and among two ranks
+each hit is worth a factor of two, however large it is. How often healthy ranks have such steps at
+all says more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.state.evidence.bets import Values
+from stepwatch.signals.arrays import Cube8, Integers, MaskMatrix
+
+LEVELS = (0.5, 1.0, 2.0, 4.0)
+"""How much longer than the median rank of its stage, in usual steps of work."""
+
+
+class LongSteps:
+    """Which of `units` are at each level right now, so that a run of long steps counts once."""
+
+    def __init__(self, units: int) -> None:
+        self._lasts: MaskMatrix = np.zeros((len(LEVELS), units), dtype=np.bool_)
+
+    def begun(self, excess: Values, units: Integers) -> Cube8:
+        """Where long steps begin (steps, levels, all units), 1 or 0, given the `excess` (steps,
+        units) of some `units`; the others begin none."""
+        every = self._lasts.shape[1]
+        found = np.zeros((len(excess), len(LEVELS), every), dtype=np.uint8)
+        if not self._lasts.any() and excess.max(initial=0.0) < LEVELS[0]:  # nearly always
+            return found
+        is_long = excess[:, None, :] >= np.array(LEVELS, dtype=np.float32)[:, None]
+        before = np.concatenate([self._lasts[None, :, units], is_long[:-1]])
+        found[:, :, units] = is_long & ~before
+        self._lasts[:, units] = is_long[-1]
+        return found
+
+
+def added(counts: Cube8, begun: Cube8) -> None:
+    """Add to `counts` in place; 255 stands for more."""
+    np.minimum(counts, 255 - begun, out=counts)
+    counts += begun

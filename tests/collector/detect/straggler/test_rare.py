@@ -1,0 +1,82 @@
+"""Long steps of a rank: rare and large is enough, where healthy ranks have them as often is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.detect.straggler.rare import least_log_rarity, log_rarity
+from stepwatch.collector.detect.straggler.thresholds import LIMITS
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps, added
+
+
+def course(steps: int, *counts: int, buckets: int = 15) -> Course:
+    """So many steps in each bucket, and so many long steps of each rank in the first one."""
+    begun = np.zeros((buckets, len(LEVELS), len(counts)), dtype=np.uint8)
+    begun[0] = counts
+    none = np.zeros((buckets, len(counts)))
+    each = np.full(buckets, steps)
+    work = np.zeros((buckets, 5, len(counts)), dtype=np.float32)
+    return Course(np.full(buckets, 10.0), each, np.arange(buckets) * steps, none, work, begun)
+
+
+def rarity(*counts: int, steps: int = 11) -> list[float]:
+    found: list[float] = log_rarity(
+        course(steps, *counts), np.zeros(len(counts), dtype=np.int64), LIMITS
+    ).tolist()
+    return found
+
+
+@pytest.mark.parametrize("counts", [(14, 0), (0, 9, 0, 0), (0, 0, 7, 0, 0, 0, 0, 1)])
+def test_steps_that_only_one_rank_has_again_and_again_are_rare(counts: tuple[int, ...]) -> None:
+    found = rarity(*counts)
+    assert np.argmax(found) == np.argmax(counts)
+    assert max(found) >= least_log_rarity(len(counts), LIMITS)
+
+
+@pytest.mark.parametrize(
+    "counts", [(6, 0), (14, 12), (9, 8, 7, 9), (3, 0, 0, 0), (20, 9, 11, 10), (0, 0)]
+)
+def test_few_and_such_as_peers_have_too_are_not(counts: tuple[int, ...]) -> None:
+    assert max(rarity(*counts)) < least_log_rarity(len(counts), LIMITS)
+
+
+def test_the_worked_example() -> None:
+    limits = LIMITS._replace(least_log_among_peers=5.0)
+    found = log_rarity(course(11, 8, 0), np.zeros(2, dtype=np.int64), limits)
+    # The level of 4.0 has the smallest usual rate, 0.00125, so its rate is 1 in 965.
+    assert found[0] == pytest.approx(165 * _divergence(8 / 165, 1 / 965), rel=1e-6)
+    assert found[1] == 0.0
+
+
+def _divergence(share: float, rate: float) -> float:
+    hits = share * np.log(share / rate)
+    return float(hits + (1 - share) * np.log((1 - share) / (1 - rate)))
+
+
+def test_no_false_alarm_in_a_year_of_minutes_of_exchangeable_ranks() -> None:
+    dice, alarms = np.random.default_rng(13), 0
+    for _ in range(2_000):
+        ranks, rate = int(dice.choice([2, 4, 8])), float(np.exp(dice.uniform(-7.0, -1.0)))
+        counts = dice.binomial(300, rate, ranks)
+        found = rarity(*np.minimum(counts, 255).tolist(), steps=20)
+        alarms += max(found) >= least_log_rarity(ranks, LIMITS)
+    assert alarms == 0
+
+
+def test_a_run_of_long_steps_begins_once_however_it_is_cut() -> None:
+    excess = np.array([[0.0, 0.6, 0.6, 0.0, 5.0]], dtype=np.float32).T
+    units = np.array([0])
+    whole = LongSteps(1).begun(excess, units)
+    assert whole.sum(axis=0)[:, 0].tolist() == [2, 1, 1, 1]
+    parts = LongSteps(1)
+    cut = np.concatenate([parts.begun(excess[:2], units), parts.begun(excess[2:], units)])
+    np.testing.assert_array_equal(cut, whole)
+
+
+def test_counts_stop_at_what_they_can_hold() -> None:
+    counts = np.full((1, 1, 2), 254, dtype=np.uint8)
+    for _ in range(3):
+        added(counts, np.array([[[1, 0]]], dtype=np.uint8))
+    assert counts.ravel().tolist() == [255, 254]
