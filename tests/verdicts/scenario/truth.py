@@ -22,6 +22,8 @@ LEAST_SECONDS = 300.0
 """How long a fault that slows a job shows before it has to be found."""
 AGENT_KILLED, PAUSE_ALONE = "agent-killed", "pause-of-one-rank"
 _LEAST_GROWTH_BYTES = 1 << 30
+CROSSED = range(4)
+"""Ranks whose groups are crossed (`course.timeline`)."""
 
 
 class Expected(NamedTuple):
@@ -82,9 +84,12 @@ def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:
 
 
 def _unseen(scenario: Scenario, fault: Fault) -> bool:
-    """Whether nobody observes what the fault hits."""
-    killed = scenario.telemetry.killed_at
-    return all(_is_unseen(scenario, rank) for rank in fault.ranks) and killed < fault.onset + 30.0
+    """Whether nobody observes what the fault hits: of a circle of groups, one of its ranks."""
+    if scenario.telemetry.killed_at >= fault.onset + 30.0:
+        return False
+    if fault.kind is FaultKind.CROSSED_GROUPS:
+        return any(_is_unseen(scenario, rank) for rank in CROSSED)
+    return all(_is_unseen(scenario, rank) for rank in fault.ranks)
 
 
 def _is_unseen(scenario: Scenario, rank: int) -> bool:
@@ -134,7 +139,7 @@ _KINDS: dict[FaultKind, tuple[str, str, str]] = {
     FaultKind.LOST_NODE: (
         "telemetry-lost rank-failed hang",
         "",
-        "node-stale agents-stale process-gone",
+        "node-stale agents-stale node-lost process-gone",
     ),
     FaultKind.MEMORY_GROWTH: ("memory-growth", "", "host-memory"),
     FaultKind.SLOW_SAVER: ("checkpoint-stall", "checkpoint", "slow-storage"),
@@ -155,7 +160,7 @@ def _truth(scenario: Scenario, fault: Fault) -> Truth:
     elif fault.node >= 0:
         ranks |= {NO_RANK}
     elif fault.kind is FaultKind.CROSSED_GROUPS:
-        ranks = frozenset({*range(4), NO_RANK})
+        ranks = frozenset({*CROSSED, NO_RANK})
     if scenario.shape is Shape.PIPELINE:
         kinds, ranks, causes = _in_pipeline(scenario, fault, kinds, ranks, causes)
     return Truth(fault.kind.value, kinds, ranks, phases, causes)
