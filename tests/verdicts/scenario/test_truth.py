@@ -105,3 +105,14 @@ def test_the_others_go_on_to_the_next_collective_when_one_rank_stands_behind_it(
     assert np.isfinite(behind.end).tolist() == [True, True, True, False]
     assert np.isfinite(last.places[3].at).tolist() == [True, True, True, False]
     assert np.isinf(last.end).all()
+
+
+def test_a_stage_that_gets_no_further_microbatch_waits_and_does_not_work() -> None:
+    # Rank 0 falls asleep in the middle of its forward; rank 1 has taken some microbatches by then.
+    asleep = replace(with_fault(FaultKind.HANG_OUTSIDE, 0), shape=Shape.PIPELINE, ranks=2, nodes=1)
+    healthy = list(Timeline(asleep, faulty=False).steps())[30]
+    onset = float(healthy.began.max()) + 0.5 * float(healthy.spent["forward"][0])
+    late = replace(asleep, faults=(replace(asleep.faults[0], onset=onset),))
+    last = list(Timeline(late).steps())[-1]
+    there = [place for place in last.places if place.at[1] < np.inf]
+    assert there[-1].waits and there[-1].at[1] >= onset

@@ -219,12 +219,15 @@ class Timeline:
         # Rows are stages in this order, columns their replicas.
         free, sent, each = began[order], began[order], seconds[order] / MICROBATCHES
         worked, received, first = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        held_from = np.full(shape, NEVER)
         way, last = link[order], len(order) - 1
         with np.errstate(invalid="ignore"):
             for at in range(MICROBATCHES):
                 ready = free[0]
                 for place in range(last + 1):
                     start = np.maximum(free[place], ready)
+                    held = np.isfinite(free[place]) & np.isinf(start)
+                    held_from[place, held] = free[place, held]
                     if at == 0:
                         first[place] = start
                     end = self.interruptions.after(start, each[place], order[place])
@@ -233,7 +236,7 @@ class Timeline:
                     free[place] = end
                     if place < last:
                         ready = sent[place] = np.maximum(end, sent[place]) + way[place]
-            self._passed(phase, order, free, sent, worked, received, first)
+            self._passed(phase, order, free, sent, worked, received, first, held_from)
 
     def _passed(
         self,
@@ -244,13 +247,16 @@ class Timeline:
         worked: Matrix,
         received: Matrix,
         first: Matrix,
+        held_from: Matrix,
     ) -> None:
-        """Note what a pass took, from arrays (stages, replicas) in its order."""
+        """Note what a pass took, from arrays (stages, replicas) in its order; some wait for ever
+        for a microbatch that never comes."""
         began, rank = self._now, np.argsort(order, axis=None)
         over = np.maximum(free, sent)
         self._step.places += [
             Place(began, phase, waits=True),
             Place(first.ravel()[rank], phase),
+            Place(held_from.ravel()[rank], phase, waits=True),
         ]
         self._now = over.ravel()[rank]
         self._spend("pipeline_wait", self._now - began - worked.ravel()[rank])
