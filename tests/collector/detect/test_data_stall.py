@@ -161,8 +161,8 @@ def course(data: list[float], seconds: list[float], loaders: int = 4) -> Course:
     work[:, WORK.index("data"), :loaders] = np.array(data)[:, None]
     count = len(data)
     each, none = np.full(count, 10), np.zeros((count, 4))
-    begun = np.zeros((count, 4, 4), dtype=np.uint8)
-    return Course(np.array(seconds), each, np.arange(count) * 10, none, work, begun)
+    begun, wait = np.zeros((count, 4, 4), dtype=np.uint8), np.zeros(count)
+    return Course(np.array(seconds), each, np.arange(count) * 10, wait, none, work, begun)
 
 
 @pytest.mark.parametrize("loaders", [1, 4])

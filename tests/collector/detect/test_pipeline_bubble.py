@@ -8,6 +8,7 @@ import pytest
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.pipeline_bubble import LIMITS, detect
+from stepwatch.collector.detect.pipeline_bubble.inputs import with_node
 from stepwatch.collector.state.trackers.step_window import WORK, Window
 
 from .healthy import KINDS, healthy
@@ -54,6 +55,27 @@ def test_a_stage_all_of_whose_ranks_become_slow(ranks: int, stages: int, phase: 
         assert straggler.detect(made, facts, straggler.LIMITS, baseline) == [], (
             "nobody's peers differ"
         )
+
+
+def test_two_stages_of_one_slow_node_are_named_together_with_their_node() -> None:
+    made = idle(window(64, 8, 4, noise=0.1))
+    baseline = baseline_of(made)
+    slower(made, 0, "forward", 0.7, since=40)
+    slower(made, 1, "forward", 0.8, since=40)
+    [finding] = found(made, baseline)
+    assert (finding.subject, finding.rank) == ("stages 0-1", -1)
+    nodes = {rank: f"node-{rank // 4}" for rank in range(8)}
+    named = with_node(finding, made.stage, nodes)
+    assert named.node == "node-0" and named.summary.endswith("all of them run on node-0")
+    nodes[2] = "node-1"
+    assert with_node(finding, made.stage, nodes) == finding
+
+
+def test_of_long_steps_three_are_enough_where_there_is_no_doubt() -> None:
+    for steps, names in ((2, False), (3, True)):
+        made = idle(window(40 + steps, 8, 4, noise=0.1))
+        baseline = baseline_of(made)
+        assert bool(found(slower(made, 2, "backward", 9.0, since=40), baseline)) is names
 
 
 @pytest.mark.parametrize(("ranks", "stages"), [(4, 2), (4, 4), (8, 2)])

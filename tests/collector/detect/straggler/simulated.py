@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stepwatch.collector.detect.straggler import LIMITS
-from stepwatch.collector.detect.straggler.costly import CostlyRank, costly_ranks
+from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank, costly_ranks
 from stepwatch.collector.state.evidence.cells import Arrangement, Cells
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_window import COLUMNS, WORK, Window
@@ -75,7 +75,8 @@ def cells_of_window(made: Window) -> Cells:
     seconds = np.nanmax(made.planes["duration"], axis=1).astype(np.float64)
     work = np.stack([made.planes[name] for name in WORK])
     known = ~np.isnan(made.planes["duration"])
-    return Cells(made.steps, seconds, work, made.planes["tokens"], known)
+    wait = made.planes["collective"].min(axis=1).astype(np.float64)
+    return Cells(made.steps, seconds, work, made.planes["tokens"], known, wait)
 
 
 def named(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect.straggler.costly import began, share_of
+from stepwatch.collector.detect.straggler.evidence.costly import began, share_of
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 
 from .simulated import (

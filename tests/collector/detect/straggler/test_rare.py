@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect.straggler.rare import least_log_rarity, log_rarity
+from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity, log_rarity
 from stepwatch.collector.detect.straggler.thresholds import LIMITS
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps, added
@@ -18,7 +18,8 @@ def course(steps: int, *counts: int, buckets: int = 15) -> Course:
     none = np.zeros((buckets, len(counts)))
     each = np.full(buckets, steps)
     work = np.zeros((buckets, 5, len(counts)), dtype=np.float32)
-    return Course(np.full(buckets, 10.0), each, np.arange(buckets) * steps, none, work, begun)
+    wait = np.zeros(buckets)
+    return Course(np.full(buckets, 10.0), each, np.arange(buckets) * steps, wait, none, work, begun)
 
 
 def rarity(*counts: int, steps: int = 11) -> list[float]:

@@ -7,7 +7,7 @@ becomes slow is a straggler, too; here it counts only if it was so from the firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,16 +19,15 @@ from stepwatch.collector.analysis.pipeline_stages import (
     self_time,
     stage_work,
 )
-from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.detect.peers import median_of_others
+from stepwatch.collector.analysis.stage_change import GrownStage
+from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.detect.thresholds import load
-from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.quantities import times
 from stepwatch.collector.state.trackers.step_window import Window
-from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
+from stepwatch.signals.arrays import Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.phrases import ranks_text
+
+from .report import Excess, Stages, bubble_evidence, imbalance
 
 
 class Thresholds(NamedTuple):
@@ -38,6 +37,12 @@ class Thresholds(NamedTuple):
     least_steps: int
     grown_ratio: float
     grown_excess_ratio: float
+    limiting_ratio: float
+    certain_steps: int
+    certain_seconds: float
+    certain_ratio: float
+    certain_excess_ratio: float
+    lasting_lost_ratio: float
     built_in_ratio: float
     built_in_excess_ratio: float
     built_in_baseline_ratio: float
@@ -50,38 +55,18 @@ LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
 
-class Stages(NamedTuple):
-    """Work of stages `numbers` in planes (steps, stages) of seconds, beside that of the others.
-
-    `usual` (stages,) is each stage's work over that of the others in the run's first steps; `size`
-    (stages,) counts the ranks.
-    """
-
-    numbers: list[int]
-    size: Integers
-    work: Matrix
-    others: Matrix
-    usual: Vector
-    seconds: Vector
-
-
-class Excess(NamedTuple):
-    """Where (steps, stages) a stage is too slow, and beyond what seconds."""
-
-    slow: MaskMatrix
-    against: Matrix
-
-
 def detect(
     window: Window,
     baseline: Mapping[str, Vector],
     ideal: float | None,
     limits: Thresholds,
+    lasting: Sequence[GrownStage] = (),
 ) -> list[Finding]:
     """At most one finding on the newest steps of `window`.
 
     `baseline` maps a phase to the seconds per step (ranks,) in the run's first steps; without it
     there is no finding. `ideal` is the bubble that the schedule cannot avoid, None where unknown.
+    Of `lasting` stages it is known that they are slower than they were, however little.
     """
     chosen = np.flatnonzero(usable_steps(window))
     if len(chosen) < limits.window_steps or len(known_stages(window)) < 2:
@@ -95,16 +80,20 @@ def detect(
         return []
     beyond = ideal is None or measured >= ideal + limits.beyond_ideal
     for excess_of in (_grown, _built_in):
-        named = np.flatnonzero(_is_persistent(excess_of(stages, limits).slow, limits))
+        slow = _is_persistent(excess_of(stages, limits).slow, limits)
+        if excess_of is _grown:
+            slow |= _is_certain(stages, limits)
+            slow |= slow.any() & _is_like_the_worst(stages)
+        named = np.flatnonzero(slow)
         if beyond and len(named):
-            worst = int(named[np.argmax(stages.work[:, named].mean(axis=0))])
+            worst = int(named[0])  # the same one each time, where several are
             whole = _stages(window.at(chosen), baseline)
             excess = excess_of(whole, limits)
             slow = excess.slow[:, worst]
             since = first_of_run(slow)
             part = window.at(chosen[since:])
             return [
-                _imbalance(
+                imbalance(
                     part=part,
                     stages=whole,
                     excess=excess,
@@ -112,9 +101,37 @@ def detect(
                     since=since,
                     baseline=baseline,
                     ideal=ideal,
+                    together=[stages.numbers[each] for each in named.tolist()],
                 )
             ]
+    for each in lasting:
+        if each.lost >= limits.lasting_lost_ratio and (window.stage == each.stage).sum() > 1:
+            return [_lasting(each, window.at(chosen), baseline, ideal)]
     return _few_microbatches(recent, measured, ideal, limits)
+
+
+def _lasting(
+    grown: GrownStage,
+    window: Window,
+    baseline: Mapping[str, Vector],
+    ideal: float | None,
+) -> Finding:
+    """A stage whose work has grown by a little, for minutes."""
+    stages = _stages(window, baseline)
+    at = stages.numbers.index(grown.stage)
+    since = min(int(np.searchsorted(window.steps, grown.first_step)), len(window.steps) - 1)
+    against = stages.others * grown.change.before
+    found = imbalance(
+        part=window.at(np.arange(since, len(window.steps))),
+        stages=stages,
+        excess=Excess(stages.work > against, against),
+        at=at,
+        since=since,
+        baseline=baseline,
+        ideal=ideal,
+        lost=grown.lost,
+    )
+    return found._replace(began_step=grown.first_step)
 
 
 def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
@@ -135,28 +152,36 @@ def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
 
 
 def _others(work: Matrix) -> Matrix:
-    """For each (step, stage) the median of the other stages."""
-    found: Matrix = median_of_others(work[:, None, :])[:, 0, :].astype(np.float64)
-    return found
+    """For each (step, stage) the low median of the other stages: half of all may be slow.
+
+    Work 7, 7, 1, 1 -> 1, 1, 7, 7.
+    """
+    ordered, count = np.sort(work, axis=1), work.shape[1]
+    at = (count - 2) // 2
+    low, next_up = ordered[:, at : at + 1], ordered[:, at + 1 : at + 2]
+    return np.where(work <= low, next_up, low)
 
 
 def _grown(stages: Stages, limits: Thresholds) -> Excess:
     """A stage of several ranks works longer than the others, and than in its baseline."""
     against = stages.others * np.maximum(stages.usual, 1.0)
-    slow = _exceeds(stages, against, limits.grown_ratio, limits.grown_excess_ratio)
+    slow = _exceeds(stages, against, limits.grown_ratio, limits.grown_excess_ratio, limits)
     return Excess(slow & (stages.size > 1), against)
 
 
 def _built_in(stages: Stages, limits: Thresholds) -> Excess:
     """A stage works far longer than the others, and did from the beginning."""
     ratio = limits.built_in_ratio
-    slow = _exceeds(stages, stages.others, ratio, limits.built_in_excess_ratio)
+    slow = _exceeds(stages, stages.others, ratio, limits.built_in_excess_ratio, limits)
     return Excess(slow & (stages.usual >= limits.built_in_baseline_ratio * ratio), stages.others)
 
 
-def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float) -> MaskMatrix:
+def _exceeds(
+    stages: Stages, against: Matrix, ratio: float, excess_ratio: float, limits: Thresholds
+) -> MaskMatrix:
     excess = stages.work - against
-    limiting = stages.work >= stages.work.max(axis=1, keepdims=True)
+    # Several may be, those of one node: which of them works longest is chance.
+    limiting = stages.work >= limits.limiting_ratio * stages.work.max(axis=1, keepdims=True)
     return np.asarray(
         limiting
         & (excess > 0)
@@ -165,64 +190,24 @@ def _exceeds(stages: Stages, against: Matrix, ratio: float, excess_ratio: float)
     )
 
 
+def _is_certain(stages: Stages, limits: Thresholds) -> Mask:
+    """Stages that are far slower than they were in the newest few steps, where these are long."""
+    newest = slice(-limits.certain_steps, None)
+    if float(stages.seconds[newest].sum()) < limits.certain_seconds:
+        return np.zeros(len(stages.numbers), dtype=np.bool_)
+    against = stages.others * np.maximum(stages.usual, 1.0)
+    slow = _exceeds(stages, against, limits.certain_ratio, limits.certain_excess_ratio, limits)
+    return np.asarray(slow[newest].all(axis=0) & (stages.size > 1))
+
+
+def _is_like_the_worst(stages: Stages) -> Mask:
+    """Stages that exceed the others by half of what the worst one does, or more."""
+    excess = (stages.work - stages.others * np.maximum(stages.usual, 1.0)).mean(axis=0)
+    return np.asarray((excess >= excess.max() / 2) & (excess > 0) & (stages.size > 1))
+
+
 def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
     return np.asarray((slow.sum(axis=0) >= limits.least_steps) & slow[-1])
-
-
-def _imbalance(
-    part: Window,
-    stages: Stages,
-    excess: Excess,
-    at: int,
-    since: int,
-    baseline: Mapping[str, Vector],
-    ideal: float | None,
-) -> Finding:
-    """The stage at index `at` is too slow in all of `part`, whose steps begin at row `since`."""
-    number, members = stages.numbers[at], np.flatnonzero(part.stage == stages.numbers[at])
-    work, others, against = (
-        float(np.median(plane[since:, at]))
-        for plane in (stages.work, stages.others, excess.against)
-    )
-    seconds = stages.seconds[since:]
-    lost = min(1.0, max(0.0, (work - against) / float(np.median(seconds))))
-    phase = _worst_phase(part, members, baseline)
-    first, usual = int(part.steps[0]), float(stages.usual[at])
-    ratio = work / others if others > 0 else float("inf")
-    summary = (
-        f"stage {number} ({ranks_text(members.tolist())}) limits the pipeline since step {first}: "
-        f"it works {in_words(work)} a step, most in {phase}, the other stages {in_words(others)} "
-        f"({times(ratio)}, baseline {usual:.1f}x); the job lost {lost:.0%} of its "
-        "throughput"
-    )
-    evidence = (
-        Evidence("work of the stage per step", work, "seconds", f"other stages {in_words(others)}"),
-        Evidence("work over the other stages", ratio, "ratio", f"baseline {usual:.0%}"),
-        _bubble_evidence(bubble_ratio(part), ideal),
-    )
-    rank = int(members[0]) if len(members) == 1 else NO_RANK
-    return build_finding(
-        kind=FindingKind.PIPELINE_BUBBLE,
-        rank=rank,
-        phase=phase,
-        cause=Cause.STAGE_IMBALANCE,
-        summary=summary,
-        began_step=first,
-        began_ago_seconds=float(seconds.sum()),
-        severity=work - against,
-        ratio=ratio,
-        lost_ratio=lost,
-        evidence=evidence,
-        subject=f"stage {number}",
-    )
-
-
-def _worst_phase(part: Window, members: Integers, baseline: Mapping[str, Vector]) -> str:
-    """The phase in which the members grew most; the longer one where neither did."""
-    now = {name: float(np.median(part.planes[name][:, members])) for name in STAGE_WORK}
-    grown = {name: now[name] - float(np.median(baseline[name][members])) for name in STAGE_WORK}
-    chosen = grown if max(grown.values()) > max(now.values()) / 4 else now
-    return max(chosen, key=lambda name: chosen[name])
 
 
 def _few_microbatches(
@@ -248,12 +233,7 @@ def _few_microbatches(
             began_ago_seconds=float(seconds.sum()),
             severity=measured,
             lost_ratio=measured,
-            evidence=(_bubble_evidence(measured, ideal),),
+            evidence=(bubble_evidence(measured, ideal),),
             subject="schedule",
         )
     ]
-
-
-def _bubble_evidence(measured: float | None, ideal: float | None) -> Evidence:
-    against = "its ideal is unknown" if ideal is None else f"the schedule's ideal {ideal:.0%}"
-    return Evidence("bubble", float("nan") if measured is None else measured, "ratio", against)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.signals.arrays import SmallIntegers
 
 from . import detector
 
@@ -15,5 +23,26 @@ def find(context: DetectionContext) -> list[Finding]:
         return []
     baseline = context.baseline.work_of(len(window.stage))
     ideal = None if attempt.schedule is None else attempt.schedule.ideal_bubble_ratio
-    found = detector.detect(window, baseline, ideal, detector.LIMITS)
-    return [context.dated(finding) for finding in found]
+    lasting = context.once(grown)
+    found = detector.detect(window, baseline, ideal, detector.LIMITS, lasting)
+    nodes = attempt.ranks.node_of
+    return [context.dated(with_node(finding, window.stage, nodes)) for finding in found]
+
+
+def grown(context: DetectionContext) -> list[GrownStage]:
+    """Stages that are slower than they were, by what ten minutes show."""
+    evidence = context.attempt.tracker(RankEvidence)
+    if evidence.clock != context.window.clock:
+        return []
+    return grown_stages(evidence.buckets.course(), context.window.stage)
+
+
+def with_node(finding: Finding, stage: SmallIntegers, nodes: Mapping[int, str]) -> Finding:
+    """The finding, and the node of stages whose ranks all run there, and no other rank does."""
+    named = np.isin(stage, [int(number) for number in re.findall(r"\d+", finding.subject)])
+    there = {nodes.get(rank, "") for rank in np.flatnonzero(named).tolist()}
+    elsewhere = {nodes.get(rank, "") for rank in np.flatnonzero(~named).tolist()}
+    if len(there) != 1 or there & {*elsewhere, ""}:
+        return finding
+    (node,) = there
+    return finding._replace(node=node, summary=f"{finding.summary}; all of them run on {node}")

@@ -41,6 +41,9 @@ class Thresholds(NamedTuple):
     related_steps: int
     clearing_bytes_ratio: float
     wait_ratio: float
+    lasting_ratio: float
+    lasting_work_ratio: float
+    lasting_lost_ratio: float
 
 
 LIMITS = load(__package__, Thresholds)

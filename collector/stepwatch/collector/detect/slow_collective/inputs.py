@@ -17,6 +17,7 @@ from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
 
 from .detector import LIMITS, Steps, detect, is_slow_now
+from .lasting import find_lasting
 
 RECENT_STEPS = 12
 """Steps that are looked at each time; only a finding is worth looking back further."""
@@ -33,7 +34,11 @@ class _Inputs(NamedTuple):
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Operations whose transfer takes longer than their baseline."""
+    """Operations whose transfer takes longer than their baseline, clearly or for long."""
+    return _find_clear(context) or find_lasting(context)
+
+
+def _find_clear(context: DetectionContext) -> list[Finding]:
     if not context.baseline.calls or not _is_slow_now(context):
         return []
     found = _over(context, RECENT_STEPS)

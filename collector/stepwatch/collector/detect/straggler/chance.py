@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from stepwatch.collector.detect.straggler.costly import DAY_SECONDS
+from stepwatch.collector.detect.straggler.evidence.costly import DAY_SECONDS
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.trackers.step_window import WORK

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.steps import usable_steps
-from stepwatch.collector.detect.straggler.accumulated import accumulated
 from stepwatch.collector.detect.straggler.cause import RankFacts
 from stepwatch.collector.detect.straggler.chance import beyond_chance
-from stepwatch.collector.detect.straggler.costly import CostlyRank
+from stepwatch.collector.detect.straggler.evidence.accumulated import accumulated
+from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
 from stepwatch.collector.detect.straggler.intermittent import intermittent
 from stepwatch.collector.detect.straggler.persistent import persistent
 from stepwatch.collector.detect.straggler.report import finding_of

@@ -14,8 +14,9 @@ from stepwatch.signals.clock import NANOSECONDS
 
 from .arrival_skew import with_arrival_skew
 from .cause import RankFacts
-from .costly import costly_ranks
 from .detector import detect
+from .evidence.alone import alone_and_slower
+from .evidence.costly import costly_ranks
 from .places import with_node
 from .thresholds import LIMITS
 
@@ -27,7 +28,11 @@ def find(context: DetectionContext) -> list[Finding]:
         return []
     facts, baseline = rank_facts(attempt), context.baseline.work_of(attempt.ring.world)
     evidence = evidence_of(context)
-    costly = [] if evidence is None else costly_ranks(evidence, context.window.stage, LIMITS)
+    costly = []
+    if evidence is not None:
+        stage = context.window.stage
+        costly = costly_ranks(evidence, stage, LIMITS)
+        costly += alone_and_slower(evidence.buckets.course(), stage, LIMITS)
     found = detect(context.window, facts, LIMITS, baseline, costly)
     sure = {each.rank for each in costly}
     found = [each for each in found if each.rank in sure or _is_worth_it(each)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from stepwatch.collector.detect.finding import Finding, text_evidence
-from stepwatch.collector.detect.straggler.costly import NEARLY_ALL
+from stepwatch.collector.detect.straggler.evidence.costly import NEARLY_ALL
 
 
 def with_node(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.cells import Cells
 from stepwatch.collector.state.evidence.long_steps import LEVELS, added
 from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.arrays import Cube8, Cube32, Integers, Matrix, Matrix32, Vector
@@ -17,14 +18,16 @@ BUCKETS = 60
 
 
 class Course(NamedTuple):
-    """Buckets, oldest first: seconds of their steps, how many these are and the first of them
-    (buckets,), seconds that each rank or node held its stage up (buckets, units), how long each
-    rank worked in each of `WORK` (buckets, phases, ranks), and how often long steps of each of
-    `LEVELS` began (buckets, levels, units), 255 for more."""
+    """Buckets, oldest first: seconds of their steps, how many these are and the first of them, and
+    what ranks that waited least were in collectives (buckets,), seconds that each rank or node held
+    its stage up (buckets, units), how long each rank worked in each of `WORK` (buckets, phases,
+    ranks), and how often long steps of each of `LEVELS` began (buckets, levels, units), 255 for
+    more."""
 
     seconds: Vector
     steps: Integers
     first_step: Integers
+    least_wait: Vector
     cost: Matrix
     work: Cube32
     begun: Cube8
@@ -40,6 +43,7 @@ class Buckets:
         self._seconds = np.zeros(BUCKETS)
         self._steps = np.zeros(BUCKETS, dtype=np.int64)
         self._first_step = np.zeros(BUCKETS, dtype=np.int64)
+        self._least_wait = np.zeros(BUCKETS)
         self._cost = np.zeros((BUCKETS, units), dtype=np.float32)
         self._work = np.zeros((BUCKETS, len(WORK), ranks), dtype=np.float32)
         self._begun_long = np.zeros((BUCKETS, len(LEVELS), units), dtype=np.uint8)
@@ -47,22 +51,17 @@ class Buckets:
         """How many buckets were closed: the one under way is at this place, modulo `BUCKETS`."""
 
     def add(
-        self,
-        steps: Integers,
-        seconds: Vector,
-        units: Integers,
-        cost: Matrix32,
-        work: Cube32,
-        begun: Cube8,
+        self, cells: Cells, units: Integers, cost: Matrix32, work: Cube32, begun: Cube8
     ) -> None:
-        """Take steps in rising order: their seconds (steps,), what some `units` cost (steps,
-        units), the work of all ranks (phases, steps, ranks), and where long steps begin (steps,
-        levels, all units)."""
+        """Take steps in rising order: what some `units` cost (steps, units), the work of all ranks
+        (phases, steps, ranks), and where long steps begin (steps, levels, all units)."""
         whole = len(units) == self._cost.shape[1]
         long = begun.reshape(len(begun), -1).max(axis=1, initial=0)
-        for number, (step, lasted) in enumerate(zip(steps.tolist(), seconds.tolist(), strict=True)):
-            at = self._begun(step)
+        each = zip(cells.steps, cells.seconds.tolist(), cells.least_wait.tolist(), strict=True)
+        for number, (step, lasted, waited) in enumerate(each):
+            at = self._begun(int(step))
             self._seconds[at] += lasted
+            self._least_wait[at] += waited
             self._steps[at] += 1
             self._work[at] += work[:, number]
             if long[number]:
@@ -81,6 +80,7 @@ class Buckets:
             self._seconds[places],
             self._steps[places],
             self._first_step[places],
+            self._least_wait[places],
             self._cost[places].astype(np.float64),
             self._work[places],
             self._begun_long[places],
@@ -92,7 +92,7 @@ class Buckets:
         if self._seconds[at] >= BUCKET_SECONDS:
             self._newest += 1
             at = self._newest % BUCKETS
-            self._seconds[at], self._steps[at] = 0.0, 0
+            self._seconds[at], self._least_wait[at], self._steps[at] = 0.0, 0.0, 0
             self._cost[at], self._work[at], self._begun_long[at] = 0.0, 0.0, 0
         if not self._steps[at]:
             self._first_step[at] = step

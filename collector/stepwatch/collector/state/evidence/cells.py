@@ -47,18 +47,24 @@ class Arrangement(NamedTuple):
 
 class Cells(NamedTuple):
     """Steps in rising order and seconds of each (steps,); the `work` in each of `WORK` (phases,
-    steps, ranks), the `tokens` (steps, ranks), and who reported (steps, ranks)."""
+    steps, ranks), the `tokens` (steps, ranks), and who reported (steps, ranks).
+
+    `least_wait` (steps,) is what the rank that waited least was in collectives: the last to arrive
+    waits for the transfer only."""
 
     steps: Integers
     seconds: Vector
     work: Cube32
     tokens: Matrix32
     known: MaskMatrix
+    least_wait: Vector
 
     def at(self, rows: slice) -> Cells:
         """Some of the steps."""
-        steps, seconds, work, tokens, known = self
-        return Cells(steps[rows], seconds[rows], work[:, rows], tokens[rows], known[rows])
+        steps, seconds, work, tokens, known, wait = self
+        return Cells(
+            steps[rows], seconds[rows], work[:, rows], tokens[rows], known[rows], wait[rows]
+        )
 
     def alike(self) -> Iterator[Cells]:
         """Runs of steps that the same ranks reported."""
@@ -86,7 +92,10 @@ def cells_of(
     tokens = plane[steps % hosts.depth]
     if not entered.all():
         tokens[~entered] = np.nan
-    return Cells(steps, seconds, work, tokens, known)
+    (waits, _) = timed_by.cells_of(steps, none, ("collective",))["collective"]
+    wait = np.where(known, np.take(waits, slots, axis=0), np.inf).min(axis=1)
+    wait = np.where(np.isfinite(wait), wait, 0.0).astype(np.float64)
+    return Cells(steps, seconds, work, tokens, known, wait)
 
 
 def _without_pauses(work: Cube32) -> None:

@@ -186,7 +186,7 @@ class RankEvidence(Tracker):
             cost[:, members] = step_costs(picked(longest, members), together)
         work = filled(cells, stage, ranks)
         begun = self._long.begun(excess, units)
-        self.buckets.add(cells.steps, cells.seconds, units, cost, work, begun)
+        self.buckets.add(cells, units, cost, work, begun)
 
     def _excess(self, whole: Matrix32, stages: list[IntegerMatrix], units: Integers) -> Matrix32:
         """Work (steps, units) of `units` beyond the median one of their stage, in usual steps."""

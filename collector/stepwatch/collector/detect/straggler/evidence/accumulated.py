@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.detect.straggler.costly import CostlyRank
+from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
 from stepwatch.signals.arrays import Floats, Integers
 

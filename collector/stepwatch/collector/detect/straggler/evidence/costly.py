@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.straggler.rare import least_log_rarity, log_rarity
+from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity, log_rarity
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.evidence.buckets import Course

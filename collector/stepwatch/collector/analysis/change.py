@@ -1,0 +1,64 @@
+"""A level that has changed for good: where in a series, by how much, and how surely."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Vector
+
+_TO_DEVIATION = 1.4826
+"""Standard deviation over the median absolute deviation, of normal values."""
+_MEDIAN_COST = math.pi / 2
+"""Variance of a median over that of a mean, of normal values."""
+_LEAST_SPREAD = 0.005
+"""Spread as a share of the level that every series has at least: clocks and hosts drift."""
+_CLIPPED_AT = 4.0
+
+
+class Change(NamedTuple):
+    """From value `at` on the series is at `after`, `before` until then; both are medians.
+
+    `sure` is the difference over its standard error, as far as values around the two levels are
+    independent of each other.
+    """
+
+    at: int
+    before: float
+    after: float
+    sure: float
+
+
+def change_in(values: Vector, least_before: int, least_after: int) -> Change | None:
+    """The change that parts `values` best; None where fewer than so many would be on its sides.
+
+    The best place is where the sum of what exceeds the mean is farthest from 0, single values far
+    off the median cut to four deviations. Levels and spread are medians, so that an evaluation in
+    one stretch moves nothing.
+
+    Values 1, 1, 1, 2, 2, 2: less the mean -0.5, -1, -1.5, -1, -0.5, 0 -> the change is at 3.
+    """
+    count = len(values)
+    if count < least_before + least_after:
+        return None
+    middle = float(np.median(values))
+    far = _CLIPPED_AT * max(_spread(values), _LEAST_SPREAD * abs(middle))
+    cut = np.clip(values, middle - far, middle + far)
+    sums = np.abs(np.cumsum(cut - cut.mean()))[least_before - 1 : count - least_after]
+    at = least_before + int(np.argmax(sums))
+    before, after = values[:at], values[at:]
+    levels = float(np.median(before)), float(np.median(after))
+    error = math.sqrt(_squared_error(before) + _squared_error(after))
+    return Change(at, *levels, (levels[1] - levels[0]) / error if error > 0 else 0.0)
+
+
+def _squared_error(values: Vector) -> float:
+    """Squared standard error of the median."""
+    spread = max(_spread(values), _LEAST_SPREAD * abs(float(np.median(values))))
+    return _MEDIAN_COST * spread**2 / len(values)
+
+
+def _spread(values: Vector) -> float:
+    return _TO_DEVIATION * float(np.median(np.abs(values - np.median(values))))

@@ -1,0 +1,94 @@
+"""Pipeline stages whose work has grown beside that of the others, by what ten minutes show.
+
+A stage of which all ranks are slow, and a rank alone in its stage, have no peers: their past is all
+there is to compare them with. Work is taken over that of the other stages, so that a host or a
+batch that all share changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.analysis.change import Change, change_in
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.signals.arrays import Cube, Matrix, SmallIntegers, Vector
+
+LEAST_BEFORE, LEAST_AFTER = 3, 12
+"""Buckets before and after a change: half a minute and two minutes."""
+LEAST_SURE = 8.0
+"""Standard errors: one false alarm in more years than there are, where stretches are independent;
+they are not quite, so that much is left for it."""
+_STAGE_WORK = tuple(WORK.index(name) for name in WORK if name != "other")
+_NEWEST = 3
+
+
+class GrownStage(NamedTuple):
+    """A stage that works longer since step `first_step`, most in `phase`; `lost` is the share of
+    the job's time that it costs."""
+
+    stage: int
+    phase: str
+    first_step: int
+    change: Change
+    lost: float
+
+
+def grown_stages(course: Course, stage: SmallIntegers) -> list[GrownStage]:
+    """The stages that are slower than they were, the costliest first; `stage` (ranks,)."""
+    numbers = np.unique(stage).tolist()
+    if len(numbers) < 2 or len(course.seconds) < LEAST_BEFORE + LEAST_AFTER:
+        return []
+    if course.work.shape[2] != len(stage):
+        return []
+    each = course.work[:, _STAGE_WORK].astype(np.float64) / course.steps[:, None, None]
+    work = np.stack([_low_median(each[:, :, stage == number]) for number in numbers], axis=2)
+    found = [_grown(course, work, at, number) for at, number in enumerate(numbers)]
+    return sorted(filter(None, found), key=lambda grown: -grown.lost)
+
+
+def lasting_change(values: Vector) -> Change | None:
+    """The change of a series of buckets, if it is sure and is still there."""
+    change = change_in(values, LEAST_BEFORE, LEAST_AFTER)
+    if change is None or change.sure < LEAST_SURE:
+        return None
+    now = float(np.median(values[-_NEWEST:]))
+    return change if now >= (change.before + change.after) / 2 else None
+
+
+def lost_ratio(course: Course, change: Change, excess_seconds: float) -> float:
+    """Share of the time lost to so many seconds more a step: no more than steps are longer by."""
+    seconds = course.seconds / course.steps
+    before, after = (
+        float(np.median(part)) for part in (seconds[: change.at], seconds[change.at :])
+    )
+    return max(0.0, min(excess_seconds, after - before)) / after
+
+
+def _low_median(work: Cube) -> Matrix:
+    """The median rank, of two the quicker one: a single slow rank is not its stage."""
+    middle = (work.shape[2] - 1) // 2
+    return np.asarray(np.partition(work, middle, axis=2)[:, :, middle])
+
+
+def _grown(course: Course, work: Cube, at: int, number: int) -> GrownStage | None:
+    """The stage at index `at` of `work` (buckets, phases, stages), seconds per step."""
+    whole = work.sum(axis=1)
+    others = np.delete(whole, at, axis=1).mean(axis=1)
+    if not (others > 0).all():
+        return None
+    change = lasting_change(whole[:, at] / others)
+    if change is None:
+        return None
+    excess = (change.after - change.before) * float(np.median(others[change.at :]))
+    mine = work[:, :, at]
+    more = np.median(mine[change.at :], axis=0) - np.median(mine[: change.at], axis=0)
+    return GrownStage(
+        stage=number,
+        phase=WORK[_STAGE_WORK[int(np.argmax(more))]],
+        first_step=int(course.first_step[change.at]),
+        change=change,
+        lost=lost_ratio(course, change, excess),
+    )

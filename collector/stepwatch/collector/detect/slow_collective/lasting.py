@@ -1,0 +1,74 @@
+"""Collectives that take a little longer on all ranks, for minutes: too little for any one step.
+
+What is looked at is the wait of the rank that waits least: nobody can be waited for then, but the
+transfer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
+from stepwatch.collector.detect.clock import with_clock
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.quantities import times
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.signals.names import Cause, FindingKind
+
+from .detector import LIMITS, Thresholds
+
+
+def find_lasting(context: DetectionContext) -> list[Finding]:
+    """At most one finding, on all collectives together."""
+    evidence = context.attempt.tracker(RankEvidence)
+    if evidence.clock != context.window.clock:
+        return []
+    found = detect_lasting(evidence.buckets.course(), LIMITS)
+    return [context.dated(with_clock(context, finding)) for finding in found]
+
+
+def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
+    """A transfer that has grown for good, by enough, while ranks work as long as before."""
+    wait = course.least_wait / np.maximum(course.steps, 1)
+    change = lasting_change(wait) if len(wait) else None
+    if change is None or not change.after >= limits.lasting_ratio * change.before:
+        return []
+    work = np.median(course.work.sum(axis=1), axis=1) / course.steps
+    usual, now = (float(np.median(part)) for part in (work[: change.at], work[change.at :]))
+    lost = lost_ratio(course, change, change.after - change.before)
+    if now > limits.lasting_work_ratio * usual or lost < limits.lasting_lost_ratio:
+        return []
+    step = int(course.first_step[change.at])
+    ratio = change.after / max(change.before, 1e-9)
+    summary = (
+        f"collectives take longer on all ranks since step {step}: who waits least waits "
+        f"{in_words(change.after)} a step, before {in_words(change.before)} ({times(ratio)}); "
+        f"the job lost {lost:.0%} of its throughput"
+    )
+    evidence = (
+        Evidence(
+            "least wait in collectives per step",
+            change.after,
+            "seconds",
+            f"before {in_words(change.before)}",
+        ),
+        Evidence("the change, in standard errors", change.sure, "count", "8 are needed"),
+        Evidence("work of the median rank per step", now, "seconds", f"before {in_words(usual)}"),
+    )
+    return [
+        build_finding(
+            kind=FindingKind.SLOW_COLLECTIVE,
+            phase="",
+            cause=Cause.SLOW_TRANSFER,
+            summary=summary,
+            began_step=step,
+            began_ago_seconds=float(course.seconds[change.at :].sum()),
+            severity=change.after - change.before,
+            ratio=ratio,
+            lost_ratio=lost,
+            evidence=evidence,
+        )
+    ]

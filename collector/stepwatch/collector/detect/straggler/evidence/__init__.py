@@ -1,0 +1,1 @@
+"""What accumulated evidence says of ranks: which are slow beyond chance, and at what cost."""

@@ -1,0 +1,43 @@
+"""Ranks alone in their pipeline stage that are slower than they were: they have no peers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
+from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.signals.arrays import SmallIntegers
+
+from .costly import CostlyRank, Share
+
+_SHARE_95 = 1.6449
+"""The 95 % quantile of the normal distribution."""
+
+
+def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
+    """Ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
+    numbers, counts = np.unique(stage, return_counts=True)
+    alone = set(numbers[counts == 1].tolist())
+    if not alone:
+        return []
+    found = [each for each in grown_stages(course, stage) if each.stage in alone]
+    return [
+        _costly(each, int(np.flatnonzero(stage == each.stage)[0]))
+        for each in found
+        if each.lost >= limits.least_lost_ratio
+    ]
+
+
+def _costly(grown: GrownStage, rank: int) -> CostlyRank:
+    error = grown.lost * _SHARE_95 / grown.change.sure
+    return CostlyRank(
+        rank=rank,
+        phase=grown.phase,
+        lost=Share(grown.lost, grown.lost - error, grown.lost + error),
+        now=grown.lost,
+        since=grown.first_step,
+        span=(grown.first_step, grown.first_step),
+        log_odds=grown.change.sure**2 / 2,
+        counts="compared with what it took before: it is alone in its stage",
+    )

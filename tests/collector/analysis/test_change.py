@@ -1,0 +1,111 @@
+"""Changes of a level, and pipeline stages whose work has grown, by what ten minutes show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.analysis.change import change_in
+from stepwatch.collector.analysis.stage_change import grown_stages, lasting_change, lost_ratio
+from stepwatch.collector.detect.slow_collective import LIMITS
+from stepwatch.collector.detect.slow_collective.lasting import detect_lasting
+from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.long_steps import LEVELS
+from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.signals.arrays import Matrix, Vector
+from stepwatch.signals.names import Cause, FindingKind
+
+BUCKETS, STEPS = 40, 10
+STAGES = np.array([0, 0, 1, 1], dtype=np.int16)
+
+
+def noise(seed: int, spread: float = 0.03) -> Vector:
+    return np.random.default_rng(seed).normal(1.0, spread, BUCKETS)
+
+
+def course(forward: Matrix, wait: Vector | None = None) -> Course:
+    """Buckets of ten steps: forward (buckets, ranks) of each rank, and the least wait, per step."""
+    count, ranks = forward.shape
+    work = np.zeros((count, len(WORK), ranks), dtype=np.float32)
+    work[:, WORK.index("forward")] = forward * STEPS
+    least = np.zeros(count) if wait is None else wait
+    steps, none = np.full(count, STEPS), np.zeros((count, ranks))
+    begun = np.zeros((count, len(LEVELS), ranks), dtype=np.uint8)
+    seconds = (forward.max(axis=1) + least) * STEPS
+    return Course(seconds, steps, np.arange(count) * STEPS, least * STEPS, none, work, begun)
+
+
+def test_the_worked_example() -> None:
+    change = change_in(np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0]), 2, 2)
+    assert change is not None and (change.at, change.before, change.after) == (3, 1.0, 2.0)
+    assert change_in(np.ones(3), 2, 2) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_small_change_is_found_where_it_is(seed: int) -> None:
+    values = noise(seed)
+    values[20:] *= 1.15
+    change = lasting_change(values)
+    assert change is not None and abs(change.at - 20) <= 1
+    assert change.after / change.before == pytest.approx(1.15, abs=0.05)
+
+
+def test_no_change_is_sure_in_years_of_noise_with_pauses() -> None:
+    for seed in range(3_000):
+        values = noise(seed, 0.05)
+        values[np.random.default_rng(seed).integers(0, BUCKETS, 3)] += 5.0
+        assert lasting_change(values) is None
+
+
+def test_what_is_over_has_not_lasted() -> None:
+    values = noise(1)
+    values[15:37] *= 1.3
+    assert lasting_change(values) is None
+
+
+def test_a_stage_of_which_all_ranks_are_slow_is_named_and_one_slow_rank_is_not_its_stage() -> None:
+    forward = np.stack([noise(seed) for seed in range(4)], axis=1)
+    assert grown_stages(course(forward), STAGES) == []
+    one = forward.copy()
+    one[20:, 3] *= 1.5
+    assert grown_stages(course(one), STAGES) == []
+    both = forward.copy()
+    both[20:, 2:] *= 1.3
+    (grown,) = grown_stages(course(both), STAGES)
+    assert (grown.stage, grown.phase, grown.first_step) == (1, "forward", 200)
+    assert grown.lost == pytest.approx(0.23, abs=0.04)
+
+
+def test_a_batch_that_all_stages_share_is_nobodys_fault() -> None:
+    forward = np.stack([noise(seed) for seed in range(4)], axis=1)
+    forward[20:] *= 1.5
+    assert grown_stages(course(forward), STAGES) == []
+
+
+def test_what_steps_are_not_longer_by_costs_nothing() -> None:
+    forward = np.stack([noise(seed, 0.001) for seed in range(4)], axis=1)
+    forward[:, :2] *= 2.0  # stage 0 limits the pipeline, stage 1 grows beside it
+    forward[20:, 2:] *= 1.5
+    assert all(each.lost < 0.01 for each in grown_stages(course(forward), STAGES))
+    change = lasting_change(forward[:, 3])
+    assert change is not None and lost_ratio(course(forward), change, 9.0) < 0.01
+
+
+def test_a_transfer_that_all_wait_for_a_little_longer() -> None:
+    forward = np.stack([noise(seed) for seed in range(4)], axis=1)
+    wait = 0.06 * noise(9, 0.1)
+    assert detect_lasting(course(forward, wait), LIMITS) == []
+    wait[20:] += 0.1
+    (finding,) = detect_lasting(course(forward, wait), LIMITS)
+    assert finding.kind is FindingKind.SLOW_COLLECTIVE
+    assert (finding.cause, finding.rank) == (Cause.SLOW_TRANSFER, -1)
+    assert finding.began_step == 200 and finding.lost_ratio == pytest.approx(0.086, abs=0.02)
+    assert "on all ranks since step 200" in finding.summary
+
+
+def test_a_larger_batch_waits_longer_and_works_longer() -> None:
+    forward = np.stack([noise(seed) for seed in range(4)], axis=1)
+    wait = 0.06 * noise(9, 0.1)
+    forward[20:] *= 1.5
+    wait[20:] *= 3.0
+    assert detect_lasting(course(forward, wait), LIMITS) == []
