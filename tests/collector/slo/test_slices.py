@@ -14,7 +14,7 @@ from stepwatch.collector.slo.registry import AttemptSteps, discover
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices, Shares, summed
 from stepwatch.collector.slo.slis.step_time import SLOW_STEP_FACTOR
-from stepwatch.collector.state.trackers.step_history import StepFacts, StepHistory
+from stepwatch.collector.state.trackers.step_history import PARTS, StepFacts, StepHistory
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 from tests.collector.made import EPOCH, step_rows
 
@@ -54,7 +54,8 @@ def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFa
     on_device = np.zeros(len(steps), dtype=np.bool_)
     gaps = np.diff(np.concatenate([[began], ends]))
     busy = longest * observed
-    return StepFacts(world, began, ends, busy, longest, observed, lost, gaps, on_device)
+    parts = np.zeros(len(steps), dtype=[(name, "<f4") for name in PARTS])
+    return StepFacts(world, began, ends, busy, longest, observed, lost, gaps, on_device, parts)
 
 
 def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> list[Slice]:

@@ -21,11 +21,12 @@ from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     ON_DEVICE,
+    PARTS,
     WARMUP_STEPS,
     StepFacts,
 )
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
-from stepwatch.signals.arrays import Mask, Vector
+from stepwatch.signals.arrays import Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 MIXED = "mixed"
@@ -63,7 +64,16 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
         observed=facts.observed[:count],
         lost=facts.lost[:count],
         on_device=on_device,
+        parts=_parts(facts.parts[:count], found, on_device),
     )
+
+
+def _parts(hosts: Rows, devices: Rows, on_device: Mask) -> Rows:
+    """Columns `PARTS` of each step, on its clock."""
+    found: Rows = hosts.copy()
+    for name in PARTS:
+        found[name][on_device] = devices[name][on_device]
+    return found
 
 
 def usual_seconds(attempt: Attempt) -> Vector:

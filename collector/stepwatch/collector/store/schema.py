@@ -220,6 +220,16 @@ sli_slice = sa.Table(
     sa.Column("seconds", sa.Integer, nullable=False, server_default="10"),
 )
 
+account_day = sa.Table(
+    "account_day",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("day_s", sa.BigInteger, primary_key=True),
+    sa.Column("job_class", sa.String(63), nullable=False, server_default=""),
+    sa.Column("document", sa.JSON, nullable=False),
+)
+"""What became of a job's device-time in one day, UTC: microseconds by cause, tokens, steps."""
+
 upkeep = sa.Table(
     "upkeep",
     metadata,

@@ -11,6 +11,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.account_days import (
+    AccountDay,
+    put_account_days,
+    read_account_days,
+)
 from stepwatch.collector.store.database import (
     REFUSALS,
     begin_writing,
@@ -199,20 +204,27 @@ class Store:
         incidents: Iterable[dict[str, Any]],
         lease: Lease | None = None,
         notices: Iterable[Notice] = (),
+        days: Iterable[AccountDay] = (),
     ) -> None:
-        """Write changed slices (sli, slice), incidents and notices of one evaluation, all or none.
+        """Write changed slices (sli, slice), incidents, notices and days of accounts of one
+        evaluation, all or none.
 
         Raises:
             LeaseLostError: `lease` is somebody else's by now; nothing was written.
         """
         rows = [{"job": job, "sli": sli, **part._asdict()} for sli, part in slices]
-        incidents = list(incidents)
-        if not rows and not incidents:
+        incidents, days = list(incidents), list(days)
+        if not rows and not incidents and not days:
             return
         with fenced(self._engine, lease) as connection:
             put_slices(connection, rows)
             upsert(connection, schema.incident, [_incident_columns(each) for each in incidents])
             add_notices(connection, notices)
+            put_account_days(connection, days)
+
+    def account_days(self, from_s: int, until_s: int, job: str | None = None) -> list[AccountDay]:
+        """Days of accounts that begin from `from_s` on and before `until_s`, of one job or all."""
+        return read_account_days(self._engine, from_s, until_s, job)
 
     def incidents(
         self, job: str | None = None, state: str | None = None, limit: int = 1000

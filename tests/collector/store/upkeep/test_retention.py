@@ -267,7 +267,7 @@ def test_an_sqlite_file_becomes_smaller(store: Store) -> None:
         return count, free
 
     before = pages()[0]
-    for number in range(60):
+    for number in range(90):
         add_run(store, f"old-{number}", 0)
     assert pages()[0] > 2 * before
     Retention(store.engine).prune(Keep(), NOW)

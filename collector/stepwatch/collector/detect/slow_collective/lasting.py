@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.analysis.pipeline_stages import known_stages
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
@@ -22,9 +23,10 @@ from .detector import LIMITS, Thresholds
 
 
 def find_lasting(context: DetectionContext) -> list[Finding]:
-    """At most one finding, on all collectives together."""
+    """At most one finding, on all collectives together; none in a pipeline, whose waits for
+    neighbours are looked at as such."""
     evidence = context.attempt.tracker(RankEvidence)
-    if evidence.clock != context.window.clock:
+    if evidence.clock != context.window.clock or len(known_stages(context.window)) > 1:
         return []
     found = detect_lasting(evidence.buckets.course(), LIMITS)
     return [context.dated(with_clock(context, finding)) for finding in found]

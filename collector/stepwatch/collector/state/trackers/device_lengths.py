@@ -12,14 +12,25 @@ from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     MAX_STEPS,
+    PARTS,
+    SPENT,
     WARMUP_STEPS,
 )
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.wire import Rows
 
-LENGTH = np.dtype([("ranks", "<u4"), ("longest", "<f4"), ("busy", "<f8"), ("end_wall_ns", "<u8")])
+LENGTH = np.dtype(
+    [
+        ("ranks", "<u4"),
+        ("longest", "<f4"),
+        ("busy", "<f8"),
+        ("end_wall_ns", "<u8"),
+        *((name, "<f4") for name in PARTS),
+    ]
+)
 """Devices that timed a step, the seconds of the slowest and of all together, both without
-checkpoint and evaluation, and the wall time at which the last one ended it."""
+checkpoint and evaluation, and the wall time at which the last one ended it. `PARTS` as in the
+history of the hosts, NaN where one of the devices did not take the step apart."""
 
 
 class DeviceLengths:
@@ -35,8 +46,8 @@ class DeviceLengths:
         self._used = 0
         self._dropped = 0
         self._longest_dropped = math.nan
-        self._beginning: Rows = np.zeros(0, dtype=LENGTH)
-        self._rows: Rows = np.zeros(0, dtype=LENGTH)
+        self._beginning: Rows = _blank(0)
+        self._rows: Rows = _blank(0)
 
     def add(self, fresh: Fresh, first: int | None) -> None:
         """Take DEVICE_STEP rows, each (rank, step) once; `first` is the attempt's first step, None
@@ -63,6 +74,9 @@ class DeviceLengths:
         accumulate(np.maximum, part, "longest", at, seconds)
         accumulate(np.add, part, "busy", at, seconds)
         accumulate(np.maximum, part, "end_wall_ns", at, np.maximum(ends, 0))
+        for name in SPENT:
+            accumulate(np.add, part, name, at, rows[f"{name}_seconds"])
+        accumulate(np.minimum, part, "least_collective", at, rows["collective_seconds"])
         put(self._rows, touched, part)
 
     def baseline(self, world: int) -> float:
@@ -109,7 +123,7 @@ class DeviceLengths:
             later = min(max(self._first - first, 0), MAX_STEPS)
             known = self._rows[max(first - self._first, 0) : self._used][: MAX_STEPS - later]
             self._used = later + len(known) if len(known) else 0
-            self._rows = np.zeros(_length(self._used), dtype=LENGTH)
+            self._rows = _blank(_length(self._used))
             self._rows[later : later + len(known)] = known
         self._first = first
 
@@ -117,7 +131,7 @@ class DeviceLengths:
         self.any = self.any or used > 0
         self._used = max(self._used, used)
         if used > len(self._rows):
-            grown = np.zeros(_length(used), dtype=LENGTH)
+            grown = _blank(_length(used))
             grown[: len(self._rows)] = self._rows
             self._rows = grown
 
@@ -126,6 +140,12 @@ class DeviceLengths:
         rows = self.of(steps)
         timed = (rows["ranks"] > 0) & (rows["ranks"] >= world)
         return np.where(timed, rows["longest"].astype(np.float64), np.nan)
+
+
+def _blank(count: int) -> Rows:
+    rows: Rows = np.zeros(count, dtype=LENGTH)
+    rows["least_collective"] = np.inf
+    return rows
 
 
 def _length(used: int) -> int:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from stepwatch.signals.arrays import Mask, Vector
+from stepwatch.signals.arrays import Integers, Mask, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 
@@ -35,6 +35,8 @@ class DroppedSteps:
     `tokens`, `longest` (seconds), `newest_end_ns`, `loss_first` and `loss_last` are over all of
     them; `timed` holds the seconds of the first ones on the devices' clock. `sums` holds rows of
     `SUMS` by SLI, in the order of time, and `redoable` rows of `REDOABLE`, in step order.
+    `accounts` holds microseconds of device-time by the Unix time of the day, and by what they went
+    to, in the order of `slo.waste.CAUSES`.
     `late_rows` counts rows of ranks that came after their step was dropped.
     """
 
@@ -51,6 +53,7 @@ class DroppedSteps:
         self.timed = np.zeros(0)
         self.sums: dict[str, Rows] = {}
         self.redoable: dict[str, Rows] = {}
+        self.accounts: dict[int, Integers] = {}
         self.late_rows = 0
 
     def add(self, first_step: int, rows: Rows) -> None:

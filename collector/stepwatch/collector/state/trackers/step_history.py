@@ -30,6 +30,11 @@ _Integers = np.ndarray[tuple[int], np.dtype[np.int64]]
 UNSETTLED, ON_HOST, ON_DEVICE = 0, 1, 2
 """Which clock a step is counted on; unsettled until that is known."""
 
+SPENT = ("data", "collective", "pipeline_wait", "checkpoint", "eval")
+"""Columns of which the seconds of all ranks of a step are summed."""
+PARTS = (*SPENT, "least_collective")
+"""The same, and how long the rank was in collectives that was so for the shortest time, infinite
+before any reported."""
 ROW = np.dtype(
     [
         ("reported", "<u4"),
@@ -43,6 +48,7 @@ ROW = np.dtype(
         ("loss_ranks", "<u4"),
         ("flags", "<u2"),
         ("clock", "u1"),
+        *((name, "<f4") for name in PARTS),
     ]
 )
 """Seconds but for the ends; `longest` and `busy` exclude checkpoint and evaluation.
@@ -64,6 +70,8 @@ class StepFacts(NamedTuple):
     steps that a later attempt redoes. `allocated` are the seconds since the step before ended, or
     since the attempt began: also where somebody set the clock in between. `on_device` marks those
     of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
+    `parts` has the columns `PARTS`: where the ranks were in the step, on the same clock, NaN where
+    that is not known.
     """
 
     world: int
@@ -75,6 +83,7 @@ class StepFacts(NamedTuple):
     lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
     allocated: _Floats
     on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    parts: Rows
 
 
 class StepHistory:
@@ -154,6 +163,10 @@ class StepHistory:
         accumulate(np.maximum, part, "end_wall_ns", at, ends)
         accumulate(np.maximum, part, "end_unset_ns", at, ends - set_ns)
         accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
+        for name in SPENT:
+            accumulate(np.add, part, name, at, steps[f"{name}_ns"] / NANOSECONDS)
+        waited = steps["collective_ns"] / NANOSECONDS
+        accumulate(np.minimum, part, "least_collective", at, waited)
         known = np.isfinite(steps["loss"])
         accumulate(np.add, part, "loss_sum", at[known], steps["loss"][known])
         accumulate(np.add, part, "loss_ranks", at[known], np.ones(int(known.sum())))
@@ -213,6 +226,7 @@ class StepHistory:
             lost,
             self.allocated(began_s, ends, began_known=began_known),
             np.zeros(self._used, dtype=np.bool_),
+            rows[[*PARTS]],
         )
 
     def allocated(self, began_s: float, ends_s: _Floats, *, began_known: bool) -> _Floats:
@@ -281,7 +295,7 @@ class StepHistory:
         if used > len(self._rows):
             # A power of two: the same length whether it grows at once or little by little.
             grown = np.zeros(min(MAX_STEPS, max(1024, 1 << (used - 1).bit_length())), dtype=ROW)
-            grown["loss"] = np.nan
+            grown["loss"], grown["least_collective"] = np.nan, np.inf
             grown[: self._used] = self.rows
             self._rows = grown
         self._used = used
@@ -289,7 +303,7 @@ class StepHistory:
 
     def _shift(self, count: int) -> None:
         earlier = np.zeros(count, dtype=ROW)
-        earlier["loss"] = np.nan
+        earlier["loss"], earlier["least_collective"] = np.nan, np.inf
         self._rows = np.concatenate([earlier, self.rows])
         self._used += count
         self.first -= count

@@ -14,8 +14,8 @@ from stepwatch.collector.store.database import insert
 from stepwatch.signals.clock import NANOSECONDS
 
 SEGMENTS, BUNDLES, SNAPSHOTS = "segments", "bundles", "snapshots"
-SLICES, INCIDENTS = "slices", "incidents"
-KINDS = (SEGMENTS, BUNDLES, SNAPSHOTS, SLICES, INCIDENTS)
+SLICES, ACCOUNTS, INCIDENTS = "slices", "accounts", "incidents"
+KINDS = (SEGMENTS, BUNDLES, SNAPSHOTS, SLICES, ACCOUNTS, INCIDENTS)
 REMOVED, RETENTION, COMPACTED = "removed", "retention", "compacted"
 
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.upkeep import pins
 from stepwatch.collector.store.upkeep.counts import (
+    ACCOUNTS,
     BUNDLES,
     INCIDENTS,
     SEGMENTS,
@@ -166,6 +167,7 @@ CLASSES = (
     Class(BUNDLES, SEGMENTS, schema.bundle, sa.true()),
     Class(SNAPSHOTS, SEGMENTS, schema.snapshot, _has_newer()),
     Class(SLICES, SLICES, schema.sli_slice, sa.true()),
+    Class(ACCOUNTS, SLICES, schema.account_day, sa.true()),
     Class(SNAPSHOTS, SLICES, schema.snapshot, ~_has_newer()),
     Class(INCIDENTS, INCIDENTS, schema.incident, schema.incident.c.state != "open"),
 )

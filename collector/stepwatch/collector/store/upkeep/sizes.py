@@ -13,6 +13,7 @@ KINDS: dict[str, tuple[sa.Table, str | None]] = {
     "bundles": (schema.bundle, "size"),
     "snapshots": (schema.snapshot, "payload"),
     "slices": (schema.sli_slice, None),
+    "accounts": (schema.account_day, "document"),
     "incidents": (schema.incident, "document"),
     "undecoded": (schema.undecoded, "payload"),
     "quarantine": (schema.quarantine, "head"),

@@ -1,0 +1,86 @@
+"""What device-time goes to: each device-second belongs to exactly one of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Spent(StrEnum):
+    """What allocated device-time was spent on, in the order of reports."""
+
+    PRODUCTIVE = "productive"
+    START_UP = "start-up"
+    REDONE = "redone-after-restart"
+    STALL = "stall"
+    STRAGGLING = "straggling"
+    EXPOSED_COMMUNICATION = "exposed-communication"
+    BUBBLE = "bubble"
+    DATA_WAIT = "data-wait"
+    CHECKPOINT_STALL = "checkpoint-stall"
+    EVALUATION = "evaluation"
+    IDLE_ALLOCATED = "idle-allocated"
+    UNKNOWN = "unknown"
+
+
+CAUSES: tuple[Spent, ...] = tuple(Spent)
+
+
+class Definition(NamedTuple):
+    """What counts, by which formula, and where it misleads."""
+
+    what: str
+    formula: str
+    trap: str = ""
+
+
+DEFINITIONS: Mapping[Spent, Definition] = {
+    Spent.PRODUCTIVE: Definition(
+        "forward, backward, optimizer and what else ranks work in steps that are kept",
+        "step time of all ranks - data - collectives - pipeline waits",
+        "collectives that no hook sees are in it",
+    ),
+    Spent.START_UP: Definition(
+        "from the start of an attempt to its first step, and what that takes beyond a usual one",
+        "(end of the first step - start) x ranks - a usual step x ranks",
+        "where no start was received, it begins with the first step",
+    ),
+    Spent.REDONE: Definition(
+        "steps that a later attempt does again, all of their time",
+        "allocated time of steps from the one on that was resumed at",
+        "it is known at the resume only: what was productive until then turns into this",
+    ),
+    Spent.STALL: Definition(
+        "nothing moved: hangs, unexplained pauses, and between a failure and the next start",
+        "what a step, or the time before it, takes beyond 8 usual ones and 5 s",
+        "a pause that a hook marks is an evaluation or a checkpoint, however long",
+    ),
+    Spent.STRAGGLING: Definition(
+        "waiting in collectives for ranks that arrive late",
+        "collectives of all ranks - ranks x that of the rank that waits least",
+        "ranks that are late in turns, within a step, count as communication",
+    ),
+    Spent.EXPOSED_COMMUNICATION: Definition(
+        "transfers that no work hides",
+        "ranks x time in collectives of the rank that waits least",
+    ),
+    Spent.BUBBLE: Definition(
+        "waiting for pipeline neighbours", "pipeline waits of all ranks", "the ideal is not 0"
+    ),
+    Spent.DATA_WAIT: Definition("waiting for the next batch", "phase data of all ranks"),
+    Spent.CHECKPOINT_STALL: Definition(
+        "the training loop stands in a save", "phase checkpoint of all ranks"
+    ),
+    Spent.EVALUATION: Definition("evaluations", "phase eval of all ranks"),
+    Spent.IDLE_ALLOCATED: Definition(
+        "ranks that ended while others of the attempt went on",
+        "between steps: ranks that ended x time",
+        "devices that the scheduler holds before and after the job are not seen",
+    ),
+    Spent.UNKNOWN: Definition(
+        "ranks that did not report, and short times between steps that no record explains",
+        "what is left of the allocation",
+        "it is never counted as productive",
+    ),
+}

@@ -1,0 +1,133 @@
+"""Divides the allocated device-time of steps among its causes, to the microsecond. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stepwatch.collector.slo.registry import AttemptSteps
+from stepwatch.signals.arrays import Vector
+
+from .causes import CAUSES, Spent
+
+Accounts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+"""Microseconds of device-time (steps, causes), columns in the order of `CAUSES`."""
+MICROSECONDS = 1_000_000
+STALL_TIMES, STALL_SECONDS = 8.0, 5.0
+"""Beyond so many usual steps, and so many seconds, nothing moved: the hang detector's own marks."""
+_FLOATS = np.dtype(np.float64)
+
+
+def partition(attempt: AttemptSteps) -> Accounts:
+    """What became of the allocated time of each step of `attempt`, in its order.
+
+    Allocated is the time since the step before ended, or since the attempt began, of all ranks. The
+    columns sum to it exactly: times are cut to microseconds where they accumulate, so the sums of
+    all steps are those of the whole time.
+
+    Worked example: two ranks, 1.0 s since the step before; both report 0.9 s, of which rank 0 is in
+    a collective for 0.3 s and rank 1 for 0.1 s -> 1.4 s productive, 0.2 s straggling, 0.2 s exposed
+    communication, 0.2 s unknown: between the steps.
+    """
+    steps = attempt.steps
+    total = _cut(np.cumsum(steps.allocated) * steps.world)
+    parts = _parts(attempt)
+    found = np.zeros((len(total), len(CAUSES)), dtype=np.int64)
+    for place, cause in enumerate(CAUSES):
+        if cause in parts:
+            found[:, place] = np.floor(parts[cause] * MICROSECONDS)
+    rest = CAUSES.index(Spent.UNKNOWN)
+    found[:, rest] = 0
+    found[:, rest] = total - found.sum(axis=1)
+    # Floats may sum to a microsecond more than there is: the largest part gives it back.
+    over = np.flatnonzero(found[:, rest] < 0)
+    if len(over):
+        largest = np.argmax(found[over], axis=1)
+        found[over, largest] += found[over, rest]
+        found[over, rest] = 0
+    return found
+
+
+def _cut(cumulative: Vector) -> Any:
+    """Whole microseconds of each step, of sums so far in seconds."""
+    return np.diff(np.floor(cumulative * MICROSECONDS).astype(np.int64), prepend=0)
+
+
+def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
+    """Device-seconds by cause (steps,), all but what is unknown: no more than allocated."""
+    steps = attempt.steps
+    world, observed = steps.world, np.minimum(steps.observed, steps.world).astype(_FLOATS)
+    allocated = steps.allocated * world
+    there = steps.allocated * observed
+    usual = np.where(np.isnan(attempt.baseline_seconds), np.inf, attempt.baseline_seconds)
+    found = _within_steps(attempt, observed)
+    held_up = _held_up(steps.longest, usual)
+    for cause in found:
+        if cause not in (Spent.CHECKPOINT_STALL, Spent.EVALUATION):
+            found[cause] = found[cause] * (1.0 - held_up)
+    found[Spent.STALL] = steps.busy * held_up
+    known = np.sum([*found.values()], axis=0)
+    gap = np.maximum(there - known, 0.0)
+    # Clocks of hosts and devices differ: what does not fit is made to.
+    scale = np.divide(there, known, out=np.ones_like(known), where=known > there)
+    found = {cause: seconds * scale for cause, seconds in found.items()}
+    between = np.divide(gap, observed, out=np.zeros_like(gap), where=observed > 0)
+    stands = between > np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual))
+    found[Spent.STALL] = found[Spent.STALL] + np.where(stands, gap, 0.0)
+    if len(allocated) and not (attempt.dropped is not None and attempt.dropped.count):
+        found = _with_start_up(found, gap[0], float(usual[0]) * world)
+    redone = steps.lost
+    found = {cause: np.where(redone, 0.0, seconds) for cause, seconds in found.items()}
+    found[Spent.REDONE] = np.where(redone, allocated, 0.0)
+    return found
+
+
+def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector]:
+    """Device-seconds of the ranks that reported, by where they were; a step whose parts are not
+    known has none but its pauses."""
+    steps, parts = attempt.steps, attempt.steps.parts
+    data, waits, bubble = (
+        parts[name].astype(_FLOATS) for name in ("data", "collective", "pipeline_wait")
+    )
+    least = np.where(np.isfinite(parts["least_collective"]), parts["least_collective"], 0.0)
+    transfer = np.minimum(least * observed, waits)
+    work = steps.busy - data - waits - bubble
+    found = {
+        Spent.PRODUCTIVE: work,
+        Spent.STRAGGLING: waits - transfer,
+        Spent.EXPOSED_COMMUNICATION: transfer,
+        Spent.BUBBLE: bubble,
+        Spent.DATA_WAIT: data,
+        Spent.CHECKPOINT_STALL: parts["checkpoint"].astype(_FLOATS),
+        Spent.EVALUATION: parts["eval"].astype(_FLOATS),
+    }
+    return {cause: np.maximum(np.nan_to_num(seconds), 0.0) for cause, seconds in found.items()}
+
+
+def _held_up(longest: Vector, usual: Vector) -> Vector:
+    """The share of a step in which nothing moved: what it takes beyond a usual one, if that is far
+    more."""
+    stands = longest > np.maximum(STALL_TIMES * usual, usual + STALL_SECONDS)
+    share = 1.0 - np.divide(usual, longest, out=np.ones_like(longest), where=stands)
+    return np.where(stands, share, 0.0)
+
+
+def _finite(seconds: Vector) -> Vector:
+    return np.where(np.isfinite(seconds), seconds, 0.0)
+
+
+def _with_start_up(
+    found: dict[Spent, Vector], gap: float, usual_step: float
+) -> dict[Spent, Vector]:
+    """The first step: what lies before it, and what it takes beyond a usual one, is start-up."""
+    found = {cause: seconds.copy() for cause, seconds in found.items()}
+    work = float(found[Spent.PRODUCTIVE][0])
+    beyond = max(0.0, work - usual_step)
+    stall = float(found[Spent.STALL][0])
+    start_up = np.zeros_like(found[Spent.PRODUCTIVE])
+    start_up[0] = beyond + (gap if stall < gap else 0.0) + stall
+    found[Spent.PRODUCTIVE][0] -= beyond
+    found[Spent.STALL][0] = 0.0
+    found[Spent.START_UP] = start_up
+    return found

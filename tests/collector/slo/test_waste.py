@@ -1,0 +1,188 @@
+"""Every allocated device-second goes to exactly one cause."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.slo.registry import AttemptSteps
+from stepwatch.collector.slo.waste import (
+    CAUSES,
+    DEFINITIONS,
+    Spent,
+    add_to_days,
+    job_days,
+    partition,
+    tail_of,
+)
+from stepwatch.collector.state.trackers.dropped_steps import REDOABLE, DroppedSteps
+from stepwatch.collector.state.trackers.step_history import PARTS, StepFacts
+from stepwatch.signals.arrays import Vector
+
+SECONDS = st.floats(0.0, 5_000.0) | st.sampled_from([0.0, 1e-7, 1e-6, 0.333333])
+BEGAN = 1_790_000_000.0
+
+
+def attempt_of(
+    allocated: list[float],
+    busy: list[float],
+    longest: list[float],
+    observed: list[int],
+    world: int = 2,
+    baseline: float = 1.0,
+    lost: list[bool] | None = None,
+    **parts: list[float],
+) -> AttemptSteps:
+    count = len(allocated)
+    ends = BEGAN + np.cumsum(allocated)
+    made = np.zeros(count, dtype=[(name, "<f4") for name in PARTS])
+    for name, values in parts.items():
+        made[name] = values
+    gone = np.zeros(count, dtype=np.bool_) if lost is None else np.array(lost)
+    facts = StepFacts(
+        world,
+        BEGAN,
+        ends,
+        np.array(busy, dtype=np.float64),
+        np.array(longest, dtype=np.float64),
+        np.array(observed),
+        gone,
+        np.array(allocated, dtype=np.float64),
+        np.zeros(count, dtype=np.bool_),
+        made,
+    )
+    dropped = DroppedSteps()
+    dropped.count = 1  # a first step would be start-up
+    return AttemptSteps(facts, np.full(count, baseline), dropped, 1)
+
+
+def seconds(attempt: AttemptSteps) -> dict[Spent, float]:
+    sums = partition(attempt).sum(axis=0) / 1e6
+    return {cause: float(s) for cause, s in zip(CAUSES, sums, strict=True) if s}
+
+
+def test_every_cause_has_a_definition() -> None:
+    assert tuple(DEFINITIONS) == CAUSES
+    assert all(each.what and each.formula for each in DEFINITIONS.values())
+
+
+def test_the_worked_example() -> None:
+    one = attempt_of([1.0], [1.8], [0.9], [2], collective=[0.4], least_collective=[0.1])
+    assert seconds(one) == pytest.approx(
+        {
+            Spent.PRODUCTIVE: 1.4,
+            Spent.STRAGGLING: 0.2,
+            Spent.EXPOSED_COMMUNICATION: 0.2,
+            Spent.UNKNOWN: 0.2,
+        },
+        abs=2e-6,
+    )
+
+
+def test_where_each_part_goes() -> None:
+    one = attempt_of(
+        [10.0], [6.0], [3.0], [2], data=[1.0], pipeline_wait=[2.0], checkpoint=[8.0], eval=[6.0]
+    )
+    assert seconds(one) == pytest.approx(
+        {
+            Spent.PRODUCTIVE: 3.0,
+            Spent.DATA_WAIT: 1.0,
+            Spent.BUBBLE: 2.0,
+            Spent.CHECKPOINT_STALL: 8.0,
+            Spent.EVALUATION: 6.0,
+        }
+    )
+
+
+def test_a_step_that_hangs_and_time_between_steps_are_a_stall() -> None:
+    inside = attempt_of([100.0], [200.0], [100.0], [2], collective=[99.0])
+    assert seconds(inside)[Spent.STALL] == pytest.approx(198.0)
+    between = attempt_of([101.0], [2.0], [1.0], [2])
+    assert seconds(between) == pytest.approx({Spent.PRODUCTIVE: 2.0, Spent.STALL: 200.0})
+
+
+def test_redone_steps_are_all_redone_and_a_silent_rank_is_unknown() -> None:
+    redone = attempt_of([1.0, 1.0], [2.0, 2.0], [1.0, 1.0], [2, 2], lost=[False, True])
+    assert seconds(redone) == pytest.approx({Spent.PRODUCTIVE: 2.0, Spent.REDONE: 2.0})
+    silent = attempt_of([1.0], [1.0], [1.0], [1])
+    assert seconds(silent) == pytest.approx({Spent.PRODUCTIVE: 1.0, Spent.UNKNOWN: 1.0})
+
+
+def test_what_comes_before_the_first_step_is_start_up() -> None:
+    one = attempt_of([30.0, 1.0], [10.0, 2.0], [5.0, 1.0], [2, 2])._replace(dropped=DroppedSteps())
+    found = seconds(one)
+    assert found[Spent.START_UP] == pytest.approx(58.0)
+    assert found[Spent.PRODUCTIVE] == pytest.approx(4.0)
+
+
+def test_parts_that_no_device_took_apart_are_unknown_and_not_productive() -> None:
+    nan = [float("nan")]
+    one = attempt_of([1.0], [2.0], [1.0], [2], data=nan, collective=nan, pipeline_wait=nan)
+    assert seconds(one) == {Spent.UNKNOWN: 2.0}
+
+
+@st.composite
+def attempts(draw: st.DrawFn) -> AttemptSteps:
+    count, world = draw(st.integers(1, 12)), draw(st.integers(1, 9))
+
+    def column(values: st.SearchStrategy[float] = SECONDS) -> list[float]:
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    observed = draw(st.lists(st.integers(0, world), min_size=count, max_size=count))
+    lost = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    one = attempt_of(
+        column(),
+        column(),
+        column(),
+        observed,
+        world,
+        draw(st.sampled_from([float("nan"), 0.001, 1.0])),
+        lost,
+        **{name: column(SECONDS | st.just(float("nan"))) for name in PARTS},
+    )
+    return one if draw(st.booleans()) else one._replace(dropped=DroppedSteps())
+
+
+@settings(max_examples=300, deadline=None)
+@given(attempts())
+def test_the_causes_sum_to_the_allocation_to_the_microsecond(attempt: AttemptSteps) -> None:
+    found = partition(attempt)
+    assert (found >= 0).all()
+    allocated = float(attempt.steps.allocated.sum()) * attempt.steps.world
+    assert abs(int(found.sum()) - allocated * 1e6) <= 1.0 + allocated * 1e-9
+    days: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+    add_to_days(days, attempt.steps.end_s, found)
+    assert sum(int(each.sum()) for each in days.values()) == int(found.sum())
+
+
+def test_steps_that_left_count_on_and_are_redone_by_a_late_resume() -> None:
+    held = attempt_of([1.0], [2.0], [1.0], [2])
+    dropped = DroppedSteps()
+    dropped.count = 10
+    day = int(BEGAN // 86_400) * 86_400
+    sums = np.zeros(len(CAUSES), dtype=np.int64)
+    sums[CAUSES.index(Spent.PRODUCTIVE)] = 20_000_000
+    dropped.accounts = {day: sums}
+    rows = np.zeros(2, dtype=REDOABLE)
+    rows["first_step"], rows["start_s"], rows["kept"] = [0, 5], int(BEGAN), [10.0, 10.0]
+    dropped.redoable = {"goodput": rows}
+    held = held._replace(dropped=dropped, first_step=10)
+    assert total(job_days({0: held}, ())) == {Spent.PRODUCTIVE: 22.0}
+    resumed = held._replace(redone_from=5)
+    assert total(job_days({0: resumed}, ())) == {Spent.PRODUCTIVE: 12.0, Spent.REDONE: 10.0}
+
+
+def total(days: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]]) -> dict[Spent, float]:
+    sums: Vector = np.sum([*days.values()], axis=0) / 1e6
+    return {cause: float(s) for cause, s in zip(CAUSES, sums, strict=True) if s}
+
+
+@pytest.mark.parametrize(("since", "cause"), [(4.0, None), (60.0, Spent.STALL)])
+def test_time_since_the_last_step_is_a_stall_once_it_is_long(
+    since: float, cause: Spent | None
+) -> None:
+    one = attempt_of([1.0], [2.0], [1.0], [2])
+    tail = tail_of(one, BEGAN + 1.0 + since, waits=True)
+    assert (tail and (tail.cause, tail.seconds)) == (cause and (cause, pytest.approx(2 * since)))
