@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.account_days import (
+from stepwatch.collector.store.accounts import (
     AccountDay,
     put_account_days,
     read_account_days,
