@@ -55,7 +55,9 @@ def facts_of(steps: list[Step], began: float = 1000.0, world: int = 4) -> StepFa
     gaps = np.diff(np.concatenate([[began], ends]))
     busy = longest * observed
     parts = np.zeros(len(steps), dtype=[(name, "<f4") for name in PARTS])
-    return StepFacts(world, began, ends, busy, longest, observed, lost, gaps, on_device, parts)
+    tokens = np.full(len(steps), 100)
+    facts = (world, began, ends, busy, longest, observed, lost, gaps, on_device, parts, tokens)
+    return StepFacts(*facts)
 
 
 def reference(attempts: list[StepFacts], baselines: list[float], sli: str) -> list[Slice]:

@@ -23,6 +23,7 @@ from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Held, Incident, Moment, incident_from
 from stepwatch.collector.incidents.notices import notices_of
+from stepwatch.collector.runtime.accounting import Accounts
 from stepwatch.collector.runtime.detector_failures import not_looked_for
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
@@ -40,6 +41,7 @@ ABANDONED_SECONDS = 24 * 3600.0
 """Silence after which a job that never said its end is no longer expected to run."""
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is evaluated a little longer: the last segments may still be on their way."""
+_FOREVER_S = 1 << 40
 CATCH_UP_STEPS = 1 << 17
 """Steps of a job that is read back that may be held beyond what it holds when it is evaluated."""
 CLOCK_SET_SECONDS = 1.0
@@ -55,6 +57,7 @@ class Verdicts:
     incidents: dict[str, Incident] = field(default_factory=dict)
     slices: dict[str, RunningSlices] = field(default_factory=dict)
     """Those of each SLI, by its name."""
+    accounts: Accounts = field(default_factory=Accounts)
     stalled_seconds: float = math.nan
     clocks: tuple[float, float] | None = None
     """Wall and monotonic seconds of the newest evaluation."""
@@ -101,6 +104,7 @@ class Evaluator:
         for document in self._store.incidents(job.name):
             incident = incident_from(document)
             verdicts.incidents[incident.id] = incident
+        verdicts.accounts.restore(self._store.account_days(0, _FOREVER_S, job.name))
         for name, sli in self._slis.items():
             known = SliceLine.of_rows(self._store.slice_rows(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
@@ -176,10 +180,12 @@ class Evaluator:
         notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
         coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
         rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
-        self._store.save_evaluation(job.name, rows, documents, lease, notices)
+        days = verdicts.accounts.look(job, steps, (now, context.now_s), ended=ended)
+        self._store.save_evaluation(job.name, rows, documents, lease, notices, days)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts, coarse[name])
+        verdicts.accounts.accept()
         close_old(job, list(verdicts.slices.values()), steps, self._limits)
         verdicts.incidents.update((incident.id, incident) for incident in moved)
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)

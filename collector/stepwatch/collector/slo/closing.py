@@ -15,7 +15,7 @@ import numpy as np
 
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slices import RunningSlices, Shares
-from stepwatch.collector.slo.waste import add_to_days, partition
+from stepwatch.collector.slo.waste import add_to_days, entries
 from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.state.step_facts import drop_steps, step_facts, usual_seconds
 from stepwatch.collector.state.trackers.dropped_steps import REDOABLE, SUMS
@@ -74,9 +74,9 @@ def close_old(
     runs = job.runs()
     for number, count in counts.items():
         steps = attempts[number].steps
-        accounts = partition(attempts[number])[:count]
+        found = entries(attempts[number])[:count]
         days = runs[number][0].step_history.dropped.accounts
-        add_to_days(days, steps.end_s[:count], accounts)
+        add_to_days(days, steps.end_s[:count], found)
         ends = [np.add(*each.line.places_of(steps.end_s[:count])).max() for each in running]
         drop_steps(runs[number][0], steps, count, float(max(ends)))
     if counts:

@@ -65,6 +65,7 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
         lost=facts.lost[:count],
         on_device=on_device,
         parts=_parts(facts.parts[:count], found, on_device),
+        tokens=facts.tokens[:count],
     )
 
 

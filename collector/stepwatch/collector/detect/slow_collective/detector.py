@@ -90,7 +90,7 @@ def detect(
     """
     if len(steps.numbers) < limits.window_steps or not len(found.rows):
         return []
-    moved = _transfers(found, baseline, steps)
+    moved = transfers(found, baseline, steps)
     slow = _is_slow(moved, steps, limits)
     recent = slow[:, -limits.window_steps :]
     counts = recent.sum(axis=1)
@@ -126,11 +126,12 @@ def is_slow_now(
     """
     if not len(found.rows):  # the step made no collective, or they are not here yet
         return False
-    slow = _is_slow(_transfers(found, baseline, steps), steps, limits)
+    slow = _is_slow(transfers(found, baseline, steps), steps, limits)
     return bool(slow[:, -1:].any())
 
 
-def _transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
+def transfers(found: Waits, baseline: Mapping[Key, BaselineCollective], steps: Steps) -> Transfers:
+    """The operations of `steps`, beside what their baseline gives."""
     heads, seconds = found.rows[found.first], found.transfer[found.first]
     numbers = heads["group"].astype(np.int64) << 16 | heads["op"]
     names, key = np.unique(numbers, return_inverse=True)

@@ -15,8 +15,9 @@ from stepwatch.collector.state.collective_timing import Waits, waits
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.signals.records import OP_NAMES
 
-from .detector import LIMITS, Steps, detect, is_slow_now
+from .detector import LIMITS, Steps, detect, is_slow_now, transfers
 from .lasting import find_lasting
 
 RECENT_STEPS = 12
@@ -35,7 +36,10 @@ class _Inputs(NamedTuple):
 
 def find(context: DetectionContext) -> list[Finding]:
     """Operations whose transfer takes longer than their baseline, clearly or for long."""
-    return _find_clear(context) or find_lasting(context)
+    found = _find_clear(context)
+    if found:
+        return found
+    return [each._replace(subject=_slowest(context)) for each in find_lasting(context)]
 
 
 def _find_clear(context: DetectionContext) -> list[Finding]:
@@ -46,6 +50,18 @@ def _find_clear(context: DetectionContext) -> list[Finding]:
         back = max(RECENT_STEPS, ROWS_BACK // max(1, context.attempt.world))
         found = _over(context, back) or found
     return [context.dated(with_clock(context, finding)) for finding in found]
+
+
+def _slowest(context: DetectionContext) -> str:
+    """The operation that takes longest beside its baseline: the one that a clear look names, too,
+    so that an incident keeps its subject."""
+    inputs = _inputs(context, RECENT_STEPS)
+    if inputs is None or not len(inputs.found.rows):
+        return ""
+    moved = transfers(inputs.found, context.baseline.calls, inputs.steps)
+    ratios = np.nan_to_num(moved.seconds / moved.expected).mean(axis=1)
+    number, op = moved.keys[int(np.argmax(ratios))]
+    return f"{OP_NAMES[op]} in ranks {inputs.groups[number].ranks}"
 
 
 def _is_slow_now(context: DetectionContext) -> bool:

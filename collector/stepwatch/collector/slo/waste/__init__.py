@@ -1,11 +1,23 @@
 """Waste by cause: where every device-second that a job was given went."""
 
 from .causes import CAUSES, DEFINITIONS, Spent
-from .days import DAY_SECONDS, Days, Tail, add_to_days, job_days, tail_of
+from .days import (
+    COLUMNS,
+    DAY_SECONDS,
+    Days,
+    Tail,
+    add_to_days,
+    document_of,
+    entries,
+    entry_of,
+    job_days,
+    tail_of,
+)
 from .partition import Accounts, partition
 
 __all__ = [
     "CAUSES",
+    "COLUMNS",
     "DAY_SECONDS",
     "DEFINITIONS",
     "Accounts",
@@ -13,6 +25,9 @@ __all__ = [
     "Spent",
     "Tail",
     "add_to_days",
+    "document_of",
+    "entries",
+    "entry_of",
     "job_days",
     "partition",
     "tail_of",

@@ -17,7 +17,11 @@ from .partition import MICROSECONDS, STALL_SECONDS, STALL_TIMES, Accounts, parti
 DAY_SECONDS = 86_400
 _GOODPUT = "goodput"
 Days = dict[int, Integers]
-"""Microseconds (causes,) by the Unix time at which the day begins, UTC."""
+"""Entries (columns,) by the Unix time at which the day begins, UTC."""
+
+
+COLUMNS = (*CAUSES, "tokens", "steps")
+"""What an entry holds: microseconds by cause, and tokens and steps that were not redone."""
 
 
 class Tail(NamedTuple):
@@ -28,23 +32,52 @@ class Tail(NamedTuple):
     seconds: float
 
 
-def add_to_days(days: Days, ends_s: Vector, accounts: Accounts) -> None:
-    """Add accounts of steps (steps, causes) to `days`, in place."""
+def entries(attempt: AttemptSteps) -> Accounts:
+    """What became of each step of an attempt: (steps, columns), in the order of `COLUMNS`."""
+    steps = attempt.steps
+    kept = ~steps.lost & (steps.observed > 0)
+    counts = np.stack([np.where(kept, steps.tokens, 0), kept.astype(np.int64)], axis=1)
+    return np.concatenate([partition(attempt), counts], axis=1)
+
+
+def add_to_days(days: Days, ends_s: Vector, found: Accounts) -> None:
+    """Add entries of steps that end at `ends_s` (Unix seconds) to `days`, in place."""
     starts = (ends_s // DAY_SECONDS).astype(np.int64) * DAY_SECONDS
     for start in np.unique(starts).tolist():
-        sums = accounts[starts == start].sum(axis=0)
-        days[start] = days.get(start, np.zeros(len(CAUSES), dtype=np.int64)) + sums
+        sums = found[starts == start].sum(axis=0)
+        days[start] = days.get(start, _nothing()) + sums
 
 
-def job_days(attempts: Mapping[object, AttemptSteps], tails: Iterable[Tail] = ()) -> Days:
+def document_of(entry: Integers) -> dict[str, int]:
+    """An entry by name, without what is 0."""
+    return {str(name): int(value) for name, value in zip(COLUMNS, entry, strict=True) if value}
+
+
+def entry_of(document: Mapping[str, int]) -> Integers:
+    """The entry that a document holds; what it does not name is 0.
+
+    Raises:
+        ValueError: it holds something else.
+    """
+    known = {str(name) for name in COLUMNS}
+    if not all(name in known and isinstance(value, int) for name, value in document.items()):
+        raise ValueError("no account of a day")
+    return np.array([document.get(str(name), 0) for name in COLUMNS], dtype=np.int64)
+
+
+def _nothing() -> Integers:
+    return np.zeros(len(COLUMNS), dtype=np.int64)
+
+
+def job_days(attempts: Iterable[AttemptSteps], tails: Iterable[Tail] = ()) -> Days:
     """All days of a job: of steps that were dropped, of those held, and of the time since."""
     days: Days = {}
-    for attempt in attempts.values():
+    for attempt in attempts:
         for start, sums in _dropped(attempt).items():
-            days[start] = days.get(start, np.zeros(len(CAUSES), dtype=np.int64)) + sums
-        add_to_days(days, attempt.steps.end_s, partition(attempt))
+            days[start] = days.get(start, _nothing()) + sums
+        add_to_days(days, attempt.steps.end_s, entries(attempt))
     for tail in tails:
-        one = np.zeros((1, len(CAUSES)), dtype=np.int64)
+        one = np.zeros((1, len(COLUMNS)), dtype=np.int64)
         one[0, CAUSES.index(tail.cause)] = int(tail.seconds * MICROSECONDS)
         add_to_days(days, np.array([tail.end_s]), one)
     return days

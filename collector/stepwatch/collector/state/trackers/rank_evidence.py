@@ -94,6 +94,7 @@ class RankEvidence(Tracker):
         self.counts = WorkCounts()
         self.members = np.zeros((0, 0), dtype=np.int64)
         self._stages: list[IntegerMatrix] = []
+        self._too_many = False
         self._usual = np.zeros(0)
         self._usual_steps = 0
         self._warm_from = 0
@@ -141,7 +142,7 @@ class RankEvidence(Tracker):
             return
         if self.arrangement is None or not self.arrangement.is_like(arrangement):
             self._begin(arrangement)
-        for part in cells.alike() if self._stages else ():
+        for part in () if self._too_many else cells.alike():
             self._take(part, np.flatnonzero(part.known[0]))
 
     def _beyond_warmup(self, steps: Integers, flags: Integers) -> Mask:
@@ -159,8 +160,8 @@ class RankEvidence(Tracker):
         self.log_capital, self.buckets = _none_yet(units), Buckets(units, len(stage))
         self.counts, self._long = WorkCounts(), LongSteps(units)
         self._usual, self._usual_steps = np.zeros(units), 0
-        too_many = len(np.unique(stage)) > MAX_STAGES
-        self._stages = [] if too_many else stages_by_size(stage)
+        self._too_many = len(np.unique(stage)) > MAX_STAGES
+        self._stages = [] if self._too_many else stages_by_size(stage)
 
     def _take(self, cells: Cells, ranks: Integers) -> None:
         """Take steps that `ranks` reported, and nobody else."""

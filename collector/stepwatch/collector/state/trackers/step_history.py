@@ -71,7 +71,7 @@ class StepFacts(NamedTuple):
     since the attempt began: also where somebody set the clock in between. `on_device` marks those
     of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
     `parts` has the columns `PARTS`: where the ranks were in the step, on the same clock, NaN where
-    that is not known.
+    that is not known. `tokens` are those of all ranks.
     """
 
     world: int
@@ -84,6 +84,7 @@ class StepFacts(NamedTuple):
     allocated: _Floats
     on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
     parts: Rows
+    tokens: _Integers
 
 
 class StepHistory:
@@ -227,6 +228,7 @@ class StepHistory:
             self.allocated(began_s, ends, began_known=began_known),
             np.zeros(self._used, dtype=np.bool_),
             rows[[*PARTS]],
+            rows["tokens"].astype(np.int64),
         )
 
     def allocated(self, began_s: float, ends_s: _Floats, *, began_known: bool) -> _Floats:
