@@ -84,11 +84,15 @@ def _is_required(scenario: Scenario, fault: Fault, cost: float) -> bool:
 
 
 def _unseen(scenario: Scenario, fault: Fault) -> bool:
-    """Whether nobody observes what the fault hits: of a circle of groups, one of its ranks."""
+    """Whether nobody observes what the fault hits: of a circle of groups, or of a link that all
+    ranks wait for, one of its ranks."""
     if scenario.telemetry.killed_at >= fault.onset + 30.0:
         return False
     if fault.kind is FaultKind.CROSSED_GROUPS:
         return any(_is_unseen(scenario, rank) for rank in CROSSED)
+    if fault.kind is FaultKind.SLOW_LINK:
+        # Who waits least shows the transfer; of those that nobody observes nobody knows.
+        return any(_is_unseen(scenario, rank) for rank in range(scenario.ranks))
     return all(_is_unseen(scenario, rank) for rank in fault.ranks)
 
 

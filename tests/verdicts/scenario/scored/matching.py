@@ -19,6 +19,10 @@ _FOLLOWS = frozenset(
 """What may follow from a fault that was named, under any rank."""
 
 
+_SLOWED = {"stopped-now-and-then": ("checkpoint-stall",)}
+"""What a fault does to its own rank besides: a process that is stopped in a save is late there."""
+
+
 class Answer(NamedTuple):
     """How right the verdict on one fault is; None where there is nothing to be right about."""
 
@@ -121,9 +125,10 @@ def _answer(one: Expected, incident: dict[str, Any] | None) -> Answer:
 def _explained(incident: dict[str, Any], one: Expected, named_at: float) -> bool:
     """Whether an incident only follows from a fault that was named at `named_at`."""
     after = incident["opened_at"] >= named_at
-    same = incident["kind"] in one.truth.kinds | {"straggler"} and (
-        incident["rank"] in one.truth.ranks
-    )
+    same = incident["kind"] in one.truth.kinds | {
+        "straggler",
+        *_SLOWED.get(one.truth.fault, ()),
+    } and (incident["rank"] in one.truth.ranks)
     return after and (incident["kind"] in _FOLLOWS or same)
 
 

@@ -42,6 +42,8 @@ class Thresholds(NamedTuple):
     preempted_seconds: float
     left_seconds: float
     lost_seconds: float
+    way_seconds: float
+    clock_seconds: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -22,7 +22,8 @@ _NOT_FINISHED = (LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 def find(context: DetectionContext) -> list[Finding]:
     """The first rank that failed, once no earlier one can turn up."""
     attempt = context.attempt
-    ends = rank_ends(attempt)
+    on_theirs = rank_ends(attempt)
+    ends = [_on_our_clock(context, end) for end in on_theirs]
     waited = max((_age(context, end) for end in ends), default=0.0)
     if len(ends) < attempt.world and waited < detector.LIMITS.settle_seconds:
         return []
@@ -31,7 +32,7 @@ def find(context: DetectionContext) -> list[Finding]:
         began = context.now_s - waited
         if _may_be_silent(context, began):
             return []
-        silent = _silent_nodes(context, began, _stood_seconds(attempt, ends))
+        silent = _silent_nodes(context, began, _stood_seconds(attempt, on_theirs))
     preempted = _is_preempted(attempt)
     limits = detector.LIMITS
     return detector.detect(ends, attempt.world, preempted, context.wall_s, limits, silent)
@@ -42,11 +43,32 @@ def _age(context: DetectionContext, end: detector.RankEnd) -> float:
 
     No two clocks are compared, and it does not matter how often an agent reports the end.
     """
+    at = end.at - _clock_error(context, end)
+    before = max(0.0, _looked_at(context, end) - at) if math.isfinite(end.at) else 0.0
+    received = context.attempt.states[end.rank].received_monotonic_s
+    return before + max(0.0, context.now_s - received)
+
+
+def _looked_at(context: DetectionContext, end: detector.RankEnd) -> float:
+    """When the agent of a rank looked last, Unix seconds by its node's clock."""
     view = context.attempt.states[end.rank]
     offset = context.attempt.offsets.get(view.node, 0)
-    looked_at = (int(view.row["time_ns"]) + offset) / NANOSECONDS
-    before = max(0.0, looked_at - end.at) if math.isfinite(end.at) else 0.0
-    return before + max(0.0, context.now_s - view.received_monotonic_s)
+    return (int(view.row["time_ns"]) + offset) / NANOSECONDS
+
+
+def _clock_error(context: DetectionContext, end: detector.RankEnd) -> float:
+    """By how much the clock of a rank's node is off ours, 0 as long as it may be the way from there
+    to here: what an agent sends is late by that, and never early."""
+    received = context.attempt.states[end.rank].received_monotonic_s
+    late = context.wall_s - (context.now_s - received) - _looked_at(context, end)
+    allowed = detector.LIMITS.way_seconds
+    return 0.0 if -detector.LIMITS.clock_seconds <= late <= allowed else late
+
+
+def _on_our_clock(context: DetectionContext, end: detector.RankEnd) -> detector.RankEnd:
+    """`end` with its moments as our clock would have them: those of two nodes are compared."""
+    error = _clock_error(context, end)
+    return end._replace(gone_at=end.gone_at + error, failed_at=end.failed_at + error)
 
 
 def _stood_seconds(attempt: Attempt, ends: list[detector.RankEnd]) -> float:

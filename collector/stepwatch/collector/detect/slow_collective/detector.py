@@ -97,10 +97,9 @@ def detect(
     if not ((counts >= limits.least_steps) & recent[:, -1]).any():
         return []
     slow_keys = [moved.keys[at] for at in np.flatnonzero(counts >= limits.related_steps)]
-    # Chosen by a fact that does not change from step to step, so that the finding keeps its
-    # subject.
-    proved = [key for key in slow_keys if counts[moved.keys.index(key)] >= limits.least_steps]
-    worst = max(proved, key=lambda key: (baseline[key].bytes, key))
+    # Chosen by a fact that does not change from step to step, of all that are slow now and then: so
+    # the finding keeps its subject, whichever of them proves it.
+    worst = max(slow_keys, key=lambda key: (baseline[key].bytes, key))
     rank = _common_rank(found, moved, slow_keys, baseline, limits)
     at = moved.keys.index(worst)
     return [
@@ -274,5 +273,5 @@ def _finding(
         ratio=now / max(expected, 1e-9),
         lost_ratio=lost,
         evidence=evidence,
-        subject=subject,
+        subject=f"ranks {group.ranks}",
     )

@@ -15,7 +15,6 @@ from stepwatch.collector.state.collective_timing import Waits, waits
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
-from stepwatch.signals.records import OP_NAMES
 
 from .detector import LIMITS, Steps, detect, is_slow_now, transfers
 from .lasting import find_lasting
@@ -53,15 +52,15 @@ def _find_clear(context: DetectionContext) -> list[Finding]:
 
 
 def _slowest(context: DetectionContext) -> str:
-    """The operation that takes longest beside its baseline: the one that a clear look names, too,
-    so that an incident keeps its subject."""
+    """The group whose operation takes longest beside its baseline: a clear look names that, too, so
+    an incident keeps its subject."""
     inputs = _inputs(context, RECENT_STEPS)
     if inputs is None or not len(inputs.found.rows):
         return ""
     moved = transfers(inputs.found, context.baseline.calls, inputs.steps)
     ratios = np.nan_to_num(moved.seconds / moved.expected).mean(axis=1)
-    number, op = moved.keys[int(np.argmax(ratios))]
-    return f"{OP_NAMES[op]} in ranks {inputs.groups[number].ranks}"
+    number, _ = moved.keys[int(np.argmax(ratios))]
+    return f"ranks {inputs.groups[number].ranks}"
 
 
 def _is_slow_now(context: DetectionContext) -> bool:
