@@ -109,3 +109,44 @@ def test_memory_that_grows_is_no_cause_of_another_ranks_slow_loader() -> None:
     slow = Fault(FaultKind.SLOW_DATA, (3,), effect=2.0, onset=40.0)
     found = incidents(replace(JOB, step_seconds=0.5, faults=(growth, slow), seconds=100.0))
     assert ("straggler", 3) in {(each["kind"], each["rank"]) for each in found}
+
+
+def test_rare_and_long_steps_of_one_of_two_ranks_are_named_within_five_minutes() -> None:
+    scenario = job(
+        FaultKind.SLOW_DATA, 1, effect=3.0, period=20, ranks=2, nodes=1, seconds=330.0, at=30.0
+    )
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["rank"], found["phase"]) == ("straggler", 1, "data")
+
+
+def test_data_that_take_a_tenth_of_each_step_of_all_ranks_are_named() -> None:
+    (found,) = incidents(
+        job(FaultKind.SLOW_DATA_EVERYWHERE, 0, 1, 2, 3, effect=1.12, seconds=130.0)
+    )
+    assert (found["kind"], found["rank"]) == ("data-stall", -1)
+
+
+def test_a_link_that_costs_a_tenth_is_named() -> None:
+    (found,) = incidents(job(FaultKind.SLOW_LINK, 1, effect=1.12, seconds=190.0, at=60.0))
+    assert (found["kind"], found["cause"]) == ("slow-collective", "slow-transfer")
+
+
+def test_a_slow_node_that_is_a_whole_stage_is_named() -> None:
+    scenario = job(
+        FaultKind.SLOW_NODE, 2, 3, node=1, effect=1.3, shape=Shape.PIPELINE, seconds=200.0, at=60.0
+    )
+    (found,) = incidents(scenario)
+    assert (found["kind"], found["node"]) == ("pipeline-bubble", "node-1")
+
+
+def test_a_rank_alone_in_its_stage_is_compared_with_what_it_took_before() -> None:
+    scenario = job(
+        FaultKind.SLOW_COMPUTE, 1, effect=1.3, shape=Shape.PIPELINE, ranks=2, seconds=200.0, at=60.0
+    )
+    assert ("straggler", 1) in {(each["kind"], each["rank"]) for each in incidents(scenario)}
+
+
+def test_the_first_to_leave_is_named_though_the_clock_of_another_node_is_behind() -> None:
+    clocks = Telemetry(clock_seconds=(0.0, -28.0))
+    found = incidents(job(FaultKind.EXIT_EARLY, 0, peers_raise=True, telemetry=clocks))
+    assert [each["rank"] for each in found if each["kind"] == "rank-failed"] == [0]
