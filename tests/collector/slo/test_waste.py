@@ -17,7 +17,7 @@ from stepwatch.collector.slo.waste import (
     entry_of,
     job_days,
     partition,
-    tail_of,
+    tails_of,
 )
 from stepwatch.collector.state.trackers.dropped_steps import REDOABLE, DroppedSteps
 from stepwatch.collector.state.trackers.step_history import PARTS, StepFacts
@@ -186,11 +186,24 @@ def total(days: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]]) -> dict[S
     return {cause: float(s) for cause, s in zip(CAUSES, sums, strict=True) if s}
 
 
-@pytest.mark.parametrize(("since", "cause"), [(4.0, None), (60.0, Spent.STALL)])
-def test_time_since_the_last_step_is_a_stall_once_it_is_long(
-    since: float, cause: Spent | None
+@pytest.mark.parametrize(
+    ("ended", "until", "expected"),
+    [
+        (None, None, []),
+        (None, 4.0, []),
+        (None, 60.0, [(Spent.STALL, 120.0)]),
+        (50.0, None, [(Spent.STALL, 100.0)]),
+        (50.0, 60.0, [(Spent.STALL, 100.0), (Spent.IDLE_ALLOCATED, 20.0)]),
+        (2.0, 30.0, [(Spent.IDLE_ALLOCATED, 60.0)]),
+        (2.0, None, []),
+    ],
+)
+def test_time_after_the_last_step(
+    ended: float | None, until: float | None, expected: list[tuple[Spent, float]]
 ) -> None:
     one = attempt_of([1.0], [2.0], [1.0], [2])
-    tail = tail_of(one, BEGAN + 1.0 + since, waits=True)
-    assert (tail and tail.cause) == cause
-    assert tail is None or tail.seconds == pytest.approx(2 * since)
+    last = BEGAN + 1.0
+    moments = [None if at is None else last + at for at in (ended, until)]
+    found = [(tail.cause, tail.seconds) for tail in tails_of(one, moments[0], moments[1])]
+    assert [cause for cause, _ in found] == [cause for cause, _ in expected]
+    assert [s for _, s in found] == pytest.approx([s for _, s in expected])

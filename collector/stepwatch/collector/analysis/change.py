@@ -16,6 +16,7 @@ _MEDIAN_COST = math.pi / 2
 _LEAST_SPREAD = 0.005
 """Spread as a share of the level that every series has at least: clocks and hosts drift."""
 _CLIPPED_AT = 4.0
+_MOST_KEPT = 0.8
 
 
 class Change(NamedTuple):
@@ -50,14 +51,23 @@ def change_in(values: Vector, least_before: int, least_after: int) -> Change | N
     at = least_before + int(np.argmax(sums))
     before, after = values[:at], values[at:]
     levels = float(np.median(before)), float(np.median(after))
-    error = math.sqrt(_squared_error(before) + _squared_error(after))
+    rest = np.concatenate([before - levels[0], after - levels[1]])
+    spread = max(_spread(rest), _LEAST_SPREAD * abs(middle))
+    error = spread * math.sqrt(_MEDIAN_COST * (1.0 / len(before) + 1.0 / len(after)))
+    error *= math.sqrt(_drift(np.clip(rest, -far, far)))
     return Change(at, *levels, (levels[1] - levels[0]) / error if error > 0 else 0.0)
 
 
-def _squared_error(values: Vector) -> float:
-    """Squared standard error of the median."""
-    spread = max(_spread(values), _LEAST_SPREAD * abs(float(np.median(values))))
-    return _MEDIAN_COST * spread**2 / len(values)
+def _drift(rest: Vector) -> float:
+    """By how much the variance of a mean of such values is larger than of independent ones: what
+    drifts stays where it is for a while.
+
+    As of a series in which each value keeps the share `kept` of the one before.
+    """
+    power = float(rest @ rest)
+    kept = float(rest[1:] @ rest[:-1]) / power if power > 0 else 0.0
+    kept = min(max(kept, 0.0), _MOST_KEPT)
+    return (1.0 + kept) / (1.0 - kept)
 
 
 def _spread(values: Vector) -> float:

@@ -17,14 +17,17 @@ from stepwatch.collector.slo.waste import (
     document_of,
     entry_of,
     job_days,
-    tail_of,
+    tails_of,
 )
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.signals.arrays import Integers
+from stepwatch.signals.records import LifecycleEvent
 
 EVERY_SECONDS = 60.0
 """Between two looks at a job that runs: an account is no alarm."""
+_ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 _NOISE_MICROSECONDS = 1_000_000
 """By what an end that moved may make a day shorter."""
 
@@ -88,15 +91,20 @@ def _tails(
     job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], now_s: float, *, ended: bool
 ) -> Iterator[Tail]:
     """Time after the last step of each run: until the next one begins, or until now."""
-    runs = [*job.runs()]
-    for place, key in enumerate(runs):
-        if key not in attempts:
-            continue
-        if place + 1 < len(runs):
-            following = job.runs()[runs[place + 1]][0]
-            until_s = following.began_s or 0.0
-        else:
-            until_s = 0.0 if ended else now_s
-        tail = tail_of(attempts[key], until_s, waits=True)
-        if tail is not None:
-            yield tail
+    runs = job.runs()
+    following = [run.began_s or None for run, _ in runs.values()][1:]
+    for (key, (run, _)), next_s in zip(runs.items(), [*following, None], strict=True):
+        if key in attempts:
+            is_last = next_s is None and run is job.current
+            until_s = now_s if is_last and not ended else next_s
+            yield from tails_of(attempts[key], _ended_s(run), until_s)
+
+
+def _ended_s(run: Attempt) -> float | None:
+    """When the last rank of a run ended, Unix seconds; None where one of them did not, or nobody
+    saw it."""
+    if not run.is_over:
+        return None
+    said = [fact.at for fact in run.lifecycle if fact.event in _ENDS]
+    seen = [run.gone_at(rank) for rank in run.states]
+    return max((at for at in (*said, *seen) if not math.isnan(at)), default=None)

@@ -24,6 +24,7 @@ from stepwatch.collector.runtime.views import View
 from stepwatch.collector.web import job_view, withheld_view
 from stepwatch.collector.web.documents import COLLECTIVES, HEATMAPS, LINE, SUMMARY, dated, encoded
 from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.collector.web.report_view import report_document
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StepwatchError
@@ -32,6 +33,9 @@ from stepwatch.signals.pacing import FLUSH_HEADER
 MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
 """Time a client has to send its body, so that a stalled one does not keep others out."""
+_LATEST_S = 1 << 40
+_REPORTED = 10_000
+"""Newest incidents that a report looks at."""
 _OPEN_PATHS = ("/healthz", "/readyz", "/", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
@@ -54,6 +58,7 @@ def make_api(
         Route("/v1/jobs/{job}/collectives", api.collectives),
         Route("/v1/incidents", api.incidents),
         Route("/v1/incidents/{id}", api.incident),
+        Route("/v1/report", api.report),
         Route("/v1/runbooks/{name}", api.runbook),
         Route("/metrics", api.metrics),
         Route("/healthz", api.health),
@@ -162,6 +167,25 @@ class Api:
         job, state = request.query_params.get("job"), request.query_params.get("state")
         found = await run_in_threadpool(self._service.store.incidents, job, state)
         return _json({"incidents": found})
+
+    async def report(self, request: Request) -> Response:
+        """Device-time by cause over whole days, UTC: `?from=` and `?until=` in Unix seconds, of one
+        `?job=`, one `?class=`, or all."""
+        query = request.query_params
+        try:
+            first, until = int(query["from"]), int(query["until"])
+        except (KeyError, ValueError):
+            return _problem(400, "give from and until, in whole Unix seconds")
+        if not 0 <= first < until <= _LATEST_S:
+            return _problem(400, "from must be before until")
+
+        def found() -> dict[str, Any]:
+            store, job, wanted = self._service.store, query.get("job"), query.get("class")
+            days = store.account_days(first, until, job)
+            days = [day for day in days if wanted in (None, day.job_class)]
+            return report_document(days, store.incidents(job, limit=_REPORTED), first, until)
+
+        return _json(await run_in_threadpool(found))
 
     async def incident(self, request: Request) -> Response:
         """One incident."""

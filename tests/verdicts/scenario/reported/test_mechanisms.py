@@ -133,10 +133,10 @@ def test_a_link_that_costs_a_tenth_is_named() -> None:
 
 def test_a_slow_node_that_is_a_whole_stage_is_named() -> None:
     scenario = job(
-        FaultKind.SLOW_NODE, 2, 3, node=1, effect=1.3, shape=Shape.PIPELINE, seconds=200.0, at=60.0
+        FaultKind.SLOW_NODE, 6, 7, node=3, effect=1.3, shape=Shape.PIPELINE, ranks=8, nodes=4
     )
-    (found,) = incidents(scenario)
-    assert (found["kind"], found["node"]) == ("pipeline-bubble", "node-1")
+    (found,) = incidents(replace(scenario, seconds=200.0))
+    assert (found["kind"], found["node"]) == ("pipeline-bubble", "node-3")
 
 
 def test_a_rank_alone_in_its_stage_is_compared_with_what_it_took_before() -> None:

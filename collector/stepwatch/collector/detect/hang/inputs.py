@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
@@ -30,8 +30,24 @@ from .thresholds import LIMITS
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """A job in which no rank makes progress, and the rank that did not arrive."""
-    return detect(context.once(stalled), LIMITS)
+    """A job in which no rank makes progress, and the rank that did not arrive.
+
+    Where no rank stands out, and a node has missed reports, it may be lost with the rank that all
+    others wait for: that is known once the node is stale.
+    """
+    found = detect(context.once(stalled), LIMITS)
+    if any(each.rank == NO_RANK and not each.node for each in found) and _may_be_lost(context):
+        return []
+    return found
+
+
+def _may_be_lost(context: DetectionContext) -> bool:
+    """Whether a node has missed reports, and is not yet stale."""
+    return any(
+        node not in context.stale_nodes
+        and silent > LIMITS.missed_flushes * context.attempt.flush_seconds(node)
+        for node, silent in context.staleness.items()
+    )
 
 
 def stalled(context: DetectionContext) -> Stall | None:

@@ -90,6 +90,10 @@ def stall_of(
     does = {item.rank: activity_of(item, limits) for item in outside}
     activity = _together(list(does.values()), held=bool(waiting))
     answer = holding_up(ranks, asked.groups, others)
+    if not answer.holding and any(item.waiting and not item.in_collective for item in waiting):
+        # Nothing says which neighbour of the pipeline is waited for: it may be any that is unseen.
+        unseen = {*answer.unobserved, *(each.rank for each in others.unseen)}
+        answer = answer._replace(unobserved=tuple(sorted(unseen)))
     if are_all_frozen(ranks, limits):
         bound = 0.0
     elif waiting and not outside and answer.unobserved:
@@ -120,10 +124,9 @@ def allowed_seconds(
 ) -> float:
     """How long all ranks may make no progress in the phase they are in.
 
-    A process that is stopped neither evaluates nor saves, whatever it began.
+    A process that is stopped or gone neither evaluates nor saves, whatever it began.
     """
-    going = (item for item in ranks if item.process is not ProcessState.STOPPED)
-    if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in going):
+    if _pauses(ranks):
         return limits.pause_seconds
     if math.isnan(longest_step):
         return limits.first_step_seconds
@@ -133,12 +136,18 @@ def allowed_seconds(
     return max(limits.least_seconds, limits.step_multiple * median_step)
 
 
+def _pauses(ranks: list[RankSituation]) -> bool:
+    """Whether a rank whose process lives evaluates or saves."""
+    going = (item for item in ranks if item.process not in DEAD)
+    return any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in going)
+
+
 def _has_lost_one(ranks: list[RankSituation], others: Others) -> bool:
     """Whether a rank will not come back, or ended while others wait: no start-up takes so long.
 
     In a checkpoint or an evaluation the others may still have work of their own.
     """
-    if any(item.phase in (Phase.CHECKPOINT, Phase.EVAL) for item in ranks):
+    if _pauses(ranks):
         return False
     held = any(item.waiting or item.in_collective for item in ranks)
     return any(item.process in DEAD for item in ranks) or (held and bool(others.ended))

@@ -24,6 +24,7 @@ class Thresholds(NamedTuple):
     order_steps: int
     least_order_steps: int
     blocked_seconds: float
+    missed_flushes: float
 
 
 LIMITS = load(__package__, Thresholds)

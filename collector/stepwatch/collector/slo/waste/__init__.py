@@ -11,15 +11,16 @@ from .days import (
     entries,
     entry_of,
     job_days,
-    tail_of,
+    tails_of,
 )
-from .partition import Accounts, partition
+from .partition import MICROSECONDS, Accounts, partition
 
 __all__ = [
     "CAUSES",
     "COLUMNS",
     "DAY_SECONDS",
     "DEFINITIONS",
+    "MICROSECONDS",
     "Accounts",
     "Days",
     "Spent",
@@ -30,5 +31,5 @@ __all__ = [
     "entry_of",
     "job_days",
     "partition",
-    "tail_of",
+    "tails_of",
 ]

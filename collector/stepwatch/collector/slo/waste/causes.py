@@ -52,8 +52,8 @@ DEFINITIONS: Mapping[Spent, Definition] = {
         "it is known at the resume only: what was productive until then turns into this",
     ),
     Spent.STALL: Definition(
-        "nothing moved: hangs, unexplained pauses, and between a failure and the next start",
-        "what a step, or the time before it, takes beyond 8 usual ones and 5 s",
+        "nothing moved: hangs, and pauses that no hook marks",
+        "what a step, or the time before or after it, takes beyond 8 usual ones and 5 s",
         "a pause that a hook marks is an evaluation or a checkpoint, however long",
     ),
     Spent.STRAGGLING: Definition(
@@ -74,8 +74,8 @@ DEFINITIONS: Mapping[Spent, Definition] = {
     ),
     Spent.EVALUATION: Definition("evaluations", "phase eval of all ranks"),
     Spent.IDLE_ALLOCATED: Definition(
-        "ranks that ended while others of the attempt went on",
-        "between steps: ranks that ended x time",
+        "between the end of an attempt and the start of the next one",
+        "(start - end of the attempt before) x ranks",
         "devices that the scheduler holds before and after the job are not seen",
     ),
     Spent.UNKNOWN: Definition(

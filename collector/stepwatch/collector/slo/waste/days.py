@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -101,19 +102,21 @@ def _dropped(attempt: AttemptSteps) -> Days:
     return days
 
 
-def tail_of(attempt: AttemptSteps, until_s: float, *, waits: bool) -> Tail | None:
-    """The time from the last step of an attempt until `until_s`, Unix seconds, if it is more than
-    a step may take.
+def tails_of(attempt: AttemptSteps, ended_s: float | None, until_s: float | None) -> Iterator[Tail]:
+    """The time after the last step of an attempt: until its ranks ended nothing moved, if that is
+    more than a step may take; then nothing ran until the next one began, at `until_s`.
 
-    `waits` says that its ranks live, or that it will be started again: then nothing moves.
+    Unix seconds; `ended_s` is None while ranks live, or where nobody saw them end, `until_s` where
+    there is no next attempt: then what was allocated is not known.
     """
     steps = attempt.steps
     if not len(steps.end_s):
-        return None
-    usual = attempt.baseline_seconds[-1] if len(attempt.baseline_seconds) else np.nan
-    least = max(STALL_SECONDS, 0.0 if np.isnan(usual) else STALL_TIMES * float(usual))
-    since = until_s - float(steps.end_s[-1])
-    if since <= least:
-        return None
-    cause = Spent.STALL if waits else Spent.IDLE_ALLOCATED
-    return Tail(cause, until_s, since * steps.world)
+        return
+    last, usual = float(steps.end_s[-1]), float(attempt.baseline_seconds[-1])
+    least = max(STALL_SECONDS, 0.0 if math.isnan(usual) else STALL_TIMES * usual)
+    stood_until = ended_s if ended_s is not None else until_s
+    if stood_until is not None and stood_until - last > least:
+        yield Tail(Spent.STALL, stood_until, (stood_until - last) * steps.world)
+        last = stood_until
+    if ended_s is not None and until_s is not None and until_s > last:
+        yield Tail(Spent.IDLE_ALLOCATED, until_s, (until_s - last) * steps.world)

@@ -1,0 +1,1 @@
+"""What `stepwatch report` prints: rates, money, and the report in Markdown."""

@@ -1,0 +1,144 @@
+"""Rate cards: what a device-hour costs, from when on. Pure.
+
+A card is a TOML file. The newest rate that fits a job's class and is valid on a day is that day's:
+
+    currency = "USD"
+
+    [[rate]]
+    from = 2026-01-01
+    device_hour = 2.10
+
+    [[rate]]
+    from = 2026-01-01
+    class = "production"
+    device_hour = 2.85
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import closest_hint
+
+_KEYS = ("from", "device_hour", "class")
+_TOP = ("currency", "rate")
+HOUR = 3600.0
+
+
+class Rate(NamedTuple):
+    """Money for a device-hour of jobs of a class (empty: of any) from a day on."""
+
+    since: date
+    device_hour: float
+    job_class: str = ""
+
+
+class RateCard(NamedTuple):
+    """Rates in one currency."""
+
+    currency: str
+    rates: tuple[Rate, ...]
+
+    def on(self, day_s: int, job_class: str) -> float | None:
+        """What a device-hour costs on the day that begins at `day_s` (Unix seconds), None where no
+        rate is valid: one for the class goes before one for any."""
+        day = datetime.fromtimestamp(day_s, UTC).date()
+        fitting = [
+            each for each in self.rates if each.since <= day and each.job_class in ("", job_class)
+        ]
+        best = max(fitting, key=lambda each: (bool(each.job_class), each.since), default=None)
+        return None if best is None else best.device_hour
+
+
+def read_rates(path: Path) -> RateCard:
+    """Read a rate card.
+
+    Raises:
+        ConfigurationError: it cannot be read, or something in it is wrong; one line for each
+            problem, with the line of the file and what to write.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}; pass --rates FILE") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"{path}: no TOML: {error}") from error
+    return _card(found, text, str(path))
+
+
+def _card(found: Mapping[str, Any], text: str, source: str) -> RateCard:
+    problems = [
+        f"{source}:{_line(text, key)}: there is no key {key!r}{closest_hint(key, _TOP)}; "
+        f"write {' and '.join(_TOP)}"
+        for key in found
+        if key not in _TOP
+    ]
+    currency, tables = found.get("currency"), found.get("rate", [])
+    if not isinstance(currency, str) or not re.fullmatch("[A-Z]{3}", currency):
+        where = _line(text, "currency")
+        problems.append(f'{source}:{where}: currency: write three letters, such as "USD"')
+    if not isinstance(tables, list) or not tables:
+        problems.append(f"{source}:1: rate: there is none; write a [[rate]] with from, device_hour")
+        tables = []
+    rates = []
+    for number, table in enumerate(tables):
+        line = _line(text, r"\[\[rate\]\]", number)
+        wrong = _wrong(table)
+        if wrong:
+            problems.append(f"{source}:{line}: {wrong}")
+        else:
+            rates.append(Rate(table["from"], float(table["device_hour"]), table.get("class", "")))
+    twice = {each[::2] for each in rates if sum(each[::2] == other[::2] for other in rates) > 1}
+    problems += [
+        f"{source}:1: two rates of class {name or 'any'!r} are valid from {since}; keep one"
+        for since, name in sorted(twice)
+    ]
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return RateCard(str(currency), tuple(rates))
+
+
+def _wrong(table: Any) -> str:
+    """What is wrong with one rate, and what to write; empty where nothing is."""
+    if not isinstance(table, dict):
+        return "rate: write [[rate]]"
+    for key in table:
+        if key not in _KEYS:
+            return f"there is no key {key!r}{closest_hint(key, _KEYS)}; write {', '.join(_KEYS)}"
+    since, price = table.get("from"), table.get("device_hour")
+    if isinstance(since, datetime) or not isinstance(since, date):
+        return "from: write a day without quotes, such as 2026-01-01"
+    if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < 1e6:
+        return "device_hour: write what a device costs for an hour, such as 2.10"
+    if not isinstance(table.get("class", ""), str):
+        return 'class: write the name of a job class, such as "production"'
+    return ""
+
+
+def _line(text: str, key: str, number: int = 0) -> int:
+    """The line on which a key stands for the `number`-th time after the first."""
+    lines = [
+        at
+        for at, line in enumerate(text.splitlines(), 1)
+        if re.match(rf"\s*(?:{key})\s*(?:=|$|#)", line)
+    ]
+    return lines[number] if number < len(lines) else 1
+
+
+def cost_of(job: Mapping[str, Any], card: RateCard) -> tuple[float, float]:
+    """Money for a job of a report, and the device-seconds of days without a rate."""
+    money = without = 0.0
+    for day, seconds in job["allocated_by_day"].items():
+        rate = card.on(int(day), job["job_class"])
+        if rate is None:
+            without += seconds
+        else:
+            money += rate * seconds / HOUR
+    return money, without

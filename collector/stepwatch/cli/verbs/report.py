@@ -1,0 +1,103 @@
+"""`stepwatch report`: what device-time went to, over days, in Markdown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stepwatch.cli.report.markdown import markdown
+from stepwatch.cli.report.rates import RateCard, cost_of, read_rates
+from stepwatch.cli.source import add_source_arguments, ask, component
+from stepwatch.signals.errors import UsageError
+
+EXAMPLE = "stepwatch report --week --rates rates.toml --collector http://collector:8480"
+
+DAY = 86_400
+ENV_RATES = "STEPWATCH_RATES"
+_MOST_DAYS = 3660
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    of = parser.add_mutually_exclusive_group()
+    of.add_argument("--job", help="only this job")
+    of.add_argument("--class", dest="job_class", help="only jobs of this class")
+    of.add_argument("--fleet", action="store_true", help="all jobs; the default")
+    span = parser.add_mutually_exclusive_group()
+    span.add_argument("--week", action="store_true", help="the last 7 days; the default")
+    span.add_argument("--month", action="store_true", help="the last 30 days")
+    span.add_argument(
+        "--since", type=_since, metavar="WHEN", help="from 2026-11-01 on, or the last 14d"
+    )
+    parser.add_argument(
+        "--rates",
+        type=Path,
+        default=os.environ.get(ENV_RATES),
+        metavar="FILE",
+        help=f"rate card in TOML, for money [{ENV_RATES}]",
+    )
+    add_source_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the report; whole days of UTC, today included."""
+    card = None if arguments.rates is None else read_rates(Path(arguments.rates))
+    until = (_now_s() // DAY + 1) * DAY
+    first = arguments.since if arguments.since is not None else until - DAY * _days(arguments)
+    if first >= until:
+        raise UsageError("--since: that day is yet to come")
+    query = {"from": str(first), "until": str(until)}
+    if arguments.job:
+        query["job"] = component(arguments.job, "job")
+    if arguments.job_class:
+        query["class"] = arguments.job_class
+    found = ask(arguments, "/v1/report", **query)
+    if arguments.json:
+        print(json.dumps(_with_money(found, card), indent=1))
+    else:
+        print(markdown(found, _title(arguments), card), end="")
+    return 0
+
+
+def _now_s() -> int:
+    return int(time.time())
+
+
+def _days(arguments: argparse.Namespace) -> int:
+    return 30 if arguments.month else 7
+
+
+def _since(words: str) -> int:
+    """A day, or so many up to today: Unix seconds at which the first one begins."""
+    ago = re.fullmatch(r"(\d{1,4})d", words)
+    if ago and 0 < int(ago[1]) <= _MOST_DAYS:
+        return (_now_s() // DAY + 1 - int(ago[1])) * DAY
+    try:
+        return int(datetime.strptime(words, "%Y-%m-%d").replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        problem = f"{words[:40]!r} is no day; write one, as 2026-11-01, or how many, as 14d"
+        raise argparse.ArgumentTypeError(problem) from None
+
+
+def _title(arguments: argparse.Namespace) -> str:
+    if arguments.job:
+        return f"Report on job {arguments.job}"
+    if arguments.job_class:
+        return f"Report on jobs of class {arguments.job_class}"
+    return "Report on all jobs"
+
+
+def _with_money(found: dict[str, object], card: RateCard | None) -> dict[str, object]:
+    """The document, and what each job cost where a card is given; None where a day has no rate."""
+    if card is None:
+        return found
+    jobs: list[dict[str, object]] = found["jobs"]  # type: ignore[assignment]
+    for job in jobs:
+        money, without = cost_of(job, card)
+        job["cost"], job["currency"] = None if without else round(money, 6), card.currency
+    return found

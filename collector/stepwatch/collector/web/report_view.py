@@ -1,0 +1,111 @@
+"""What jobs did with their device-time over some days, for reports. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from stepwatch.collector.slo.waste import CAUSES, MICROSECONDS, Spent
+from stepwatch.collector.store.accounts import AccountDay
+
+WORST = 10
+"""Incidents listed, those that cost most device-time; and nodes, those named most often."""
+Document = dict[str, Any]
+
+
+def report_document(
+    days: Sequence[AccountDay], incidents: Iterable[Mapping[str, Any]], from_s: int, until_s: int
+) -> Document:
+    """Device-seconds by cause of each job, each day and all together, and what cost most.
+
+    `days` and `incidents` are those of the time from `from_s` to `until_s` (Unix seconds), whole
+    days of UTC. Ratios are sums over sums, None where nothing was allocated. Of each job the
+    allocated device-seconds stand by day, too: what they cost may change.
+    """
+    by_job: dict[str, list[AccountDay]] = {}
+    by_day: dict[int, list[AccountDay]] = {}
+    for day in days:
+        by_job.setdefault(day.job, []).append(day)
+        by_day.setdefault(day.day_s, []).append(day)
+    inside = [
+        each
+        for each in incidents
+        if from_s <= each["opened_at"] < until_s and each["job"] in by_job
+        if not each.get("merged_into")
+    ]
+    return {
+        "from": from_s,
+        "until": until_s,
+        "causes": [str(cause) for cause in CAUSES],
+        "total": _summed(days),
+        "jobs": [_job(job, mine) for job, mine in sorted(by_job.items())],
+        "days": [{"day": start, **_summed(of)} for start, of in sorted(by_day.items())],
+        "incidents": [_incident(each) for each in _worst(inside)],
+        "incident_count": len(inside),
+        "nodes": _nodes(inside),
+    }
+
+
+def _job(job: str, days: Sequence[AccountDay]) -> Document:
+    """One job; `job_class` is that of its newest day."""
+    return {
+        "job": job,
+        "job_class": days[-1].job_class,
+        "allocated_by_day": {str(day.day_s): _summed([day])["allocated_seconds"] for day in days},
+        **_summed(days),
+    }
+
+
+def _summed(days: Iterable[AccountDay]) -> Document:
+    totals: Counter[str] = Counter()
+    for day in days:
+        totals.update({str(name): int(value) for name, value in day.document.items()})
+    seconds = {str(cause): totals[cause] / MICROSECONDS for cause in CAUSES}
+    allocated = sum(totals[cause] for cause in CAUSES)
+    return {
+        "seconds": seconds,
+        "allocated_seconds": allocated / MICROSECONDS,
+        "goodput_ratio": totals[Spent.PRODUCTIVE] / allocated if allocated else None,
+        "tokens": totals["tokens"],
+        "steps": totals["steps"],
+    }
+
+
+def _worst(incidents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(incidents, key=lambda each: -float(each["device_seconds_lost"] or 0.0))[:WORST]
+
+
+_SHOWN = (
+    "id",
+    "job",
+    "kind",
+    "cause",
+    "rank",
+    "node",
+    "state",
+    "opened_at",
+    "resolved_at",
+    "device_seconds_lost",
+    "summary",
+    "runbook",
+)
+
+
+def _incident(incident: Mapping[str, Any]) -> Document:
+    return {name: incident.get(name) for name in _SHOWN}
+
+
+def _nodes(incidents: Iterable[Mapping[str, Any]]) -> list[Document]:
+    """Nodes that incidents name, those with most first, and what these cost."""
+    counts: Counter[str] = Counter()
+    lost: dict[str, float] = {}
+    for each in incidents:
+        if each["rank"] >= 0 and each["node"]:
+            counts[each["node"]] += 1
+            more = float(each["device_seconds_lost"] or 0.0)
+            lost[each["node"]] = lost.get(each["node"], 0.0) + more
+    return [
+        {"node": node, "incidents": count, "device_seconds_lost": lost[node]}
+        for node, count in counts.most_common(WORST)
+    ]

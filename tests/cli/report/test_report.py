@@ -1,0 +1,148 @@
+"""`stepwatch report`: from segments to Markdown, JSON and money."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from stepwatch.cli.main import OK, USAGE, main
+from stepwatch.cli.verbs import report
+from stepwatch.collector.runtime.accounting import EVERY_SECONDS
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.waste import CAUSES
+from stepwatch.collector.store import Store
+from stepwatch.signals.records import Kind, LifecycleEvent
+from tests.collector.made import EPOCH, JOB, HandClock, body, lifecycle_rows, run_segments
+from tests.collector.runtime.test_evaluation import Site
+
+RATES = 'currency = "USD"\n[[rate]]\nfrom = 2020-01-01\ndevice_hour = 3600.0\n'
+
+
+@pytest.fixture
+def worked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a job of sixty steps on four ranks, of which rank 2 is slow from step 40 on."""
+    monkeypatch.setattr(report, "_now_s", lambda: int(EPOCH) + 100)
+    path = tmp_path / "store.db"
+    store = Store.sqlite(path)
+    clock = HandClock(30.0)
+    service = Service(store, clock)
+    service.receive(body(run_segments(60, excess={(2, "forward"): 0.2}, slow_from=40)))
+    service.evaluate()
+    store.close()
+    return path
+
+
+def test_all_of_the_allocation_is_in_the_report(
+    worked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--store", str(worked), "--since", "30d", "--json"]) == OK
+    found = json.loads(capsys.readouterr().out)
+    total = found["total"]
+    assert tuple(found["causes"]) == CAUSES
+    assert sum(total["seconds"].values()) == pytest.approx(total["allocated_seconds"], abs=1e-5)
+    assert (total["steps"], [job["job"] for job in found["jobs"]]) == (60, [JOB])
+    assert total["goodput_ratio"] == total["seconds"]["productive"] / total["allocated_seconds"]
+    assert [each["kind"] for each in found["incidents"]] == ["straggler"]
+    assert "cost" not in found["jobs"][0]
+
+
+def test_money_stands_beside_device_time(
+    worked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rates = tmp_path / "rates.toml"
+    rates.write_text(RATES)
+    words = ["report", "--store", str(worked), "--since", "30d", "--rates", str(rates)]
+    assert main([*words, "--json"]) == OK
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    # A device-second costs 1 USD.
+    assert job["cost"] == pytest.approx(job["allocated_seconds"])
+    assert main(words) == OK
+    shown = capsys.readouterr().out
+    assert shown.startswith("# Report on all jobs\n") and " per million tokens" in shown
+    for part in ("| productive ", "| unknown ", "| straggling ", f"| {JOB} ", "straggler, slow-"):
+        assert part in shown
+    assert max(len(line) for line in shown.splitlines() if not line.startswith("|")) <= 140
+
+
+def test_nothing_is_said_where_nothing_ran(
+    worked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--store", str(worked), "--job", "no-such-job"]) == OK
+    assert "no job used any device-time" in capsys.readouterr().out
+    assert main(["report", "--store", str(worked), "--class", "none", "--month"]) == OK
+    assert "# Report on jobs of class none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["--since", "yesterday"], ["--since", "0d"], ["--week", "--month"], ["--job", "../x"]]
+)
+def test_wrong_use_is_refused(
+    worked: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "--store", str(worked), *words]) == USAGE
+    assert capsys.readouterr().err
+
+
+def test_a_day_to_come_is_refused(worked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    later = time.strftime("%Y-%m-%d", time.gmtime(EPOCH + 3 * 86_400))
+    assert main(["report", "--store", str(worked), "--since", later]) == USAGE
+    assert "yet to come" in capsys.readouterr().err
+
+
+def seconds_of(store: Store) -> dict[str, float]:
+    """Device-seconds by cause of all days of the job."""
+    totals: dict[str, float] = {}
+    for day in store.account_days(0, 1 << 40, JOB):
+        for name, value in day.document.items():
+            totals[name] = totals.get(name, 0.0) + value / 1e6
+    return totals
+
+
+def test_a_hang_counts_while_it_lasts_and_once_however_often_the_collector_restarts(
+    tmp_path: Path,
+) -> None:
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(30.0)
+    site = Site(store, clock)
+    site.run(60)
+    site.run(300, moved_ago=1.0)
+    found = seconds_of(store)
+    # Four ranks stand; the last look was at most a minute ago.
+    assert 4 * (300 - EVERY_SECONDS - 5) <= found["stall"] <= 4 * 305
+    again = Service(store, clock)
+    again.evaluate()
+    assert seconds_of(store)["stall"] == pytest.approx(found["stall"], rel=0.3)
+    assert seconds_of(store)["stall"] >= found["stall"]
+    store.close()
+
+
+def test_a_restart_turns_redone_steps_into_waste_backwards(tmp_path: Path) -> None:
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(30.0)
+    site = Site(store, clock)
+    site.run(60)
+    before = seconds_of(store)
+    assert "redone-after-restart" not in before
+    resume = lifecycle_rows(LifecycleEvent.RESUME, range(4), 40, clock.monotonic)
+    site.send({Kind.LIFECYCLE: resume}, attempt=1)
+    site.step = 40
+    site.run(70, attempt=1)
+    after = seconds_of(store)
+    # Steps 40 to 59 of four ranks, a second each.
+    assert after["redone-after-restart"] == pytest.approx(80.0, abs=1.0)
+    store.close()
+
+
+def test_what_a_log_no_longer_holds_stays_in_the_accounts(tmp_path: Path) -> None:
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(30.0)
+    site = Site(store, clock)
+    site.run(130)
+    before = seconds_of(store)
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM segment WHERE position < 60")
+        connection.exec_driver_sql("DELETE FROM snapshot")
+    again = Service(store, clock)
+    again.evaluate()
+    assert seconds_of(store) == before
+    store.close()
