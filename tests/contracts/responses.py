@@ -65,7 +65,7 @@ def _address(client: Client, path: str) -> str:
     names = {"{job}": JOB, "{id}": incident["id"], "{name}": incident["runbook"]}
     for placeholder, value in names.items():
         path = path.replace(placeholder, value)
-    return path
+    return f"{path}?from=0&until={1 << 32}" if path == "/v1/report" else path
 
 
 def _extras() -> Segment:
