@@ -7,6 +7,7 @@ import pytest
 
 from stepwatch.collector.analysis.change import change_in
 from stepwatch.collector.analysis.stage_change import grown_stages, lasting_change, lost_ratio
+from stepwatch.collector.detect.finding import Confidence
 from stepwatch.collector.detect.slow_collective import LIMITS
 from stepwatch.collector.detect.slow_collective.lasting import detect_lasting
 from stepwatch.collector.state.evidence.buckets import Course
@@ -109,3 +110,13 @@ def test_a_larger_batch_waits_longer_and_works_longer() -> None:
     forward[20:] *= 1.5
     wait[20:] *= 3.0
     assert detect_lasting(course(forward, wait), LIMITS) == []
+
+
+@pytest.mark.parametrize(("wait", "names"), [(0.7, False), (3.0, True)])
+def test_transfers_that_always_took_most_of_each_step(wait: float, names: bool) -> None:
+    forward = np.stack([noise(seed) for seed in range(4)], axis=1)
+    found = detect_lasting(course(forward, wait * noise(9)), LIMITS)
+    assert [each.confidence for each in found] == [Confidence.ONE_OF] * names
+    short = course(forward[:10], 3.0 * noise(9)[:10])
+    short = short._replace(seconds=short.seconds / 5, least_wait=short.least_wait / 5)
+    assert detect_lasting(short, LIMITS) == [], "for half a minute"

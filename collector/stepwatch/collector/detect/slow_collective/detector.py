@@ -44,6 +44,9 @@ class Thresholds(NamedTuple):
     lasting_ratio: float
     lasting_work_ratio: float
     lasting_lost_ratio: float
+    always_share: float
+    always_seconds: float
+    always_buckets: float
 
 
 LIMITS = load(__package__, Thresholds)

@@ -16,7 +16,7 @@ from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.step_window import WORK
 
-from .detector import LIMITS, Steps, detect, is_slow_now, transfers
+from .detector import LIMITS, Steps, detect, is_slow_now
 from .lasting import find_lasting
 
 RECENT_STEPS = 12
@@ -38,7 +38,7 @@ def find(context: DetectionContext) -> list[Finding]:
     found = _find_clear(context)
     if found:
         return found
-    return [each._replace(subject=_slowest(context)) for each in find_lasting(context)]
+    return [each._replace(subject=_largest(context)) for each in find_lasting(context)]
 
 
 def _find_clear(context: DetectionContext) -> list[Finding]:
@@ -51,16 +51,15 @@ def _find_clear(context: DetectionContext) -> list[Finding]:
     return [context.dated(with_clock(context, finding)) for finding in found]
 
 
-def _slowest(context: DetectionContext) -> str:
-    """The group whose operation takes longest beside its baseline: a clear look names that, too, so
-    an incident keeps its subject."""
-    inputs = _inputs(context, RECENT_STEPS)
-    if inputs is None or not len(inputs.found.rows):
+def _largest(context: DetectionContext) -> str:
+    """The group that passes most bytes, by what it was in the first steps: a clear look names it,
+    too, as long as it is slow, so an incident keeps its subject."""
+    calls, groups = context.baseline.calls, context.attempt.collective_records.groups
+    known = [key for key in calls if key[0] in groups]
+    if not known:
         return ""
-    moved = transfers(inputs.found, context.baseline.calls, inputs.steps)
-    ratios = np.nan_to_num(moved.seconds / moved.expected).mean(axis=1)
-    number, _ = moved.keys[int(np.argmax(ratios))]
-    return f"ranks {inputs.groups[number].ranks}"
+    number, _ = max(known, key=lambda key: (calls[key].bytes, key))
+    return f"ranks {groups[number].ranks}"
 
 
 def _is_slow_now(context: DetectionContext) -> bool:

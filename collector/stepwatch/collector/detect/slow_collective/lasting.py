@@ -12,7 +12,7 @@ from stepwatch.collector.analysis.pipeline_stages import known_stages
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
@@ -37,7 +37,7 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
     wait = course.least_wait / np.maximum(course.steps, 1)
     change = lasting_change(wait) if len(wait) else None
     if change is None or not change.after >= limits.lasting_ratio * change.before:
-        return []
+        return _detect_always(course, limits)
     work = np.median(course.work.sum(axis=1), axis=1) / course.steps
     usual, now = (float(np.median(part)) for part in (work[: change.at], work[change.at :]))
     lost = lost_ratio(course, change, change.after - change.before)
@@ -72,5 +72,40 @@ def detect_lasting(course: Course, limits: Thresholds) -> list[Finding]:
             ratio=ratio,
             lost_ratio=lost,
             evidence=evidence,
+        )
+    ]
+
+
+def _detect_always(course: Course, limits: Thresholds) -> list[Finding]:
+    """Transfers that take most of each step, whatever they were before."""
+    seconds = float(course.seconds.sum())
+    if seconds < limits.always_seconds:
+        return []
+    shares = course.least_wait / course.seconds
+    if float(np.quantile(shares, 1.0 - limits.always_buckets)) < limits.always_share:
+        return []
+    share, step = float(course.least_wait.sum()) / seconds, int(course.first_step[0])
+    least = float(course.least_wait.sum() / course.steps.sum())
+    summary = (
+        f"collectives take {share:.0%} of each step on all ranks, since step {step} or longer: who "
+        f"waits least waits {in_words(least)} a step; nothing shows whether the network is slow or "
+        "the job is made so"
+    )
+    evidence = (
+        Evidence("least wait in collectives per step", least, "seconds", "no earlier steps differ"),
+        Evidence("share of the step", share, "ratio", f"from {limits.always_share:.0%} on"),
+    )
+    return [
+        build_finding(
+            kind=FindingKind.SLOW_COLLECTIVE,
+            phase="",
+            cause=Cause.SLOW_TRANSFER,
+            summary=summary,
+            began_step=step,
+            began_ago_seconds=seconds,
+            severity=least,
+            lost_ratio=share,
+            evidence=evidence,
+            confidence=Confidence.ONE_OF,
         )
     ]
