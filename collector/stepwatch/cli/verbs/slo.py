@@ -1,0 +1,128 @@
+"""`stepwatch slo`: objectives, budgets and burn of jobs; `slo check` reads documents."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from stepwatch.cli import text
+from stepwatch.cli.source import add_source_arguments, ask, component
+
+EXAMPLE = "stepwatch slo llama-7b; stepwatch slo check production.yaml"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "job", nargs="?", help="one job; 'check' to check the documents that follow"
+    )
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="documents to check")
+    add_source_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print; exit 1 if a budget is spent, or a document is wrong."""
+    if arguments.job == "check":
+        return _check(arguments.files, as_json=arguments.json)
+    if arguments.job:
+        jobs = [ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")]
+    else:
+        jobs = ask(arguments, "/v1/jobs")["jobs"]
+    known = [(job["job"], slo) for job in jobs for slo in job.get("slos") or []]
+    if arguments.json:
+        print(json.dumps([{"job": job, **slo} for job, slo in known], indent=1))
+    elif not known:
+        print("no job has an SLO that is evaluated")
+    else:
+        print(table(known))
+    return int(any(slo["state"] == "exhausted" for _, slo in known))
+
+
+def table(known: list[tuple[str, dict[str, Any]]]) -> str:
+    """One line for each job and SLO."""
+    rows = [
+        [
+            job,
+            str(slo["name"]),
+            str(slo["state"]),
+            text.share(slo["ratio"]),
+            text.share(slo["target"]),
+            str(slo["budget"]),
+            text.UNKNOWN if slo["burn_rate"] is None else f"{slo['burn_rate']:.2f}x",
+        ]
+        for job, slo in known
+    ]
+    head = ["job", "SLO", "state", "good", "target", "budget", "burn now"]
+    return text.table(head, rows, "", left=3)
+
+
+def _check(files: list[Path], *, as_json: bool) -> int:
+    """Check documents: a line for each problem, and which alerts each could ever raise."""
+    from stepwatch.collector.slo.burn import reachable
+    from stepwatch.collector.slo.openslo import parse_slo
+    from stepwatch.signals.errors import ConfigurationError, UsageError
+
+    if not files:
+        raise UsageError("slo check needs a document; write stepwatch slo check FILE")
+    found, wrong = [], False
+    for file in files:
+        try:
+            slo = parse_slo(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file}: cannot be read: {error}") from error
+        except ConfigurationError as error:
+            print(error, file=sys.stderr)
+            wrong = True
+            continue
+        pairs = reachable(slo)
+        wrong |= not all(each.can_fire for each in pairs)
+        found.append(
+            {
+                "file": str(file),
+                "name": slo.name,
+                "sli": slo.sli,
+                "target": float(slo.target),
+                "window_seconds": slo.window_seconds,
+                "burn": [
+                    {
+                        "severity": each.pair.severity,
+                        "budget_share": float(each.pair.budget_share),
+                        "long_seconds": each.pair.long_seconds,
+                        "short_seconds": each.pair.short_seconds,
+                        "rate": float(each.rate),
+                        "ceiling": float(each.ceiling),
+                        "can_fire": each.can_fire,
+                    }
+                    for each in pairs
+                ],
+            }
+        )
+    print(json.dumps(found, indent=1) if as_json else "\n".join(map(checked, found)))
+    return int(wrong)
+
+
+def checked(slo: dict[str, Any]) -> str:
+    """A document that is one, and what its alerts would ask for."""
+    lines = [
+        f"{slo['file']}: {slo['name']}: {text.share(slo['target'])} of {slo['sli']} over "
+        f"{slo['window_seconds'] / 86_400:g} days"
+    ]
+    if not slo["burn"]:
+        lines.append("  no alert on how fast the budget burns: its window is too short for them")
+    for pair in slo["burn"]:
+        bad = pair["rate"] / pair["ceiling"]
+        asks = (
+            f"  {pair['severity']}: {text.percent(pair['budget_share'])} of the budget in "
+            f"{text.seconds(pair['long_seconds'])} is a burn rate of {pair['rate']:.2f}"
+        )
+        if pair["can_fire"]:
+            lines.append(f"{asks}: from {text.percent(bad)} bad device-time on")
+        else:
+            lines.append(
+                f"{asks}; with all of it bad it is {pair['ceiling']:.2f}, so this can never fire: "
+                "choose a higher target, or a shorter window"
+            )
+    return "\n".join(lines)

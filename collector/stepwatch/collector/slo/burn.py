@@ -1,0 +1,66 @@
+"""Burn rates: how fast a budget may go before somebody must look, and which can be reached. Pure.
+
+A burn rate of 1 spends the budget exactly within the SLO's window. With all time bad it is
+1 / (1 - target), and no more: an alert beyond that never fires, however bad it is.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from decimal import Decimal
+from importlib import resources
+from typing import NamedTuple
+
+from stepwatch.collector.slo.objectives import Slo
+
+
+class BurnPair(NamedTuple):
+    """`budget_share` of a budget gone within `long_seconds` is worth a `severity`, as long as it
+    burns as fast within `short_seconds`, too."""
+
+    severity: str
+    budget_share: Decimal
+    long_seconds: int
+    short_seconds: int
+
+
+class Reachable(NamedTuple):
+    """A pair for one SLO: the burn `rate` that it asks for, the highest there is (`ceiling`), and
+    the share of bad device-time in the long window from which it fires."""
+
+    pair: BurnPair
+    rate: Decimal
+    ceiling: Decimal
+
+    @property
+    def bad_share(self) -> Decimal:
+        """Share of device-time that must be bad; more than 1 is never reached."""
+        return self.rate / self.ceiling
+
+    @property
+    def can_fire(self) -> bool:
+        """Whether anything can be as bad as it asks for."""
+        return self.rate <= self.ceiling
+
+
+def burn_pairs() -> list[BurnPair]:
+    """The shipped pairs, the most urgent first."""
+    text = resources.files(__package__).joinpath("burn_rates.toml").read_text(encoding="utf-8")
+    return [
+        BurnPair(**{**pair, "budget_share": Decimal(str(pair["budget_share"]))})
+        for pair in tomllib.loads(text)["pair"]
+    ]
+
+
+def reachable(slo: Slo, pairs: list[BurnPair] | None = None) -> list[Reachable]:
+    """What each pair asks of an SLO; those over as long a time as its window or more ask nothing.
+
+    Worked example: target 0.95 over 28 days. 2 % of the budget in an hour is a rate of 0.02 * 672 =
+    13.44; the ceiling is 1 / 0.05 = 20, so it fires from 67 % bad time on.
+    """
+    ceiling = 1 / (1 - slo.target)
+    return [
+        Reachable(pair, pair.budget_share * slo.window_seconds / pair.long_seconds, ceiling)
+        for pair in (burn_pairs() if pairs is None else pairs)
+        if pair.long_seconds < slo.window_seconds
+    ]

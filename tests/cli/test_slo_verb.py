@@ -1,0 +1,80 @@
+"""`stepwatch slo`: budgets of jobs, and documents that are wrong or ask for what cannot be."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from stepwatch.cli.main import OK, PROBLEM, USAGE, main
+from stepwatch.collector import slo
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from tests.collector.made import JOB, HandClock, body, run_segments
+
+SHIPPED = (resources.files(slo) / "documents" / "step-time.yaml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def worked(tmp_path: Path) -> Path:
+    path = tmp_path / "store.db"
+    store = Store.sqlite(path)
+    service = Service(store, HandClock(30.0))
+    service.receive(body(run_segments(120)))
+    service.evaluate()
+    store.close()
+    return path
+
+
+@pytest.mark.parametrize("words", [[], [JOB]])
+def test_budgets_of_jobs(
+    worked: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["slo", *words, "--store", str(worked)]) == OK
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0].split()[:3] == ["job", "SLO", "state"]
+    assert f"{JOB}  step-time  ok" in shown
+    assert main(["slo", *words, "--store", str(worked), "--json"]) == OK
+    (one,) = json.loads(capsys.readouterr().out)
+    assert (one["job"], one["name"], one["state"]) == (JOB, "step-time", "ok")
+
+
+def test_a_document_that_is_right_says_when_its_alerts_fire(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "good.yaml"
+    path.write_text(SHIPPED)
+    assert main(["slo", "check", str(path)]) == OK
+    shown = capsys.readouterr().out
+    assert "95% of step-time over 28 days" in shown
+    assert "is a burn rate of 13.44: from 67% bad device-time on" in shown
+
+
+def test_an_alert_that_can_never_fire_is_refused_with_the_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "loose.yaml"
+    path.write_text(SHIPPED.replace("target: 0.95", "target: 0.5"))
+    assert main(["slo", "check", str(path)]) == PROBLEM
+    shown = capsys.readouterr().out
+    assert "a burn rate of 13.44; with all of it bad it is 2.00, so this can never fire" in shown
+
+
+def test_what_is_wrong_is_said_with_its_line_and_the_others_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(SHIPPED)
+    bad.write_text(SHIPPED.replace("target: 0.95", "target: 95"))
+    assert main(["slo", "check", str(bad), str(good)]) == PROBLEM
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"{bad}:") and "target" in captured.err
+    assert str(good) in captured.out
+
+
+@pytest.mark.parametrize("words", [["check"], ["check", "no-such-file.yaml"], ["../x"]])
+def test_wrong_use_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["slo", *words]) == USAGE
+    assert capsys.readouterr().err.count("\n") == 1
