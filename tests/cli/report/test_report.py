@@ -49,6 +49,17 @@ def test_all_of_the_allocation_is_in_the_report(
     assert "cost" not in found["jobs"][0]
 
 
+def test_status_shows_what_device_time_went_to(
+    worked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["status", JOB, "--store", str(worked)])
+    (line,) = [each for each in capsys.readouterr().out.splitlines() if "device-time" in each]
+    assert "stall" in line and "productive" in line and "%" in line
+    main(["status", JOB, "--store", str(worked), "--json"])
+    seconds = json.loads(capsys.readouterr().out)["device_seconds"]
+    assert tuple(seconds) == CAUSES and sum(seconds.values()) > 0
+
+
 def test_money_stands_beside_device_time(
     worked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

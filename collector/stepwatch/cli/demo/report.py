@@ -34,6 +34,7 @@ def report_json(job: dict[str, Any], page_url: str) -> dict[str, Any]:
         "checkpoints": [
             _picked(item, ("step", "verified", "stall_seconds")) for item in job["checkpoints"]
         ],
+        "device_seconds": job["device_seconds"],
         "slos": [_picked(slo, ("name", "state", "budget_remaining")) for slo in job["slos"]],
         "incidents": [_picked(incident, _INCIDENT_KEYS) for incident in job["incidents"]],
         "page_url": page_url,
@@ -48,7 +49,10 @@ def report_text(job: dict[str, Any], plan: Plan, page_url: str) -> str:
         "",
         text.wrapped(f"{plan.steps} steps on {shape}, fault: {faults}", "  ").lstrip(),
         "",
-        *(f"  {name:<13}{value}" for name, value in pace_lines(job)),
+        *(
+            f"  {name:<13}{text.wrapped(value, ' ' * 15).lstrip()}"
+            for name, value in pace_lines(job)
+        ),
         "",
         rank_table(job["ranks"]),
         "",

@@ -133,7 +133,8 @@ def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
         ("step time", "   ".join([*quantile_words, _clock_words(job)])),
         ("checkpoints", checkpoint_line(job["checkpoints"])),
     ]
-    return [*lines, *(("SLO", slo_line(slo)) for slo in job["slos"])]
+    lines += [("SLO", slo_line(slo)) for slo in job["slos"]]
+    return [*lines, ("device-time", device_time_line(job.get("device_seconds") or {}))]
 
 
 def _clock_words(job: dict[str, Any]) -> str:
@@ -155,6 +156,15 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
         f"{len(good)} of {len(checkpoints)} verified, {newest}, "
         f"longest stall {text.seconds(max(stalls, default=None))}"
     )
+
+
+def device_time_line(seconds: dict[str, float]) -> str:
+    """What device-time went to: the shares of one percent or more, the largest first."""
+    allocated = sum(seconds.values())
+    if not allocated:
+        return text.UNKNOWN
+    shares = sorted(((spent / allocated, cause) for cause, spent in seconds.items()), reverse=True)
+    return ", ".join(f"{cause} {share:.0%}" for share, cause in shares if share >= 0.01)
 
 
 def slo_line(slo: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.collector.slo.waste import (
     CAUSES,
+    MICROSECONDS,
     Days,
     Tail,
     document_of,
@@ -64,6 +65,12 @@ class Accounts:
             for start, entry in sorted(self.days.items())
             if _is_news(entry, self.stored.get(start))
         ]
+
+    def seconds(self) -> dict[str, float]:
+        """Device-seconds of all days by cause, as they are stored; of a job that runs up to a
+        minute ago."""
+        sums = np.sum([*self.stored.values()], axis=0) if self.stored else np.zeros(len(CAUSES))
+        return {str(cause): float(sums[at]) / MICROSECONDS for at, cause in enumerate(CAUSES)}
 
     def restore(self, known: Iterable[AccountDay]) -> None:
         """Take up what an earlier collector stored; a day that is damaged is made anew."""

@@ -123,6 +123,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
             }
             for each, lost in job.ordered()
         ],
+        "device_seconds": verdicts.accounts.seconds(),
         "shared_name": _shared_name(attempt, now),
         "lost_records": attempt.lost_records,
         "refused_records": attempt.refused_records,
