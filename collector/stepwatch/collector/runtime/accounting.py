@@ -72,11 +72,13 @@ class Accounts:
         sums = np.sum([*self.stored.values()], axis=0) if self.stored else np.zeros(len(CAUSES))
         return {str(cause): float(sums[at]) / MICROSECONDS for at, cause in enumerate(CAUSES)}
 
-    def restore(self, known: Iterable[AccountDay]) -> None:
-        """Take up what an earlier collector stored; a day that is damaged is made anew."""
+    def restore(self, known: Iterable[AccountDay], monotonic_s: float) -> None:
+        """Take up what an earlier collector stored, as if it had been looked at now; a day that is
+        damaged is made anew."""
         for day in known:
             with contextlib.suppress(ValueError):
                 self.stored[day.day_s] = entry_of(day.document)
+                self.looked_s = monotonic_s
 
     def accept(self) -> None:
         """What was looked at last is stored."""

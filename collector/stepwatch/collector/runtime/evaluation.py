@@ -104,7 +104,8 @@ class Evaluator:
         for document in self._store.incidents(job.name):
             incident = incident_from(document)
             verdicts.incidents[incident.id] = incident
-        verdicts.accounts.restore(self._store.account_days(0, _FOREVER_S, job.name))
+        days = self._store.account_days(0, _FOREVER_S, job.name)
+        verdicts.accounts.restore(days, self._clock.monotonic_ns() / NANOSECONDS)
         for name, sli in self._slis.items():
             known = SliceLine.of_rows(self._store.slice_rows(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
