@@ -165,7 +165,9 @@ class StepHistory:
         accumulate(np.maximum, part, "end_unset_ns", at, ends - set_ns)
         accumulate(np.bitwise_or, part, "flags", at, steps["flags"])
         for name in SPENT:
-            accumulate(np.add, part, name, at, steps[f"{name}_ns"] / NANOSECONDS)
+            spent = steps[f"{name}_ns"]
+            if spent.any():  # most are 0 in most steps
+                accumulate(np.add, part, name, at, spent / NANOSECONDS)
         waited = steps["collective_ns"] / NANOSECONDS
         accumulate(np.minimum, part, "least_collective", at, waited)
         known = np.isfinite(steps["loss"])
