@@ -24,7 +24,7 @@ leases._LEASE_NS, tenancy.LEASE_SECONDS, tenancy.RENEW_SECONDS = 3_000_000_000, 
 from stepwatch.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-"""The command with leases of 3 s, so that the test need not wait: shorter ones a busy machine loses."""
+"""The command with leases of 3 s: short for a test, and not lost by a machine that is busy."""
 RUN = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
 
 
