@@ -22,7 +22,7 @@ from stepwatch.signals.wire import Segment
 from .codec import RANKS, SECOND, node_segment
 from .result import Result
 
-NODES, STEPS, SEGMENTS_A_REQUEST = 128, 20, 64
+NODES, STEPS, SEGMENTS_A_REQUEST = 128, 60, 64
 BUDGETS = {1: "150,000", 10: "600,000"}
 
 
