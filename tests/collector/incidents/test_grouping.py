@@ -203,6 +203,14 @@ def test_memory_that_grows_explains_slowness_only_where_memory_is_short_and_late
     assert len(grouped([grown, swaps._replace(rank=0)], nodes=NODES)) == 2, "on another node"
 
 
+def test_a_rank_that_takes_memory_in_each_step_takes_time_for_it() -> None:
+    grown = finding(K.MEMORY_GROWTH, 2, C.HOST_MEMORY, step=50)
+    slow = finding(K.STRAGGLER, 2, C.SLOW_COMPUTE, phase="other", step=50)
+    assert reported(grouped([grown, slow])) == {("memory-growth", 2): [("straggler", 2)]}
+    assert len(grouped([grown, slow._replace(rank=1)])) == 2
+    assert len(grouped([grown, slow._replace(phase="forward")])) == 2
+
+
 def test_an_open_incident_goes_on_explaining_while_its_detector_is_quiet() -> None:
     quiet, regression = finding(K.STRAGGLER, 2), finding(K.THROUGHPUT_REGRESSION)
     (group,) = grouped([regression], [quiet])

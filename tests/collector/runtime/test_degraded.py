@@ -146,14 +146,67 @@ def test_steps_that_go_on_prove_that_the_unobserved_ranks_take_part(
     assert "complete collectives with ranks 4-7" in found["summary"]
 
 
-def test_what_compares_all_ranks_stays_as_it_is(store: Store, clock: HandClock) -> None:
+def test_who_is_not_observed_stays_as_it_was(store: Store, clock: HandClock) -> None:
     site = Hung(store, clock)
     site.run(20)
-    site.run(10, excess={(2, "forward"): 0.9})
+    site.run(10, excess={(5, "forward"): 0.9})
     site.run(40, silent=("node-1",))
     assert site.open().keys() == {"straggler", "telemetry-lost"}
     site.run(25)
     assert site.open() == {}
+
+
+def test_who_is_observed_with_a_peer_is_healthy_again(store: Store, clock: HandClock) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(10, excess={(2, "forward"): 0.9})
+    assert site.open()["straggler"]["rank"] == 2
+    site.run(40, silent=("node-1",))
+    assert site.open().keys() == {"telemetry-lost"}
+
+
+def test_the_observed_are_compared_with_each_other(store: Store, clock: HandClock) -> None:
+    site = Hung(store, clock)
+    site.run(20)
+    site.run(20, silent=("node-1",))
+    site.run(20, silent=("node-1",), excess={(2, "forward"): 0.9})
+    found = site.open()
+    assert (found["straggler"]["rank"], found["straggler"]["phase"]) == (2, "forward")
+    rows = {row["name"]: row["text"] for row in found["straggler"]["evidence"]}
+    assert rows["ranks not observed"] == "ranks 4-7"
+    site.run(130, silent=("node-1",), excess={(2, "forward"): 0.9})
+    assert site.open().keys() == {"straggler", "telemetry-lost"}, "it explains the regression"
+
+
+def test_a_rank_whose_peers_nobody_observes_is_compared_with_nobody(
+    store: Store, clock: HandClock
+) -> None:
+    site = Site(store, clock, world=2, nodes=2)
+    site.run(20)
+    site.run(20, silent=("node-1",))
+    site.run(20, silent=("node-1",), excess={(0, "forward"): 0.9})
+    kinds = {each["kind"] for each in site.view()["incidents"]}
+    assert kinds == {"telemetry-lost"}
+
+
+def test_data_that_all_observed_ranks_wait_for_are_named(store: Store, clock: HandClock) -> None:
+    site = Hung(store, clock)
+    site.run(60)
+    site.run(20, silent=("node-1",))
+    site.run(20, silent=("node-1",), excess={(rank, "data"): 0.9 for rank in range(8)})
+    assert "nothing is known of ranks 4-7" in site.open()["data-stall"]["summary"]
+
+
+def test_a_job_that_slows_down_may_wait_for_those_who_are_not_observed(
+    store: Store, clock: HandClock
+) -> None:
+    site = Hung(store, clock)
+    site.run(60)
+    site.run(20, silent=("node-1",))
+    site.run(160, silent=("node-1",), excess={(5, "forward"): 0.9})
+    found = site.open()["throughput-regression"]
+    assert (found["rank"], found["cause"]) == (-1, "unknown")
+    assert "nothing is known of ranks 4-7, for which the others may wait" in found["summary"]
 
 
 LOST_PEER = b"RuntimeError: [gloo/transport/tcp/pair.cc:537] Connection closed by peer"

@@ -103,14 +103,17 @@ class ClassThroughput:
         return [speed for other, speed in self._speed[shape].items() if other != job]
 
 
-def course_of(attempt: Attempt, steps: slice, clock: StepClock = HOST) -> Course:
+def course_of(
+    attempt: Attempt, steps: slice, clock: StepClock = HOST, unobserved: int = 0
+) -> Course:
     """Those rows of the step_history that all ranks reported and no pause touched.
 
-    On the devices' clock only those that every device timed.
+    On the devices' clock only those that every device timed. With so many ranks `unobserved` those
+    that all others reported, whose tokens are not known.
     """
     step_history = attempt.step_history
     numbers, rows = step_history.part(steps)
-    good = (rows["reported"] >= attempt.world) & (rows["flags"] & _PAUSED == 0)
+    good = (rows["reported"] >= attempt.world - unobserved) & (rows["flags"] & _PAUSED == 0)
     good &= (rows["longest"] > 0) & (numbers >= step_history.first + WARMUP_STEPS)
     seconds = rows["longest"]
     if clock == DEVICE:
@@ -118,7 +121,10 @@ def course_of(attempt: Attempt, steps: slice, clock: StepClock = HOST) -> Course
         good &= ~np.isnan(seconds)
     # Columns are chosen from, not rows: of a row only these are wanted.
     ends = rows["end_wall_ns"][good] / NANOSECONDS
-    return Course(numbers[good], ends, seconds[good], rows["tokens"][good].astype(np.float64))
+    tokens = rows["tokens"][good].astype(np.float64)
+    if unobserved:
+        tokens[rows["reported"][good] < attempt.world] = 0.0
+    return Course(numbers[good], ends, seconds[good], tokens)
 
 
 class FirstSteps(NamedTuple):

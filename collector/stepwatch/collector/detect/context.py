@@ -90,6 +90,14 @@ class DetectionContext:
             found.update(np.flatnonzero(~ranks.reported).tolist())
         return frozenset(found - over)
 
+    @cached_property
+    def with_observed_peers(self) -> frozenset[int]:
+        """Ranks that are observed, and of whose stage another one is."""
+        stage = self.window.stage
+        seen = ~np.isin(np.arange(len(stage)), list(self.unobserved))
+        stages, counts = np.unique(stage[seen], return_counts=True)
+        return frozenset(np.flatnonzero(seen & np.isin(stage, stages[counts > 1])).tolist())
+
     @property
     def observes_any(self) -> bool:
         """Whether any node that should report does, or none has to."""

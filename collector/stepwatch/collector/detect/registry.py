@@ -39,6 +39,9 @@ class Needs(Enum):
     EVERY_RANK = "every rank"
     """It compares all ranks step by step. With a node unobserved it is not asked, and its
     incidents stay as they are."""
+    OBSERVED_PEERS = "observed peers"
+    """It compares ranks with each other, and goes on with those that are observed. Its incidents
+    about ranks that have no observed peer stay as they are."""
     SOME_RANKS = "some ranks"
     """It goes on with the ranks that are observed, and says what it does not know of the others."""
 
@@ -86,16 +89,16 @@ def find(context: DetectionContext, detectors: Sequence[Detector]) -> list[Findi
     if not context.observes_any:
         return missing
     if context.unobserved:
-        detectors = [each for each in detectors if each.needs is Needs.SOME_RANKS]
+        detectors = [each for each in detectors if each.needs is not Needs.EVERY_RANK]
     stalled = _ask(context, detectors, When.STALLED)
     lasting = _ask(context, detectors, When.ALWAYS)
     return missing + (stalled or _ask(context, detectors, When.PROGRESSING)) + lasting
 
 
-def kinds_that_need_every_rank(detectors: Iterable[Detector]) -> frozenset[str]:
-    """Values of the kinds that are not looked for while a rank is not observed."""
-    lacking = (each.kinds for each in detectors if each.needs is Needs.EVERY_RANK)
-    return frozenset(kind.value for kinds in lacking for kind in kinds)
+def kinds_that_need(needs: Needs, detectors: Iterable[Detector]) -> frozenset[str]:
+    """Values of the kinds of those detectors that need just that."""
+    found = (each.kinds for each in detectors if each.needs is needs)
+    return frozenset(kind.value for kinds in found for kind in kinds)
 
 
 def find_failures(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:

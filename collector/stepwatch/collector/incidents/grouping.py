@@ -35,6 +35,7 @@ class Rule(NamedTuple):
     of: frozenset[Cause] = frozenset()
     not_of: frozenset[Cause] = frozenset()
     phase: str = ""
+    symptom_phase: str = ""
     same_cause: bool = False
     later: bool = False
     named_node: bool = False
@@ -71,6 +72,7 @@ def _load() -> tuple[tuple[Rule, ...], int]:
             of=frozenset(map(Cause, item.get("of", ()))),
             not_of=frozenset(map(Cause, item.get("not_of", ()))),
             phase=item.get("phase", ""),
+            symptom_phase=item.get("symptom_phase", ""),
             same_cause=item.get("same_cause", False),
             later=item.get("later", False),
             named_node=item.get("named_node", False),
@@ -177,6 +179,8 @@ def _parent(at: int, suspects: list[_Suspect], places: _Places) -> int | None:
 
 
 def _may_be(finding: Finding, rule: Rule) -> bool:
+    if rule.symptom_phase and finding.phase != rule.symptom_phase:
+        return False
     return finding.cause not in rule.not_of and (not rule.of or finding.cause in rule.of)
 
 

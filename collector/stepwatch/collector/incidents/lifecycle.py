@@ -25,6 +25,7 @@ from stepwatch.collector.incidents.grouping import Group, grouped, identity
 from stepwatch.collector.incidents.model import MERGED, OPEN, RESOLVED, Incident, Moment, key_of
 from stepwatch.collector.incidents.transitions import (
     RESOLVE_AFTER_SECONDS,
+    dated_back,
     noted,
     opened,
     seen_again,
@@ -43,7 +44,8 @@ def advance(
     """The incidents that are new or changed."""
     incidents = _Incidents(known, moment)
     usable = [each for each in findings if not _is_held(each, moment)]
-    found = list({identity(finding): finding for finding in reversed(usable)}.values())
+    once = {identity(finding): finding for finding in reversed(usable)}
+    found = [incidents.since_opening(finding) for finding in once.values()]
     groups = grouped(
         found,
         incidents.remembered(found),
@@ -84,6 +86,14 @@ class _Incidents:
         self.by_key[incident.key] = self.by_id[incident.id] = incident
         self.handled.add(incident.key)
         self.changed[incident.id] = incident
+
+    def since_opening(self, finding: Finding) -> Finding:
+        """A finding that is not dated later than its open incident: steps further back than those
+        that detectors look at are known by stretches of ten seconds only."""
+        item = self.by_key.get(key_of(self.moment, finding))
+        if item is None or item.state != OPEN or not 0 <= item.since_step < finding.began_step:
+            return finding
+        return dated_back(finding, item.since_step)
 
     def open_since(self) -> dict[tuple[FindingKind, int, str], float]:
         """When each open incident of this attempt opened."""

@@ -89,14 +89,18 @@ _BLANK: dict[str, Any] = {
 
 
 class Held(NamedTuple):
-    """What stays as it is while nobody observes it: incidents of `kinds`, and about `ranks`."""
+    """What stays as it is while nobody observes it: incidents of `kinds`, and about `ranks`; of
+    `compared` kinds also those about ranks `without_peers` that are observed."""
 
     kinds: frozenset[str] = frozenset()
     ranks: frozenset[int] = frozenset()
+    compared: frozenset[str] = frozenset()
+    without_peers: frozenset[int] = frozenset()
 
     def holds(self, kind: str, rank: int) -> bool:
         """Whether an incident of this kind about this rank stays as it is."""
-        return kind in self.kinds or rank in self.ranks
+        alone = kind in self.compared and rank in self.without_peers
+        return kind in self.kinds or rank in self.ranks or alone
 
 
 NOTHING_HELD = Held()

@@ -124,7 +124,7 @@ def _is_as_opened(incident: Incident, finding: Finding) -> bool:
 def _said(finding: Finding, since: int) -> dict[str, Any]:
     """What an incident says of a finding; it began in step `since`."""
     return {
-        "summary": _since(finding, since),
+        "summary": dated_back(finding, since).summary,
         "slowdown_ratio": finding.ratio,
         "throughput_lost_ratio": finding.lost_ratio,
         "evidence": [item._asdict() for item in finding.evidence],
@@ -133,7 +133,7 @@ def _said(finding: Finding, since: int) -> dict[str, Any]:
 
 def _now(finding: Finding, since: int) -> dict[str, Any]:
     return {
-        "summary_now": _since(finding, since),
+        "summary_now": dated_back(finding, since).summary,
         "slowdown_ratio_now": finding.ratio,
         "throughput_lost_ratio_now": finding.lost_ratio,
     }
@@ -145,10 +145,13 @@ def _severity(finding: Finding, before: str) -> str:
     return INFO if informs else ALERT
 
 
-def _since(finding: Finding, step: int) -> str:
-    """The summary with the step that the incident began in: a detector looks back only so far."""
+def dated_back(finding: Finding, step: int) -> Finding:
+    """`finding`, which began in `step`, and says so: a detector looks back only so far."""
     words = "since step {}"  # as all detectors say it
-    return re.sub(rf"\b{words.format(finding.began_step)}\b", words.format(step), finding.summary)
+    began, before = words.format(step), words.format(finding.began_step)
+    return finding._replace(
+        began_step=step, summary=re.sub(rf"\b{before}\b", began, finding.summary)
+    )
 
 
 def without_finding(incident: Incident, moment: Moment) -> list[Incident]:

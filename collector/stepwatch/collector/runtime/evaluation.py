@@ -13,11 +13,12 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.hang import stalled_seconds
 from stepwatch.collector.detect.registry import (
     Detector,
+    Needs,
     discover,
     failure_kinds,
     find,
     find_failures,
-    kinds_that_need_every_rank,
+    kinds_that_need,
 )
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
@@ -205,8 +206,12 @@ class Evaluator:
         unlooked = frozenset(kind.value for kinds, _ in context.failures for kind in kinds)
         if not context.unobserved:
             return Held(unlooked)
-        needed = kinds_that_need_every_rank(self._detectors)
-        return Held(needed | unlooked, context.unobserved)
+        needed = kinds_that_need(Needs.EVERY_RANK, self._detectors)
+        compared = kinds_that_need(Needs.OBSERVED_PEERS, self._detectors)
+        every = frozenset(range(context.attempt.world))
+        return Held(
+            needed | unlooked, context.unobserved, compared, every - context.with_observed_peers
+        )
 
     def _of_failed_attempt(
         self, job: LiveJob, incidents: Iterable[Incident], abandoned: bool

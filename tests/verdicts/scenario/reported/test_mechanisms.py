@@ -150,3 +150,12 @@ def test_the_first_to_leave_is_named_though_the_clock_of_another_node_is_behind(
     clocks = Telemetry(clock_seconds=(0.0, -28.0))
     found = incidents(job(FaultKind.EXIT_EARLY, 0, peers_raise=True, telemetry=clocks))
     assert [each["rank"] for each in found if each["kind"] == "rank-failed"] == [0]
+
+
+def test_the_ranks_of_the_other_agents_are_compared_while_one_is_gone() -> None:
+    lost = Telemetry(killed_node=1, killed_at=30.0)
+    found = incidents(
+        job(FaultKind.SLOW_COMPUTE, 0, effect=1.6, at=60.0, seconds=240.0, telemetry=lost)
+    )
+    assert [each["rank"] for each in found if each["kind"] == "straggler"] == [0]
+    assert "throughput-regression" not in {each["kind"] for each in found}

@@ -1,6 +1,6 @@
 """Data stall: the whole job waits for its data, far longer than its baseline."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, Baseline, baseline_of, detect
@@ -14,5 +14,6 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=20,
         find=find,
+        needs=Needs.SOME_RANKS,
     ),
 )

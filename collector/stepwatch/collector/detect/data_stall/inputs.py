@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import Finding, text_evidence
+from stepwatch.collector.detect.observed import observed_ranks, window_of
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.step_window import WORK
+from stepwatch.signals.phrases import ranks_text
 
 from . import detector
 
@@ -24,7 +26,16 @@ def find(context: DetectionContext) -> list[Finding]:
     lasts_s = 0.0
     if evidence.clock == context.window.clock:
         lasts_s = lasting_seconds(evidence.buckets.course(), detector.LIMITS)
-    found = detector.detect(context.window, baseline, detector.LIMITS, lasts_s)
+    window = window_of(context.window, observed_ranks(context))
+    found = detector.detect(window, baseline, detector.LIMITS, lasts_s)
+    if found and context.unobserved:
+        unseen = ranks_text(sorted(context.unobserved))
+        row = text_evidence("ranks not observed", unseen, "")
+        words = f"; nothing is known of {unseen}"
+        found = [
+            each._replace(summary=each.summary + words, evidence=(*each.evidence, row))
+            for each in found
+        ]
     return [context.dated(finding) for finding in found]
 
 

@@ -1,6 +1,6 @@
 """Straggler: a rank whose self time is longer than that of ranks with the same work."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .cause import RankFacts
@@ -16,5 +16,6 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=10,
         find=find,
+        needs=Needs.OBSERVED_PEERS,
     ),
 )

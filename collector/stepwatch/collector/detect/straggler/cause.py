@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.names import Cause
 
 
@@ -20,6 +20,10 @@ class RankFacts(NamedTuple):
 
     cpu_ratio: Vector
     run_queue_ratio: Vector
+
+    def of(self, ranks: Integers) -> RankFacts:
+        """Those of some ranks."""
+        return RankFacts(self.cpu_ratio[ranks], self.run_queue_ratio[ranks])
 
 
 class Excess(NamedTuple):

@@ -24,7 +24,7 @@ from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import evaluated_steps
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.trackers.step_window import WORK, Window
-from stepwatch.signals.arrays import Vector
+from stepwatch.signals.arrays import Integers, Vector
 
 
 def detect(
@@ -33,18 +33,21 @@ def detect(
     limits: Thresholds,
     baseline: Mapping[str, Vector] | None = None,
     costly: Sequence[CostlyRank] = (),
+    numbers: Integers | None = None,
 ) -> list[Finding]:
     """Findings on the newest steps of `window`, the worst first, and those on `costly` ranks.
 
     `window` may hold more steps than are evaluated: they show since when. `baseline` maps a phase
     to the seconds per step (ranks,) in the run's first steps, NaN where unknown; then the older
     half of the window is the baseline. There are no findings with more stages than a pipeline has.
+    Where `window` has some ranks of the job only, `numbers` (ranks,) says which; all else that is
+    given speaks of its columns.
     """
     usable = usable_steps(window)
     stages = peers_of(window.stage)
     if usable.sum() < limits.certain_long_steps or stages is None:
         return []
-    steps = evaluated_steps(window, usable, stages, baseline or {})
+    steps = evaluated_steps(window, usable, stages, baseline or {}, numbers)
     # A single process that waits for data is a job that does: there is no rank to compare it with.
     phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
     slow = [each for phase in phases for each in persistent(steps, phase, limits)]
@@ -53,7 +56,7 @@ def detect(
     costs = {each.rank: each for each in costly}
     slow = [each._replace(cost=costs.get(each.rank)) for each in slow]
     findings = _worst_phase([finding_of(each, steps, facts, limits) for each in slow])
-    named = {finding.rank for finding in findings}
+    named = {each.rank for each in slow}
     again = intermittent(steps, named, limits)
     others = [each for each in again if beyond_chance(each, steps, limits)]
     named |= {each.rank for each in others}

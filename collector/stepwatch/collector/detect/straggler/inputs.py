@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from stepwatch.collector.analysis.newest_steps import newest_window, waits_of
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import Finding, text_evidence
+from stepwatch.collector.detect.observed import compared_ranks, window_of
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.rank_evidence import RankEvidence
+from stepwatch.signals.arrays import Integers
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.phrases import ranks_text
 
 from .arrival_skew import with_arrival_skew
 from .cause import RankFacts
 from .detector import detect
 from .evidence.alone import alone_and_slower
-from .evidence.costly import costly_ranks
+from .evidence.costly import CostlyRank, costly_ranks
 from .places import with_node
 from .thresholds import LIMITS
 
@@ -26,14 +31,16 @@ def find(context: DetectionContext) -> list[Finding]:
     attempt = context.attempt
     if not context.compares_ranks:
         return []
-    facts, baseline = rank_facts(attempt), context.baseline.work_of(attempt.ring.world)
-    evidence = evidence_of(context)
-    costly = []
-    if evidence is not None:
-        stage = context.window.stage
-        costly = costly_ranks(evidence, stage, LIMITS)
-        costly += alone_and_slower(evidence.buckets.course(), stage, LIMITS)
-    found = detect(context.window, facts, LIMITS, baseline, costly)
+    ranks = compared_ranks(context)
+    costly = _costly(context)
+    if len(ranks) == len(context.window.stage):
+        baseline = context.baseline.work_of(attempt.ring.world)
+        found = detect(context.window, rank_facts(attempt), LIMITS, baseline, costly)
+    elif len(ranks):
+        costly = [each for each in costly if each.node < 0]  # the other nodes cannot be seen
+        found = _among(context, ranks, costly)
+    else:
+        return []
     sure = {each.rank for each in costly}
     found = [each for each in found if each.rank in sure or _is_worth_it(each)]
     if not found:
@@ -46,6 +53,36 @@ def find(context: DetectionContext) -> list[Finding]:
         with_clock(context, with_arrival_skew(context.dated(finding), collectives))
         for finding in found
     ]
+
+
+def _costly(context: DetectionContext) -> list[CostlyRank]:
+    """Ranks that accumulated evidence names."""
+    evidence = evidence_of(context)
+    if evidence is None:
+        return []
+    stage = context.window.stage
+    found = costly_ranks(evidence, stage, LIMITS)
+    return found + alone_and_slower(evidence.buckets.course(), stage, LIMITS)
+
+
+def _among(
+    context: DetectionContext, ranks: Integers, costly: Sequence[CostlyRank]
+) -> list[Finding]:
+    """Findings where `ranks` alone are compared, while nobody observes some of the others."""
+    place = {rank: at for at, rank in enumerate(ranks.tolist())}
+    known = [each._replace(rank=place[each.rank]) for each in costly if each.rank in place]
+    attempt = context.attempt
+    baseline = context.baseline.work_of(attempt.ring.world)
+    found = detect(
+        window_of(context.window, ranks),
+        rank_facts(attempt).of(ranks),
+        LIMITS,
+        {name: seconds[ranks] for name, seconds in baseline.items()},
+        known,
+        ranks,
+    )
+    unseen = text_evidence("ranks not observed", ranks_text(sorted(context.unobserved)), "")
+    return [each._replace(evidence=(*each.evidence, unseen)) for each in found]
 
 
 def _is_worth_it(finding: Finding) -> bool:

@@ -32,6 +32,7 @@ def finding_of(
 ) -> Finding:
     """The finding on `slow`, with the `facts` of all ranks as evidence."""
     rank, phase, since, shows = slow.rank, slow.phase, slow.since, slow.shows
+    number = int(steps.numbers[rank])
     first = int(steps.steps[since])
     if slow.cost is not None and not since:  # it may have begun before these steps
         first = min(first, slow.cost.since)
@@ -40,17 +41,17 @@ def finding_of(
     usual = _usual_step(slow, steps, step - (mine - theirs))
     lost = _lost(slow, steps, usual)
     ratio = mine / theirs if theirs > 0 else float("inf")
-    device = device_times(slow, steps)
+    device, peers = device_times(slow, steps), _peers(slow, steps)
     excess = Excess(mine - theirs)
     if device is not None:
         excess = Excess(mine - theirs, device.idle - device.peers_idle)
     cause = cause_of(phase=phase, rank=rank, excess=excess, step=step, facts=facts, limits=limits)
     return build_finding(
         kind=FindingKind.STRAGGLER,
-        rank=rank,
+        rank=number,
         phase=phase,
         cause=cause,
-        summary=_summary(slow, first, (mine, theirs), lost, _peers(slow, steps))
+        summary=_summary(slow._replace(rank=number), first, (mine, theirs), lost, peers)
         + (_waits_words(device) if cause is Cause.LAUNCH_BOUND else ""),
         began_step=first,
         began_ago_seconds=float(steps.step_seconds[since:].sum()),

@@ -46,6 +46,7 @@ class EvaluatedSteps:
     """The evaluated steps of `ranks`: numbers and seconds (steps,), and their rows of `window`.
 
     `stages` says who is compared with whom; `baseline` maps a phase to seconds per step (ranks,).
+    Ranks are columns of the window that `detect` was given; `numbers` says which ranks these are.
     """
 
     steps: Integers
@@ -55,6 +56,7 @@ class EvaluatedSteps:
     ranks: Integers
     stages: Peers
     baseline: Mapping[str, Vector]
+    numbers: Integers
 
     def collective(self, since: int) -> Matrix32:
         """Collective wait (steps, ranks) from evaluated step `since` on."""
@@ -102,17 +104,24 @@ class EvaluatedSteps:
 
 
 def evaluated_steps(
-    window: Window, usable: Mask, stages: Peers, baseline: Mapping[str, Vector]
+    window: Window,
+    usable: Mask,
+    stages: Peers,
+    baseline: Mapping[str, Vector],
+    numbers: Integers | None = None,
 ) -> EvaluatedSteps:
-    """The `usable` steps (steps,) of all ranks of `window`."""
+    """The `usable` steps (steps,) of all ranks of `window`; `numbers` (ranks,) where they are not
+    all ranks of the job."""
+    every = np.arange(len(window.stage))
     return EvaluatedSteps(
         steps=window.steps[usable],
         step_seconds=step_seconds(window)[usable],
         rows=np.flatnonzero(usable),
         window=window,
-        ranks=np.arange(len(window.stage)),
+        ranks=every,
         stages=stages,
         baseline=baseline,
+        numbers=every if numbers is None else numbers,
     )
 
 

@@ -99,7 +99,7 @@ def detect(
 def _rest_words(rest: Rest) -> str:
     """What the nodes that report show of the job, and of the ranks that nobody observes."""
     unseen = ranks_text(rest.unobserved)
-    lacking = "which ranks are slow is not looked for meanwhile"
+    lacking = "meanwhile the ranks that report are compared with each other alone"
     if rest.still_seconds is not None:
         still = in_words(rest.still_seconds)
         return f"The ranks that report have made no step for {still}; what {unseen} do is unknown"

@@ -1,6 +1,6 @@
 """Throughput regression: the whole job is slower than its baseline, or than its class."""
 
-from stepwatch.collector.detect.registry import Detector, When
+from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
 from .detector import LIMITS, Shift, detect
@@ -14,5 +14,6 @@ DETECTORS = (
         when=When.PROGRESSING,
         order=80,
         find=find,
+        needs=Needs.SOME_RANKS,
     ),
 )

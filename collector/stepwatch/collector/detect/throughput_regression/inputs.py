@@ -8,12 +8,13 @@ from stepwatch.collector.analysis.class_throughput import course_of
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.observed import observed_ranks, window_of
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.step_clock import early_baseline_on
 from stepwatch.collector.state.trackers.step_window import COLUMNS, HOST
 
 from .detector import LIMITS, Shift, detect
-from .least_wait import LeastWaiting, least_waiting, with_least_waiting
+from .least_wait import LeastWaiting, least_waiting, with_least_waiting, with_unobserved
 
 HISTORY_STEPS = 4096
 """Newest steps looked back over for the first slow one."""
@@ -26,7 +27,7 @@ def find(context: DetectionContext) -> list[Finding]:
     # Both on the devices' clock, or both on the hosts': a host that reads no loss only enqueues.
     clock = HOST if context.window.clock == HOST else context.first_steps.clock
     course, baseline = (
-        course_of(context.attempt, newest, clock),
+        course_of(context.attempt, newest, clock, len(context.unobserved)),
         context.first_steps.baseline(clock),
     )
     peers = context.class_throughput.peers(context.job.name)
@@ -36,24 +37,33 @@ def find(context: DetectionContext) -> list[Finding]:
     least = _least_waiting(context) if found else None
     if least is not None:
         found = [with_least_waiting(finding, least) for finding in found]
+    if context.unobserved:
+        found = [with_unobserved(finding, context.unobserved) for finding in found]
     return [with_clock(context, finding, clock) for finding in found]
 
 
 def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
     """Who waits least in the newest steps; None while that is unknown."""
-    window = context.window
+    ranks = observed_ranks(context)
+    window = window_of(context.window, ranks)
     rows = np.flatnonzero(usable_steps(window))
     if not context.compares_ranks or not len(rows):
         return None
     waits = window.plane("collective", rows) + np.nan_to_num(window.plane("pipeline_wait", rows))
     step = float(np.median(step_seconds(window)[rows]))
-    return least_waiting(waits, step, LIMITS.least_wait)
+    found = least_waiting(waits, step, LIMITS.least_wait)
+    # One that waits all the same waits for a rank that nobody observes.
+    hidden = context.unobserved and found and found.waits > LIMITS.least_wait_gap * step
+    if found is None or hidden:
+        return None
+    return found._replace(ranks=tuple(ranks[list(found.ranks)].tolist()))
 
 
 def _shift(context: DetectionContext) -> Shift | None:
     """What part of a step grew most over the baseline; None while that is unknown."""
     attempt, window = context.first_steps.attempt, context.window
     baseline = early_baseline_on(attempt, window.clock).seconds(attempt.world)
+    window = window_of(window, observed_ranks(context))
     usable = usable_steps(window)
     if not baseline or not usable.any():
         return None

@@ -5,16 +5,19 @@ No two clocks are compared, and no phase has to show what it does meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, text_evidence
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.signals.arrays import FloatMatrix
 from stepwatch.signals.names import Cause
+from stepwatch.signals.phrases import ranks_text
 
 CERTAIN, LIKELY, ONE_OF = "certain", "likely", "one of"
+_WAITS = ("collective", "pipeline_wait")
 
 
 class Limits(NamedTuple):
@@ -77,4 +80,17 @@ def with_least_waiting(finding: Finding, found: LeastWaiting) -> Finding:
         summary=finding.summary.replace("all ranks are slower", "the job is slower", 1)
         + f"{words}, they {in_words(found.others)}",
         evidence=(*finding.evidence, row),
+    )
+
+
+def with_unobserved(finding: Finding, unobserved: Collection[int]) -> Finding:
+    """`finding` with the ranks of which nothing is known: the others may wait for one of them."""
+    unseen = ranks_text(unobserved)
+    words = f"; nothing is known of {unseen}"
+    if finding.rank == NO_RANK and finding.phase in _WAITS:
+        words += ", for which the others may wait"
+    return finding._replace(
+        cause=Cause.UNKNOWN,
+        summary=finding.summary.replace("all ranks are slower", "the job is slower", 1) + words,
+        evidence=(*finding.evidence, text_evidence("ranks not observed", unseen, "")),
     )
