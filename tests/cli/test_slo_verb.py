@@ -28,17 +28,36 @@ def worked(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("words", [[], [JOB]])
-def test_budgets_of_jobs(
-    worked: Path, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["slo", *words, "--store", str(worked)]) == OK
+def test_budgets_of_jobs(worked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["slo", "--store", str(worked)]) == OK
     shown = capsys.readouterr().out
     assert shown.splitlines()[0].split()[:3] == ["job", "SLO", "state"]
     assert f"{JOB}  step-time  ok" in shown
-    assert main(["slo", *words, "--store", str(worked), "--json"]) == OK
+    assert main(["slo", "--store", str(worked), "--json"]) == OK
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["job"], one["name"], one["state"]) == (JOB, "step-time", "ok")
+
+
+def test_one_job_with_its_slis(worked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["slo", JOB, "--store", str(worked)]) == OK
+    shown = capsys.readouterr().out
+    assert f"{JOB}  step-time  ok" in shown
+    known, unknown = shown.split("not known")
+    assert "step-time-p50" in known and "200 ms" in known
+    assert "queue-wait" in unknown and "no scheduler reports" in unknown
+    assert main(["slo", JOB, "--store", str(worked), "--json"]) == OK
+    found = json.loads(capsys.readouterr().out)
+    assert (found["job"], found["slos"][0]["state"]) == (JOB, "ok")
+    by_name = {sli["name"]: sli for sli in found["slis"]}
+    assert by_name["step-time-p50"]["value"] == pytest.approx(0.2)
+    assert by_name["mfu"]["value"] is None and by_name["mfu"]["unknown"]
+
+
+def test_each_sli_is_defined_with_its_trap(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["slo", "--definitions"]) == OK
+    assert "goodput: device-time of work that was preserved" in capsys.readouterr().out
+    assert main(["slo", "--definitions", "--json"]) == OK
+    assert all(sli["trap"] for sli in json.loads(capsys.readouterr().out))
 
 
 def test_a_document_that_is_right_says_when_its_alerts_fire(

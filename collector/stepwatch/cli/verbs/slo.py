@@ -20,17 +20,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "job", nargs="?", help="one job; 'check' to check the documents that follow"
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="documents to check")
+    parser.add_argument(
+        "--definitions", action="store_true", help="what each SLI is, and where it misleads"
+    )
     add_source_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print; exit 1 if a budget is spent, or a document is wrong."""
+    if arguments.definitions:
+        return _define(as_json=arguments.json)
     if arguments.job == "check":
         return _check(arguments.files, as_json=arguments.json)
     if arguments.job:
-        jobs = [ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")]
-    else:
-        jobs = ask(arguments, "/v1/jobs")["jobs"]
+        return _one(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
+    jobs = ask(arguments, "/v1/jobs")["jobs"]
     known = [(job["job"], slo) for job in jobs for slo in job.get("slos") or []]
     if arguments.json:
         print(json.dumps([{"job": job, **slo} for job, slo in known], indent=1))
@@ -39,6 +43,65 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(table(known))
     return int(any(slo["state"] == "exhausted" for _, slo in known))
+
+
+def _one(arguments: argparse.Namespace, path: str) -> int:
+    """A job's SLOs, and its SLIs over the run."""
+    job, found = ask(arguments, path), ask(arguments, f"{path}/slis")["slis"]
+    slos = job.get("slos") or []
+    if arguments.json:
+        print(json.dumps({"job": job["job"], "slos": slos, "slis": found}, indent=1))
+    else:
+        print(table([(job["job"], slo) for slo in slos]))
+        width = text.columns() if sys.stdout.isatty() else None
+        print(f"\n{sli_table(found, width)}")
+    return int(any(slo["state"] == "exhausted" for slo in slos))
+
+
+def sli_table(found: list[dict[str, Any]], columns: int | None = None) -> str:
+    """One line for each SLI with its value, then those that are not known, and why.
+
+    Lines end at `columns`, where it is given.
+    """
+    rows = [
+        [sli["name"], sli["mission"], text.quantity(sli["value"], _UNITS.get(sli["unit"], "")), of]
+        for sli in found
+        if sli["value"] is not None
+        for of in [", ".join(filter(None, (_interval(sli), sli["detail"])))]
+    ]
+    unknown = [[sli["name"], sli["mission"], sli["unknown"]] for sli in found if sli["unknown"]]
+    lines = text.table(["SLI", "", "value", "90 % interval, and of what"], rows, "", left=4)
+    if unknown:
+        lines += "\n\n" + text.table(["not known", "", "why"], unknown, "", left=3)
+    return "\n".join(line[:columns] for line in lines.splitlines())
+
+
+_UNITS = {unit: unit for unit in ("ratio", "seconds", "times", "tokens/s", "steps", "events")}
+"""Units that stand beside their value; the others are in the SLI's definition."""
+
+
+def _interval(sli: dict[str, Any]) -> str:
+    if sli["low"] is None or sli["high"] is None:
+        return ""
+    unit = _UNITS.get(sli["unit"], "")
+    return " to ".join(text.quantity(sli[end], unit) for end in ("low", "high"))
+
+
+def _define(*, as_json: bool) -> int:
+    """Print the definition of each SLI."""
+    from stepwatch.collector.slo.run_registry import definitions
+
+    found = definitions()
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return 0
+    fields = ("formula", "unit", "weight", "expected", "trap", "needs")
+    for sli in found:
+        mission = f" ({sli['mission']})" if sli["mission"] else ""
+        print(f"{sli['name']}{mission}: {sli['what']}")
+        for field in fields:
+            print(f"  {field + ':':10}{sli[field]}")
+    return 0
 
 
 def table(known: list[tuple[str, dict[str, Any]]]) -> str:

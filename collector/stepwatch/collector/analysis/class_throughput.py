@@ -69,6 +69,8 @@ class ClassThroughput:
     def __init__(self) -> None:
         self._shape: dict[str, Shape] = {}
         self._speed: dict[Shape, dict[str, float]] = {}
+        self._one_node: dict[str, dict[str, float]] = {}
+        """Tokens per second and device of jobs on one node, by class and job."""
 
     def keep(self, job: LiveJob, first: FirstSteps | None = None) -> None:
         """Take up a job; nothing happens while its class, tokens or first steps are not known.
@@ -86,14 +88,25 @@ class ClassThroughput:
         shape = Shape(attempt.job_class, attempt.world, stages, tokens)
         self._shape[job.name] = shape
         self._speed.setdefault(shape, {})[job.name] = speed
+        if len(set(attempt.ranks.node_of.values())) == 1 and attempt.world:
+            per_device = self._one_node.setdefault(attempt.job_class, {})
+            per_device[job.name] = speed / attempt.world
 
     def forget(self, job: str) -> None:
         """Drop a job."""
         shape = self._shape.pop(job, None)
         if shape is not None:
+            self._one_node.get(shape.job_class, {}).pop(job, None)
             del self._speed[shape][job]
             if not self._speed[shape]:
                 del self._speed[shape]
+
+    def one_node_speed(self, job: str, job_class: str) -> float:
+        """Median tokens per second and device of the other jobs of a class that run on one node,
+        NaN where there is none."""
+        known = self._one_node.get(job_class, {})
+        speeds = [speed for other, speed in known.items() if other != job]
+        return float(np.median(speeds)) if speeds else math.nan
 
     def peers(self, job: str) -> list[float]:
         """Tokens per second of the other jobs of its shape."""

@@ -60,6 +60,8 @@ class Verdicts:
     """Those of each SLI, by its name."""
     accounts: Accounts = field(default_factory=Accounts)
     stalled_seconds: float = math.nan
+    one_node_speed: float = math.nan
+    """Tokens per second and device of other jobs of its class on one node."""
     clocks: tuple[float, float] | None = None
     """Wall and monotonic seconds of the newest evaluation."""
     failed_at: float = math.nan
@@ -158,6 +160,7 @@ class Evaluator:
             job, self._clock.monotonic_ns() / NANOSECONDS, self._class_throughput, wall_s=now
         )
         self._class_throughput.keep(job, context.first_steps)
+        verdicts.one_node_speed = self._class_throughput.one_node_speed(job.name, attempt.job_class)
         _follow_clock(verdicts, now, context.now_s)
         failed = [] if abandoned else self._failures(context)
         verdicts.findings = failed or ([] if ended else self._findings(context))

@@ -71,6 +71,14 @@ class SliceLine:
         return int(self._rows["cumulative_expected"][self._used - 1]) if self._used else 0
 
     @property
+    def sums(self) -> Window:
+        """Good and total device-seconds, and the coverage, of all slices."""
+        last = self._rows[self._used - 1] if self._used else _NOTHING
+        observed, expected = (int(last[f"cumulative_{name}"]) for name in ("observed", "expected"))
+        coverage = Decimal(observed) / Decimal(expected) if expected else None
+        return Window(_exact(last["cumulative_good"]), _exact(last["cumulative_total"]), coverage)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of its array."""
         return int(self._rows.nbytes)

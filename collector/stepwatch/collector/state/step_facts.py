@@ -9,6 +9,7 @@ rank, nothing says what is usual on the hosts, which return when they have enque
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +102,33 @@ def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
         return StepLengths(seconds, HOST, steps_on)
     found = attempt.tracker(DeviceSteps).lengths.of(history.held_from + timed)
     return StepLengths(found["longest"].astype(np.float64), DEVICE, steps_on)
+
+
+def tokens_per_second(attempt: Attempt) -> float | None:
+    """Tokens after the first step over the time after it; None where no rank reports tokens."""
+    history = attempt.step_history
+    if len(history) < 2:
+        return None
+    _, (row,) = history.part(slice(1))
+    rows, dropped = history.rows, history.dropped
+    first = int(row["end_wall_ns"])
+    last = max(dropped.newest_end_ns, int(rows["end_wall_ns"].max(initial=0)))
+    tokens = float(dropped.tokens + int(rows["tokens"].sum()) - int(row["tokens"]))
+    seconds = (last - first) / NANOSECONDS
+    return tokens / seconds if first and seconds > 0 and tokens else None
+
+
+def first_and_last_loss(attempts: Iterable[Attempt]) -> tuple[float, float] | None:
+    """Losses of the first and the newest step that has one; None where none has."""
+    histories = [each.step_history for each in attempts]
+    parts = [
+        part
+        for each in histories
+        for part in ([each.dropped.loss_first, each.dropped.loss_last], each.rows["loss"])
+    ]
+    losses = np.concatenate(parts)
+    known = losses[~np.isnan(losses)]
+    return (float(known[0]), float(known[-1])) if len(known) else None
 
 
 def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: float) -> None:

@@ -22,7 +22,15 @@ from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.web import job_view, withheld_view
-from stepwatch.collector.web.documents import COLLECTIVES, HEATMAPS, LINE, SUMMARY, dated, encoded
+from stepwatch.collector.web.documents import (
+    COLLECTIVES,
+    HEATMAPS,
+    LINE,
+    SLIS,
+    SUMMARY,
+    dated,
+    encoded,
+)
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.report_view import report_document
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
@@ -49,13 +57,16 @@ def make_api(
     `runbook` reads a runbook; without it there are none to show.
     """
     api = Api(service, runbook)
-    service.shared_views.offer([LINE, SUMMARY, COLLECTIVES, *HEATMAPS.values()], ["line", "job"])
+    service.shared_views.offer(
+        [LINE, SUMMARY, COLLECTIVES, SLIS, *HEATMAPS.values()], ["line", "job"]
+    )
     routes = [
         Route("/v1/segments", api.segments, methods=["POST"]),
         Route("/v1/jobs", api.jobs),
         Route("/v1/jobs/{job}", api.job),
         Route("/v1/jobs/{job}/heatmap", api.heatmap),
         Route("/v1/jobs/{job}/collectives", api.collectives),
+        Route("/v1/jobs/{job}/slis", api.slis),
         Route("/v1/incidents", api.incidents),
         Route("/v1/incidents/{id}", api.incident),
         Route("/v1/report", api.report),
@@ -161,6 +172,10 @@ class Api:
     async def collectives(self, request: Request) -> Response:
         """Transfer and arrival skew of each operation and group over the newest steps."""
         return await self._job_answer(request, COLLECTIVES)
+
+    async def slis(self, request: Request) -> Response:
+        """The SLIs of a job over its run so far; what is not known says why."""
+        return await self._job_answer(request, SLIS)
 
     async def incidents(self, request: Request) -> Response:
         """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""

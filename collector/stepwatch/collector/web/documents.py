@@ -10,7 +10,7 @@ from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.web import breakdown_view, job_view
+from stepwatch.collector.web import breakdown_view, job_view, sli_view
 
 OLD_SECONDS = 10.0
 """An older answer is stale: whoever evaluates its job makes one every few seconds."""
@@ -68,4 +68,6 @@ LINE = View("line", job_view.job_line, encoded, kept_seconds=600.0)
 """A job in the list of jobs."""
 SUMMARY = View("job", job_view.job_summary, encoded)
 COLLECTIVES = View("collectives", _collectives, encoded)
+SLIS = View("slis", sli_view.job_slis, encoded)
+"""The SLIs of a job over its run."""
 HEATMAPS = {metric: _heatmap(metric) for metric in job_view.HEATMAP_METRICS}

@@ -18,15 +18,18 @@ from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
-from stepwatch.collector.state.step_facts import clock_of, step_lengths
+from stepwatch.collector.state.step_facts import (
+    clock_of,
+    first_and_last_loss,
+    step_lengths,
+    tokens_per_second,
+)
 from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.links import Links
 from stepwatch.collector.state.trackers.shared_name import SharedName
-from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
-from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import PHASE_NAMES
 
@@ -154,13 +157,13 @@ def pace(job: LiveJob) -> dict[str, Any]:
     of them; `steps_on` counts them by clock.
     """
     attempt = job.current
-    known = _losses([each.step_history for each, _ in job.ordered()])
+    losses = first_and_last_loss([each for each, _ in job.ordered()])
     found, recent = step_lengths(attempt), step_lengths(attempt, RECENT_STEPS)
     longest = found.seconds
     return {
-        "loss_first": float(known[0]) if len(known) else None,
-        "loss_last": float(known[-1]) if len(known) else None,
-        "tokens_per_second": _tokens_per_second(attempt),
+        "loss_first": losses[0] if losses else None,
+        "loss_last": losses[1] if losses else None,
+        "tokens_per_second": tokens_per_second(attempt),
         "step_seconds": {
             f"p{percent}": float(np.percentile(longest, percent)) if len(longest) else None
             for percent in (50, 95, 99)
@@ -170,17 +173,6 @@ def pace(job: LiveJob) -> dict[str, Any]:
         "recent_step_seconds": float(np.median(recent.seconds)) if len(recent.seconds) else None,
         "recent_step_seconds_clock": recent.clock,
     }
-
-
-def _losses(histories: list[StepHistory]) -> Vector:
-    """Losses of steps in their order; of those that were dropped the first and the last."""
-    parts = [
-        part
-        for each in histories
-        for part in ([each.dropped.loss_first, each.dropped.loss_last], each.rows["loss"])
-    ]
-    losses = np.concatenate(parts)
-    return np.asarray(losses[~np.isnan(losses)])
 
 
 def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
@@ -224,20 +216,6 @@ def rank_summary(
 
 def _phase_name(number: int) -> str | None:
     return PHASE_NAMES[number] if number < len(PHASE_NAMES) else None
-
-
-def _tokens_per_second(attempt: Attempt) -> float | None:
-    """Tokens after the first step over the time after it; None where no rank reports tokens."""
-    history = attempt.step_history
-    if len(history) < 2:
-        return None
-    _, (row,) = history.part(slice(1))
-    rows, dropped = history.rows, history.dropped
-    first = int(row["end_wall_ns"])
-    last = max(dropped.newest_end_ns, int(rows["end_wall_ns"].max(initial=0)))
-    tokens = float(dropped.tokens + int(rows["tokens"].sum()) - int(row["tokens"]))
-    seconds = (last - first) / NANOSECONDS
-    return tokens / seconds if first and seconds > 0 and tokens else None
 
 
 def _slo(status: SloStatus, clock: str | None) -> dict[str, Any]:

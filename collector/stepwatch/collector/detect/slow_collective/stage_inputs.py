@@ -8,7 +8,6 @@ from stepwatch.collector.analysis.pipeline_stages import (
     STAGE_WORK,
     known_stages,
     self_time,
-    stage_work,
 )
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
@@ -52,13 +51,14 @@ def _waiting(context: DetectionContext) -> Waiting | None:
         return None  # a look at one row, which is nearly always enough
     part = window.at(chosen)
     before = np.sum([baseline[name] for name in STAGE_WORK], axis=0)[None, :]
-    usual_work = stage_work(before, window.stage)
-    more = np.maximum(stage_work(self_time(part, STAGE_WORK), part.stage) - usual_work, 0.0)
+    longer = np.maximum(self_time(part, STAGE_WORK) - before, 0.0)
+    # The other stages wait for the slowest rank of a stage, not for its usual one.
+    more = [longer[:, window.stage == number].max(axis=1) for number in stages]
     return Waiting(
         numbers=part.steps,
         seconds=step_seconds(part),
         wait=part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64),
-        more=more.sum(axis=1),
+        more=np.sum(more, axis=0),
         usual=float(np.median(early)),
         sends={},
         ranks={number: np.flatnonzero(window.stage == number).tolist() for number in stages},

@@ -1,0 +1,78 @@
+"""Intervals of rates of few events, and of shares of few trials: exact ones. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+_TAIL = 0.05
+"""In each of the two tails: an interval of 90 %."""
+
+
+def poisson_interval(count: int) -> tuple[float, float]:
+    """The 90 % interval of the expected number of events where `count` came (Garwood 1936).
+
+    Worked example: none came -> 0 to 3.0; one -> 0.05 to 4.7.
+    """
+    high = _root(lambda mean: _poisson_up_to(count, mean) - _TAIL, 0.0, 2.0 * count + 20.0)
+    if not count:
+        return 0.0, high
+    low = _root(lambda mean: 1.0 - _TAIL - _poisson_up_to(count - 1, mean), 0.0, float(count))
+    return low, high
+
+
+def share_interval(good: int, trials: int) -> tuple[float, float]:
+    """The 90 % interval of a share of which `good` of `trials` are known: the posterior with
+    Jeffreys' prior, Beta(good + 1/2, trials - good + 1/2).
+
+    Nothing is known of no trials: 0 to 1. Worked example: 3 of 3 -> 0.56 to 1.0.
+    """
+    if not trials:
+        return 0.0, 1.0
+    one, other = good + 0.5, trials - good + 0.5
+    low = 0.0 if not good else _root(lambda x: _beta_up_to(x, one, other) - _TAIL, 0.0, 1.0)
+    high = (
+        1.0
+        if good == trials
+        else _root(lambda x: _beta_up_to(x, one, other) - (1.0 - _TAIL), 0.0, 1.0)
+    )
+    return low, high
+
+
+def _poisson_up_to(count: int, mean: float) -> float:
+    """The chance of at most `count` events."""
+    if mean <= 0:
+        return 1.0
+    logs = (each * math.log(mean) - math.lgamma(each + 1) - mean for each in range(count + 1))
+    return min(1.0, math.fsum(map(math.exp, logs)))
+
+
+def _beta_up_to(x: float, one: float, other: float, steps: int = 400) -> float:
+    """The chance that a variable of Beta(one, other) is at most `x`.
+
+    With x = sin(t)**2 its density has no pole at either end: 2 sin(t)**(2 a - 1) cos(t)**(2 b - 1).
+    """
+    log = math.lgamma(one + other) - math.lgamma(one) - math.lgamma(other) + math.log(2.0)
+    end = math.asin(math.sqrt(min(1.0, max(0.0, x))))
+
+    def density(at: float) -> float:
+        sine, cosine = math.sin(at), math.cos(at)
+        if sine <= 0 or cosine <= 0:
+            return math.exp(log) if (2 * one - 1 == 0 and sine <= 0) else 0.0
+        return math.exp(log + (2 * one - 1) * math.log(sine) + (2 * other - 1) * math.log(cosine))
+
+    width = end / steps
+    inner = sum((4 if at % 2 else 2) * density(at * width) for at in range(1, steps))
+    return (density(0.0) + inner + density(end)) * width / 3
+
+
+def _root(rises_or_falls: Callable[[float], float], low: float, high: float) -> float:
+    """Where a monotonic function is 0, to 9 digits."""
+    rising = rises_or_falls(high) > rises_or_falls(low)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if (rises_or_falls(middle) > 0) == rising:
+            high = middle
+        else:
+            low = middle
+    return (low + high) / 2

@@ -1,0 +1,1 @@
+"""What saving costs, and what it is worth."""

@@ -1,0 +1,119 @@
+"""What saves cost the training loop, how soon they are durable, and which are good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stepwatch.collector.slo.poisson import share_interval
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.waste import Spent
+from stepwatch.collector.state.trackers.checkpoints import Checkpoint
+
+_NONE = "no checkpoint is known: mark saves with Watch.checkpoint"
+
+
+def checkpoints(facts: JobFacts) -> dict[int, Checkpoint]:
+    """Checkpoints of all attempts by step; what a later attempt reports replaces the earlier."""
+    return {step: item for run, _ in facts.runs for step, item in run.checkpoints.items()}
+
+
+def checkpoint_stall(facts: JobFacts) -> Reading:
+    """The share of device-time in which the training loop stood in a save."""
+    if not checkpoints(facts):
+        return unknown(_NONE)
+    return facts.share(Spent.CHECKPOINT_STALL)._replace(events=len(checkpoints(facts)))
+
+
+def time_to_durable(facts: JobFacts) -> Reading:
+    """Seconds until a checkpoint was on storage, on average."""
+    known = [
+        item.durable_seconds
+        for item in checkpoints(facts).values()
+        if item.durable_seconds is not None
+    ]
+    if not known:
+        return unknown(_NONE if not checkpoints(facts) else "no rank says when one was durable")
+    return Reading(sum(known) / len(known), len(known), detail=f"longest {max(known):.1f} s")
+
+
+def checkpoint_success(facts: JobFacts) -> Reading:
+    """Checkpoints that verified, of those that verified or failed."""
+    decided = [item.verified for item in checkpoints(facts).values() if item.verified is not None]
+    if not decided:
+        return unknown(_NONE if not checkpoints(facts) else "no checkpoint was verified or failed")
+    good = sum(decided)
+    low, high = share_interval(good, len(decided))
+    detail = f"{good} of {len(decided)} verified"
+    return Reading(good / len(decided), len(decided), low, high, detail)
+
+
+def verified_age(facts: JobFacts) -> Reading:
+    """Seconds of work that a failure now would lose: since the step of the newest good save."""
+    verified = [step for step, item in checkpoints(facts).items() if item.verified]
+    if not verified:
+        return unknown(_NONE if not checkpoints(facts) else "no checkpoint has verified")
+    newest = max(verified)
+    ended = max(_ends_of(facts, newest), default=None)
+    if ended is None:
+        return unknown(f"step {newest} of the newest verified checkpoint left the history")
+    return Reading(max(0.0, facts.job.newest_s - ended), detail=f"checkpoint of step {newest}")
+
+
+def _ends_of(facts: JobFacts, step: int) -> Iterator[float]:
+    """When that step ended, in each attempt; one behind the last step is of all steps so far."""
+    for each in facts.attempts.values():
+        at, count = step - each.first_step, len(each.steps.end_s)
+        if count and at >= 0:
+            yield float(each.steps.end_s[min(at, count - 1)])
+
+
+SLIS = (
+    RunSli(
+        name="checkpoint-stall",
+        mission="M6",
+        what="device-time in which the training loop stood in a save",
+        formula="phase checkpoint of all ranks / allocated",
+        unit="ratio",
+        weight="device-time",
+        expected="at most 0.01",
+        trap="an asynchronous save stalls little and is durable late: look at both",
+        needs="the phase checkpoint",
+        measure=checkpoint_stall,
+    ),
+    RunSli(
+        name="time-to-durable",
+        mission="M6",
+        what="from the beginning of a save until it is on storage",
+        formula="mean over checkpoints of the slowest rank",
+        unit="seconds",
+        weight="checkpoints",
+        expected="less than the interval between saves",
+        trap="large models",
+        needs="checkpoint records that say so",
+        measure=time_to_durable,
+    ),
+    RunSli(
+        name="checkpoint-success",
+        mission="M7",
+        what="checkpoints that verify",
+        formula="verified / (verified + failed)",
+        unit="ratio",
+        weight="checkpoints",
+        expected="1",
+        trap="written is not verified: partial writes look complete",
+        needs="verification of checkpoints",
+        measure=checkpoint_success,
+    ),
+    RunSli(
+        name="verified-checkpoint-age",
+        mission="",
+        what="work that a failure now would lose (RPO)",
+        formula="newest step's end - end of the step of the newest verified checkpoint",
+        unit="seconds",
+        weight="time",
+        expected="at most two intervals between saves",
+        trap="a save that is not verified does not count",
+        needs="verification of checkpoints, and steps",
+        measure=verified_age,
+    ),
+)

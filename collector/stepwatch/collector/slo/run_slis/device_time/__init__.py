@@ -1,0 +1,1 @@
+"""What allocated device-time went to."""

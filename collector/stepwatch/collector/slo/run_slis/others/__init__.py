@@ -1,0 +1,1 @@
+"""Network, learning, money, and telemetry itself."""

@@ -1,0 +1,41 @@
+"""What tokens and epochs cost."""
+
+from __future__ import annotations
+
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+
+
+def _without_rates(facts: JobFacts) -> Reading:
+    return unknown("no rate card: stepwatch report --rates FILE says what it cost")
+
+
+def _epochs(facts: JobFacts) -> Reading:
+    return unknown("no record says where an epoch ends")
+
+
+SLIS = (
+    RunSli(
+        name="cost-per-million-tokens",
+        mission="M13",
+        what="money for a million tokens that were kept",
+        formula="rate x allocated device-hours / tokens of steps that were not redone x 10^6",
+        unit="money",
+        weight="device-time",
+        expected="per organisation",
+        trap="prices change: each day counts at its own rate",
+        needs="a rate card, and tokens of steps",
+        measure=_without_rates,
+    ),
+    RunSli(
+        name="cost-per-epoch",
+        mission="M13",
+        what="money for one pass over the data",
+        formula="rate x allocated device-hours / epochs",
+        unit="money",
+        weight="device-time",
+        expected="per organisation",
+        trap="few large runs see their data twice",
+        needs="a rate card, and where epochs end: no record carries that yet",
+        measure=_epochs,
+    ),
+)

@@ -1,0 +1,36 @@
+"""How much of their links nodes use."""
+
+from __future__ import annotations
+
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.state.trackers.hardware_use import HardwareUse
+
+
+def network_use(facts: JobFacts) -> Reading:
+    """The mean use of the busiest interface that says what its link carries."""
+    known = facts.job.current.tracker(HardwareUse).traffic()
+    if not known:
+        return unknown("no agent has read an interface twice")
+    most = max(known, key=lambda each: each.bytes_per_second)
+    rated = [each for each in known if each.link_bytes_per_second > 0]
+    words = f"{most.bytes_per_second / 1e6:.3g} MB/s on {most.interface} of {most.node}"
+    if not rated:
+        return unknown(f"no interface says what its link carries; the busiest: {words}")
+    share = max(each.bytes_per_second / each.link_bytes_per_second for each in rated)
+    return Reading(share, len(known), detail=f"busiest: {words}")
+
+
+SLIS = (
+    RunSli(
+        name="network-use",
+        mission="M8",
+        what="bytes of the busiest interface, in its busier direction, over what its link carries",
+        formula="mean bytes/s / link bytes/s, newest attempt",
+        unit="ratio",
+        weight="time",
+        expected="within the hardware",
+        trap="bursts: a mean of 0.2 may be five times 1",
+        needs="interface readings of the agent; InfiniBand is not read yet",
+        measure=network_use,
+    ),
+)

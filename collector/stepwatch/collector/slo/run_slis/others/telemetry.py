@@ -1,0 +1,29 @@
+"""Whether what should be known of the job is."""
+
+from __future__ import annotations
+
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+
+
+def completeness(facts: JobFacts) -> Reading:
+    """Step records that came of those that should have."""
+    found = facts.ratios.get("goodput")
+    if found is None or found.coverage is None:
+        return unknown("no step is known")
+    return Reading(float(found.coverage))
+
+
+SLIS = (
+    RunSli(
+        name="telemetry-completeness",
+        mission="",
+        what="step records that came",
+        formula="records of (step, rank) received / expected",
+        unit="ratio",
+        weight="records",
+        expected="0.999",
+        trap="the newest records are always on their way",
+        needs="steps",
+        measure=completeness,
+    ),
+)

@@ -1,0 +1,1 @@
+"""How attempts and jobs end, and what interruptions cost."""

@@ -1,0 +1,49 @@
+"""How long the job took, and how long it waited before."""
+
+from __future__ import annotations
+
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+
+
+def time_to_complete(facts: JobFacts) -> Reading:
+    """Seconds from the first start to the last step, of a job that finished."""
+    begins = [run.began_s for run, _ in facts.runs if run.began_s > 0]
+    if not begins:
+        return unknown("no rank reported its start")
+    seconds = facts.job.newest_s - min(begins)
+    if facts.state != "finished":
+        return unknown(f"it has not finished; {seconds:.0f} s so far")
+    return Reading(seconds)
+
+
+def queue_wait(facts: JobFacts) -> Reading:
+    """Seconds between submission and start."""
+    return unknown("no scheduler reports when the job was submitted")
+
+
+SLIS = (
+    RunSli(
+        name="time-to-complete",
+        mission="M2",
+        what="from the first start of the first attempt to the last step",
+        formula="end - start",
+        unit="seconds",
+        weight="jobs",
+        expected="per class",
+        trap="preemptions are in it; a job that failed has none",
+        needs="starts and steps",
+        measure=time_to_complete,
+    ),
+    RunSli(
+        name="queue-wait",
+        mission="M2",
+        what="from submission to the first start",
+        formula="start - submission",
+        unit="seconds",
+        weight="jobs",
+        expected="per class",
+        trap="apart from time to complete: another team answers for it",
+        needs="a scheduler that says when the job was submitted: no source gives that yet",
+        measure=queue_wait,
+    ),
+)

@@ -1,0 +1,156 @@
+"""What interrupted the job: preemptions, requeues, failures; whether it came back, and how soon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from stepwatch.collector.slo.poisson import poisson_interval, share_interval
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.signals.records import LifecycleEvent
+
+_DAY = 86_400.0
+
+
+def preemptions(facts: JobFacts) -> Reading:
+    """Attempts in which a rank was asked to stop."""
+    asked = sum(
+        any(fact.event is LifecycleEvent.PREEMPTION for fact in run.lifecycle)
+        for run, _ in facts.runs
+    )
+    return Reading(float(asked), asked)
+
+
+def requeue_rate(facts: JobFacts) -> Reading:
+    """Attempts that began the job anew, of all."""
+    count = len(facts.runs)
+    return Reading((count - 1) / count, count, detail=f"{count - 1} of {count} attempts")
+
+
+def resume_success(facts: JobFacts) -> Reading:
+    """Attempts that resumed and made a step, of those that resumed; one that has just begun counts
+    for neither."""
+    resumed = [run for run, _ in facts.runs if run.resumed_from is not None]
+    reached = sum(len(run.step_history) > 0 for run in resumed)
+    failed = sum(not len(run.step_history) and (run.failed or run.is_over) for run in resumed)
+    tried = reached + failed
+    if not tried:
+        return unknown("no attempt has resumed")
+    low, high = share_interval(reached, tried)
+    return Reading(reached / tried, tried, low, high, f"{reached} of {tried} resumes")
+
+
+def interruptions(facts: JobFacts) -> Reading:
+    """Attempts that failed, for every 1,000 device-days allocated."""
+    days = facts.allocated / _DAY
+    if not days > 0:
+        return unknown("no device-time is accounted yet")
+    count = sum(run.failed for run, _ in facts.runs)
+    low, high = poisson_interval(count)
+    scale = 1000.0 / days
+    return Reading(count * scale, count, low * scale, high * scale, f"{count} in {days:.3g} days")
+
+
+def recovery_time(facts: JobFacts) -> Reading:
+    """Seconds from the last step before an interruption to the first one after it, on average."""
+    gaps = [gap for gap in _gaps(facts) if gap >= 0]
+    if not gaps:
+        return unknown("no attempt has followed another one with steps")
+    return Reading(
+        sum(gaps) / len(gaps), len(gaps), detail=f"longest {max(gaps):.1f} s of {len(gaps)}"
+    )
+
+
+def _gaps(facts: JobFacts) -> Iterator[float]:
+    ends = [
+        (float(each.steps.end_s[0]), float(each.steps.end_s[-1]))
+        for each in facts.attempts.values()
+        if len(each.steps.end_s)
+    ]
+    return (after[0] - before[1] for before, after in pairwise(ends))
+
+
+def lost_steps(facts: JobFacts) -> Reading:
+    """Steps that were done again, over all attempts."""
+    lost = 0
+    for run, redone_from in facts.runs:
+        history = run.step_history
+        if redone_from is not None and len(history):
+            lost += max(0, history.held_from + len(history.rows) - max(redone_from, history.first))
+    return Reading(float(lost), lost)
+
+
+SLIS = (
+    RunSli(
+        name="preemptions",
+        mission="M10",
+        what="attempts in which a rank was asked to stop",
+        formula="attempts with a SIGTERM that a hook saw",
+        unit="events",
+        weight="attempts",
+        expected="as few as the contract of the capacity allows",
+        trap="a scheduler that kills at once leaves no word: that is a failure here",
+        needs="the hooks' preemption records",
+        measure=preemptions,
+    ),
+    RunSli(
+        name="resume-success",
+        mission="M11",
+        what="resumes that reach the next step",
+        formula="resumed attempts with a step / resumed attempts that made one or failed",
+        unit="ratio",
+        weight="resumes",
+        expected="1",
+        trap="few events: look at the interval",
+        needs="Watch.resumed, and steps",
+        measure=resume_success,
+    ),
+    RunSli(
+        name="requeue-rate",
+        mission="M15",
+        what="attempts beyond the first",
+        formula="(attempts - 1) / attempts",
+        unit="ratio",
+        weight="attempts",
+        expected="low",
+        trap="it masks systemic faults: look at why attempts ended",
+        needs="attempts",
+        measure=requeue_rate,
+    ),
+    RunSli(
+        name="interruptions",
+        mission="",
+        what="failed attempts, for every 1,000 device-days",
+        formula="1000 x failed attempts / device-days, with the Poisson interval (Garwood 1936)",
+        unit="events per 1,000 device-days",
+        weight="device-time",
+        expected="Llama 3 saw 419 in 54 days of 16,384 GPUs: 0.47 (arXiv:2407.21783)",
+        trap="a short run says nothing: its interval is wide",
+        needs="ends, and accounts",
+        measure=interruptions,
+    ),
+    RunSli(
+        name="recovery-time",
+        mission="",
+        what="from the last step before an interruption to the first step after it",
+        formula="mean over restarts",
+        unit="seconds",
+        weight="restarts",
+        expected="10 minutes",
+        trap="queueing for devices is in it",
+        needs="steps of both attempts",
+        measure=recovery_time,
+    ),
+    RunSli(
+        name="lost-steps",
+        mission="",
+        what="steps that a later attempt did again",
+        formula="last step before the interruption - step resumed from",
+        unit="steps",
+        weight="steps",
+        expected="at most two intervals between saves, each time",
+        trap="known at the resume only",
+        needs="steps, and the step resumed from",
+        measure=lost_steps,
+    ),
+)

@@ -1,0 +1,55 @@
+"""Whether the job, and each of its attempts, came to its end."""
+
+from __future__ import annotations
+
+from stepwatch.collector.slo.poisson import share_interval
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+
+
+def job_success(facts: JobFacts) -> Reading:
+    """1 once it finished, 0 once it failed; a job counts once, however often resubmitted."""
+    if facts.state == "finished":
+        return Reading(1.0, events=1)
+    if facts.state == "failed":
+        return Reading(0.0, events=1)
+    if facts.state == "interrupted":
+        return unknown("somebody stopped it: that is neither success nor failure")
+    return unknown("it has not ended")
+
+
+def attempt_success(facts: JobFacts) -> Reading:
+    """Finished attempts of those that finished or failed."""
+    finished = sum(run.finished for run, _ in facts.runs)
+    ended = finished + sum(run.failed for run, _ in facts.runs)
+    if not ended:
+        return unknown("no attempt has ended")
+    low, high = share_interval(finished, ended)
+    return Reading(finished / ended, ended, low, high, f"{finished} of {ended} attempts")
+
+
+SLIS = (
+    RunSli(
+        name="job-success",
+        mission="M1",
+        what="whether the job finished, however many attempts it took",
+        formula="1 if finished, 0 if failed; of a class: finished / (finished + failed)",
+        unit="ratio",
+        weight="jobs",
+        expected="0.99 of a class",
+        trap="few jobs: look at the interval, not at a ratio of three",
+        needs="the ends that ranks report, or the agent's word that processes vanished",
+        measure=job_success,
+    ),
+    RunSli(
+        name="attempt-success",
+        mission="M1",
+        what="attempts that finished",
+        formula="finished / (finished + failed)",
+        unit="ratio",
+        weight="attempts",
+        expected="falls with size: a restart is no shame, redoing a day is",
+        trap="an attempt that somebody stopped counts for neither",
+        needs="the ends that ranks report",
+        measure=attempt_success,
+    ),
+)

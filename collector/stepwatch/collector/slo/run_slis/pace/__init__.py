@@ -1,0 +1,1 @@
+"""How fast a job goes, and what holds it up."""

@@ -1,0 +1,74 @@
+"""Tokens per second, beside what the same devices do on one node; and MFU."""
+
+from __future__ import annotations
+
+import math
+
+from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.state.step_facts import tokens_per_second
+
+_NO_TOKENS = "no rank reports tokens: pass tokens= to Watch.step"
+
+
+def throughput(facts: JobFacts) -> Reading:
+    """Tokens per second of the newest attempt, after its first step."""
+    found = tokens_per_second(facts.job.current)
+    return unknown(_NO_TOKENS) if found is None else Reading(found)
+
+
+def scaling_efficiency(facts: JobFacts) -> Reading:
+    """Tokens per second and device over those of jobs of its class on one node."""
+    found, world = tokens_per_second(facts.job.current), facts.job.current.world
+    if found is None or not world:
+        return unknown(_NO_TOKENS)
+    if math.isnan(facts.one_node_speed):
+        return unknown("no job of its class on one node is known")
+    return Reading(
+        found / world / facts.one_node_speed,
+        detail=f"one node does {facts.one_node_speed:.0f} tokens/s a device",
+    )
+
+
+def mfu(facts: JobFacts) -> Reading:
+    """Model FLOPs per second over the peak of the devices."""
+    return unknown("no rank reports the FLOPs of a token, nor the peak of its device")
+
+
+SLIS = (
+    RunSli(
+        name="throughput",
+        mission="M3",
+        what="tokens per second of the whole job",
+        formula="tokens / time after the first step of the newest attempt",
+        unit="tokens/s",
+        weight="time",
+        expected="90 % of what its class does, scaled from one node",
+        trap="it is high in a run whose loss diverges",
+        needs="tokens of steps",
+        measure=throughput,
+    ),
+    RunSli(
+        name="scaling-efficiency",
+        mission="M3",
+        what="tokens per second and device, over those of its class on one node",
+        formula="(tokens/s / devices) / median of the same of one-node jobs of the class",
+        unit="ratio",
+        weight="time",
+        expected="0.95 at 8 devices, 0.85 at 64, 0.75 at 512, 0.70 at 1,000 and more",
+        trap="the slowest rank sets the pace; jobs of one class must be one model",
+        needs="tokens of steps, a class, and a job of it on one node",
+        measure=scaling_efficiency,
+    ),
+    RunSli(
+        name="mfu",
+        mission="",
+        what="model FLOPs utilisation",
+        formula="FLOPs per token x tokens/s / (devices x peak FLOP/s)",
+        unit="ratio",
+        weight="time",
+        expected="0.35 to 0.5 of dense models",
+        trap="recomputation is not model FLOPs",
+        needs="FLOPs per token, and the peak of the device: no record carries them yet",
+        measure=mfu,
+    ),
+)

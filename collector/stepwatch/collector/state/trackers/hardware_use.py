@@ -1,0 +1,115 @@
+"""How much devices and network interfaces were used, as means since the attempt began."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.folding.turns import turns
+from stepwatch.collector.state.readings import Rates, Subjects
+from stepwatch.collector.state.tracker import MAX_NODES, Batches, JoinedTracker, TrackedAttempt
+from stepwatch.signals.arrays import Vector
+from stepwatch.signals.records import Kind
+
+MAX_DEVICES = 131_072
+MAX_INTERFACES = 4 * MAX_NODES
+_Sums = np.ndarray[Any, np.dtype[np.float64]]
+_TRAFFIC = ("received_bytes", "sent_bytes")
+
+
+class Traffic(NamedTuple):
+    """Of an interface: bytes per second, as the mean over its readings, in the busier direction,
+    and what its link carries in bytes per second, 0.0 where it does not say."""
+
+    node: str
+    interface: str
+    bytes_per_second: float
+    link_bytes_per_second: float
+
+
+class HardwareUse(JoinedTracker):
+    """Sums over the readings of each device and interface: their means do not depend on how often
+    somebody asks."""
+
+    kinds = frozenset({Kind.DEVICE, Kind.NIC})
+
+    def __init__(self) -> None:
+        self._devices = Subjects(MAX_DEVICES)
+        self._interfaces = Subjects(MAX_INTERFACES)
+        self._rates = Rates(len(_TRAFFIC), MAX_INTERFACES)
+        self._busy = np.zeros((2, 0))
+        """Sum of the shares of time in which each device was busy, and how many these are."""
+        self._traffic = np.zeros((len(_TRAFFIC) + 1, 0))
+        """Sums of bytes per second received and sent, and how many these are."""
+        self._link = np.zeros(0)
+
+    @property
+    def busy_ratio(self) -> Vector:
+        """The share of time in which each device was busy (devices,), of those that say so."""
+        known = self._busy[:, self._busy[1] > 0]
+        return np.asarray(known[0] / known[1])
+
+    @property
+    def devices(self) -> int:
+        """How many devices report at all."""
+        return len(self._devices)
+
+    def traffic(self) -> list[Traffic]:
+        """Of each interface that was read twice."""
+        found = []
+        for at, (node, interface) in enumerate(self._interfaces):
+            count = self._traffic[-1, at]
+            if count:
+                most = float(self._traffic[:-1, at].max() / count)
+                name = interface.decode("utf-8", "replace")
+                found.append(Traffic(node, name, most, float(self._link[at])))
+        return found
+
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold DEVICE and NIC rows in."""
+        if Kind.DEVICE in batches.kinds:
+            self._take_devices(batches)
+        if Kind.NIC in batches.kinds:
+            self._take_interfaces(batches)
+
+    def _take_devices(self, batches: Batches) -> None:
+        table = batches.table(Kind.DEVICE)
+        nodes = [batches[at].node for at in table.origin.tolist()]
+        devices = list(zip(nodes, table.rows["device"].tolist(), strict=True))
+        places = self._devices.numbered(devices)
+        self._busy = _with_room(self._busy, len(self._devices))
+        busy = table.rows["busy_ratio"].astype(np.float64)
+        known = (places >= 0) & (busy >= 0.0) & (busy <= 1.0)
+        np.add.at(self._busy[0], places[known], busy[known])
+        np.add.at(self._busy[1], places[known], 1.0)
+
+    def _take_interfaces(self, batches: Batches) -> None:
+        """Take rows of interfaces; TCP's own counters come in a row without one."""
+        table = batches.table(Kind.NIC)
+        kept = table.rows["interface"] != b""
+        rows, origin = chosen(table.rows, kept), table.origin[kept]
+        nodes = [batches[at].node for at in origin.tolist()]
+        interfaces = list(zip(nodes, rows["interface"].tolist(), strict=True))
+        places = self._interfaces.numbered(interfaces)
+        self._rates.numbered(interfaces)  # in the same order: the same numbers
+        self._traffic = _with_room(self._traffic, len(self._interfaces))
+        self._link = _with_room(self._link, len(self._interfaces))
+        counters = np.stack([rows[name].astype(np.float64) for name in _TRAFFIC], axis=1)
+        times, speed = rows["time_ns"] / 1e9, rows["speed_bits_per_second"].astype(np.float64)
+        for turn in turns(places):
+            at = places[turn]
+            rates = self._rates.of_at(at, times[turn], counters[turn])
+            known = (at >= 0) & np.isfinite(rates).all(axis=1)
+            self._traffic[:-1, at[known]] += rates[known].T
+            self._traffic[-1, at[known]] += 1.0
+            said = (at >= 0) & (speed[turn] > 0)
+            self._link[at[said]] = speed[turn][said] / 8
+
+
+def _with_room(held: _Sums, count: int) -> _Sums:
+    more = count - held.shape[-1]
+    return (
+        held if more <= 0 else np.concatenate([held, np.zeros((*held.shape[:-1], more))], axis=-1)
+    )

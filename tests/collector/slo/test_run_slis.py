@@ -1,0 +1,158 @@
+"""SLIs over a run: each has a definition, a value or a reason, and the same one from the log."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+import tempfile
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo import run_registry, run_slis
+from stepwatch.collector.slo.run_registry import discover_run_slis, readings
+from stepwatch.collector.slo.run_sli import Reading
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.sli_view import job_facts
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.wire import Segment
+from tests.collector.made import (
+    JOB,
+    SHARES,
+    HandClock,
+    body,
+    checkpoint_rows,
+    lifecycle_rows,
+    run_segments,
+    segment,
+    state_rows,
+    step_rows,
+)
+
+WORLD = 4
+RANKS = range(WORLD)
+
+
+def attempt(
+    number: int, first: int, last: int, began: float, sequence: int, *, resumes: bool = False
+) -> list[Segment]:
+    """An attempt that makes steps `first` to `last` of 0.2 s, after a second of start-up."""
+    starts = [lifecycle_rows(LifecycleEvent.START, RANKS, WORLD, began)]
+    if resumes:
+        starts.append(lifecycle_rows(LifecycleEvent.RESUME, RANKS, first, began))
+    made = []
+    for step in range(first, last + 1):
+        at = began + 1.0 + (step - first + 1) * 0.2
+        rows = step_rows([step], RANKS)
+        rows["time_ns"] = round(at * 1e9)
+        tables = {Kind.STEP: rows, Kind.RANK_STATE: state_rows(RANKS, WORLD, at, step)}
+        if step == first:
+            tables[Kind.LIFECYCLE] = np.concatenate(starts)
+        made.append(segment(sequence + step - first, tables, attempt=number))
+    return made
+
+
+def ends(number: int, event: LifecycleEvent, at: float, sequence: int) -> Segment:
+    return segment(sequence, {Kind.LIFECYCLE: lifecycle_rows(event, RANKS, at=at)}, attempt=number)
+
+
+def of(segments: list[Segment], seconds: float, at_once: int = 1000) -> dict[str, Reading]:
+    """The readings of a job at run time `seconds`, its segments received so many at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.sqlite(Path(folder) / "store.db")
+        service = Service(store, HandClock(seconds))
+        for first in range(0, len(segments), at_once):
+            service.receive(body(segments[first : first + at_once]))
+        service.evaluate()
+        found = service.job(JOB)
+        assert found is not None
+        facts = job_facts(*found, service.now())
+        store.close()
+        return readings(facts)
+
+
+KILLED = [
+    *attempt(0, 0, 30, 0.0, 1),
+    segment(
+        90,
+        {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.VERIFIED, RANKS, 20)},
+        attempt=0,
+    ),
+    ends(0, LifecycleEvent.FAILURE, 7.5, 91),
+    *attempt(1, 20, 60, 12.0, 100, resumes=True),
+    ends(1, LifecycleEvent.FINISH, 21.4, 190),
+]
+"""Killed after step 30, with the newest good save at 20; it comes back 4.5 s later and finishes."""
+
+
+def test_every_sli_of_the_field_is_there_with_all_of_its_definition() -> None:
+    found = discover_run_slis()
+    assert {f"M{number}" for number in range(1, 16)} <= {sli.mission for sli in found.values()}
+    for sli in found.values():
+        assert all(value for name, value in sli._asdict().items() if name != "mission"), sli.name
+
+
+def test_nothing_is_left_out_and_what_is_not_known_says_why() -> None:
+    found = of(run_segments(60), 12.0)
+    assert found.keys() == discover_run_slis().keys()
+    for name, reading in found.items():
+        assert math.isnan(reading.value) == bool(reading.unknown), name
+        assert not (reading.unknown and reading.value == 0.0), name
+    for name in ("queue-wait", "mfu", "tensor-activity", "cost-per-epoch", "resume-success"):
+        assert found[name].unknown, name
+    assert found["job-success"].unknown == "it has not ended"
+
+
+def test_a_healthy_run() -> None:
+    found = of(run_segments(60), 12.0)
+    assert found["throughput"].value == pytest.approx(400 / 0.2, rel=0.01)
+    assert found["step-time-p50"].value == pytest.approx(0.2)
+    assert found["step-time-spread"].value == pytest.approx(1.0)
+    assert found["goodput"].value == pytest.approx(1.0, abs=0.02)
+    assert found["data-wait"].value == pytest.approx(SHARES["data"], abs=0.005)
+    assert found["lost-steps"].value == found["preemptions"].value == 0.0
+    assert found["telemetry-completeness"].value == 1.0
+    assert found["interruptions"].value == 0.0 and found["interruptions"].high > 0
+
+
+def test_a_kill_at_step_30_with_the_newest_good_save_at_20() -> None:
+    """Figures by hand: steps 20-30 are done twice; 7.2 s + 9.2 s ran, 4.5 s nothing did."""
+    found = of(KILLED, 21.4)
+    assert found["lost-steps"].value == 11
+    assert found["recovery-time"].value == pytest.approx(13.2 - 7.2)
+    assert (found["attempt-success"].value, found["job-success"].value) == (0.5, 1.0)
+    assert (found["requeue-rate"].value, found["resume-success"].value) == (0.5, 1.0)
+    assert found["interruptions"].events == 1
+    allocated = 20.4 + 1.0  # of each rank: from the first start to the last step, and its end
+    assert found["goodput"].value == pytest.approx((20 + 41) * 0.2 / (7.2 + 9.2), abs=0.02)
+    assert found["waste"].detail.startswith("idle-allocated")
+    assert "redone-after-restart" in found["waste"].detail
+    assert found["time-to-complete"].value == pytest.approx(allocated, abs=0.3)
+    assert found["checkpoint-success"].value == 1.0
+    assert found["verified-checkpoint-age"].value == pytest.approx((60 - 20) * 0.2, abs=0.01)
+    before = of(KILLED[:31], 7.2)
+    assert before["goodput"].value > found["goodput"].value, "it turns bad afterwards"
+    assert before["lost-steps"].value == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_live_and_again_from_the_log_in_other_parts_it_is_the_same(seed: int) -> None:
+    dice = random.Random(seed)
+    once = of(KILLED, 21.4)
+    again = of(KILLED, 21.4, dice.choice([1, 2, 7, 40]))
+    assert json.dumps(once) == json.dumps(again)
+
+
+def test_a_file_without_slis_or_with_a_name_that_is_taken_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = f"{run_slis.__name__}.pace.throughput"
+    empty = types.ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, empty)
+    with pytest.raises(LookupError, match="throughput must name SLIS"):
+        run_registry.discover_run_slis.__wrapped__()
