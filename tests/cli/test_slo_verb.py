@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, main
-from stepwatch.collector import slo
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo import asked
 from stepwatch.collector.store import Store
 from tests.collector.made import JOB, HandClock, body, run_segments
 
-SHIPPED = (resources.files(slo) / "documents" / "step-time.yaml").read_text(encoding="utf-8")
+SHIPPED = (resources.files(asked) / "documents" / "step-time.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_document_that_is_right_says_when_its_alerts_fire(
     path.write_text(SHIPPED)
     assert main(["slo", "check", str(path)]) == OK
     shown = capsys.readouterr().out
-    assert "95% of step-time over 28 days" in shown
+    assert "95% of step-time over the last 28 days" in shown
     assert "is a burn rate of 13.44: from 67% bad device-time on" in shown
 
 

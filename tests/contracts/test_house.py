@@ -97,7 +97,7 @@ def test_the_wheel_holds_every_part_and_its_data(tmp_path: Path) -> None:
         assert f"stepwatch/{part.name}/__init__.py" in names
     for data in (
         "stepwatch/collector/web/page/job.html",
-        "stepwatch/collector/slo/documents/step-time.yaml",
+        "stepwatch/collector/slo/asked/documents/step-time.yaml",
         "stepwatch/collector/detect/straggler/thresholds.toml",
         "stepwatch/runbooks/pages/TrainingStraggler.md",
     ):

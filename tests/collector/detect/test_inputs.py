@@ -10,7 +10,7 @@ import pytest
 from stepwatch.collector.detect import hang, non_finite, rank_failed, telemetry
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.non_finite import LIMITS
-from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
+from stepwatch.collector.runtime.job_state import has_ended, job_state
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
@@ -18,7 +18,6 @@ from stepwatch.collector.state.trackers.collective_records import Group
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
 from stepwatch.collector.state.trackers.numerics import MAX_SCALED_OF_STEP, Numerics
-from stepwatch.collector.web.job_view import job_state
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import (
     DTYPES,
@@ -227,7 +226,7 @@ def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:
     job.apply(segment(1, reported), Received(0.0, 0.0))
     attempt = job.current
     assert (attempt.interrupted, attempt.failed, attempt.finished) == (True, False, False)
-    assert has_ended(attempt, 0.0) and job_state(attempt, Verdicts(), 0.0) == "interrupted"
+    assert has_ended(attempt, 0.0) and job_state(attempt, [], 0.0) == "interrupted"
     assert rank_failed.find(DetectionContext(job, 100.0, wall_s=0.0)) == []
 
 
@@ -252,7 +251,7 @@ def test_a_rank_that_died_before_ctrl_c_has_failed(code: int, gone_s: float, sta
     job.apply(segment(2, {Kind.LIFECYCLE: interrupts}), Received(0.0, 0.0))
     attempt = job.current
     assert (attempt.failed, attempt.interrupted) == (state == "failed", state == "interrupted")
-    assert job_state(attempt, Verdicts(), 0.0) == state
+    assert job_state(attempt, [], 0.0) == state
 
 
 def test_a_rank_that_raised_before_ctrl_c_has_failed() -> None:

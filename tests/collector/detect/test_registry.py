@@ -14,6 +14,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.detect.registry import Detector, When, discover, failure_kinds, find
 from stepwatch.collector.runtime.evaluation import Evaluator
+from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
@@ -92,7 +93,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_folder_is_all_that_a_new_detector_needs(scratch: Path, tmp_path: Path) -> None:
     clock = HandClock(100.0)
     job = context(clock.wall_ns() / 1e9).job
-    evaluator = Evaluator(Store.sqlite(tmp_path / "store.db"), [], clock)
+    evaluator = Evaluator(Store.sqlite(tmp_path / "store.db"), Objectives({}), clock)
     evaluator.evaluate(job)
     (incident,) = evaluator.verdicts[JOB].open_incidents()
     assert (incident.kind, incident.rank, incident.cause) == ("data-skew", 1, "uneven-shards")

@@ -6,14 +6,15 @@ from decimal import Decimal
 
 import pytest
 
-from stepwatch.collector.slo.burn import burn_pairs, reachable
+from stepwatch.collector.slo.asked.burn import burn_pairs, reachable
+from stepwatch.collector.slo.asked.windows import RollingWindow
 from stepwatch.collector.slo.objectives import Slo
 
 DAY = 86_400
 
 
 def slo(target: str, days: float) -> Slo:
-    return Slo("one", "", "step-time", Decimal(target), round(days * DAY))
+    return Slo("one", "", "step-time", Decimal(target), RollingWindow(round(days * DAY)))
 
 
 def test_the_workbooks_own_figures() -> None:

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from stepwatch.collector.slo.asked.windows import RollingWindow
 from stepwatch.collector.slo.objectives import (
     SHORT_WINDOW_SECONDS,
     Slo,
@@ -16,7 +17,7 @@ from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
 
-SLO = Slo("step-time", "", "step-time", Decimal("0.95"), 3600)
+SLO = Slo("step-time", "", "step-time", Decimal("0.95"), RollingWindow(3600))
 
 
 def slices_of(parts: list[tuple[float, float]], coverage: float = 1.0) -> list[Slice]:
@@ -76,7 +77,7 @@ def test_uncoveredness_of_the_newest_minute_freezes_a_long_window() -> None:
 
 def test_arithmetic_is_exact() -> None:
     slices = slices_of([(0.1, 0.1)] * 999 + [(0.0, 0.1)])
-    slo = SLO._replace(target=Decimal("0.99"), window_seconds=100_000)
+    slo = SLO._replace(target=Decimal("0.99"), window=RollingWindow(100_000))
     found = evaluate_slo(slo, SliceLine(slices), end_of(slices))
     assert found.ratio == Decimal("0.999")
     assert found.budget_remaining == Decimal("0.9")
@@ -85,10 +86,12 @@ def test_arithmetic_is_exact() -> None:
 
 def test_a_window_leaves_out_what_is_older() -> None:
     slices = slices_of([(0.0, 40.0)] * 100 + [(40.0, 40.0)] * 400)
-    found = evaluate_slo(SLO._replace(window_seconds=1000), SliceLine(slices), end_of(slices))
+    found = evaluate_slo(
+        SLO._replace(window=RollingWindow(1000)), SliceLine(slices), end_of(slices)
+    )
     assert found.ratio == 1 and found.budget_remaining == 1
     assert evaluate_slo(
-        SLO._replace(window_seconds=5000), SliceLine(slices), end_of(slices)
+        SLO._replace(window=RollingWindow(5000)), SliceLine(slices), end_of(slices)
     ).ratio == Decimal("0.8")
 
 

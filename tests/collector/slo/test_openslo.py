@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector.slo.openslo import default_slos, parse_slo
+from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo
+from stepwatch.collector.slo.asked.windows import RollingWindow
 from stepwatch.signals.errors import ConfigurationError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -17,8 +18,8 @@ GOOD = (DATA / "good" / "goodput.yaml").read_text()
 
 
 def test_the_slos_that_come_along_are_read() -> None:
-    assert [(slo.name, slo.target, slo.window_seconds) for slo in default_slos()] == [
-        ("step-time", Decimal("0.95"), 28 * 86_400)
+    assert [(slo.name, slo.target, slo.window) for slo in default_slos()] == [
+        ("step-time", Decimal("0.95"), RollingWindow(28 * 86_400))
     ]
 
 
@@ -26,7 +27,7 @@ def test_the_slos_that_come_along_are_read() -> None:
 def test_good_documents(path: Path) -> None:
     slo = parse_slo(path.read_text(), path.name)
     assert slo.target == Decimal("0.999"), "as written, not as a float"
-    assert slo.window_seconds == 28 * 86_400
+    assert slo.window == RollingWindow(28 * 86_400)
 
 
 @pytest.mark.parametrize("path", sorted((DATA / "bad").glob("*.yaml")), ids=lambda p: p.stem)
@@ -58,7 +59,7 @@ def line_with(words: str) -> int:
         ("target: 0.999", "target: 99.9", "spec.objectives.target: "),
         ("target: 0.999", "target: .inf", "spec.objectives.target: "),
         ("duration: 4w", "duration: 400d", "400d is not between 1m and 366d; write a duration"),
-        ("isRolling: true", "isRolling: false", "only rolling windows are evaluated"),
+        ("isRolling: true", "isRolling: false", "needs a calendar with startTime and timeZone"),
         ("kind: SLO", "kind: Service", "write SLO"),
         ("name: goodput-weekly", "name: a b", "'a b' is no name; write 1-63 letters"),
         ("sli: goodput", "sli: happiness", "no SLI 'happiness'; write one of "),
@@ -81,9 +82,16 @@ def test_every_mistake_of_a_document_has_a_line_of_its_own() -> None:
 
 
 def test_what_is_missing_is_told_at_the_line_above_it() -> None:
-    without = GOOD.replace("    - target: 0.999", "    - goal: 0.999")
+    without = GOOD.replace("    - target: 0.999", "    - displayName: nearly all")
     (line,) = refused(without)
-    assert line.startswith(f"job.yaml:{line_with('target')}: spec.objectives.target: is missing; ")
+    assert line.startswith(f"job.yaml:{line_with('target')}: spec.objectives: target is missing; ")
+
+
+def test_a_key_that_is_not_known_is_refused_with_the_nearest_one() -> None:
+    (line,) = refused(GOOD.replace("budgetingMethod", "budgetMethod"))
+    assert "spec.budgetMethod: there is no such key; did you mean 'budgetingMethod'?" in line
+    (line,) = refused(GOOD.replace("    - target: 0.999", "    - target: 0.999\n      goal: 1"))
+    assert "spec.objectives.goal: there is no such key" in line
 
 
 def test_a_second_objective_is_refused_and_not_ignored() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from stepwatch.collector.runtime.evaluation import Evaluator
 from stepwatch.collector.slo import slis
-from stepwatch.collector.slo.openslo import parse_slo
+from stepwatch.collector.slo.asked.openslo import parse_slo
+from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.registry import discover
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
@@ -20,6 +21,7 @@ from tests.collector.made import JOB, HandClock, run_segments
 SCRATCH = """
 import numpy as np
 
+from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.registry import Sli
 
 SLI = Sli(
@@ -48,7 +50,7 @@ def test_a_file_is_all_that_a_new_sli_needs(scratch: Path, tmp_path: Path) -> No
     job = LiveJob(JOB)
     for item in run_segments(40):
         job.apply(item, Received(clock.wall_ns() / 1e9, 0.0))
-    evaluator = Evaluator(store, [slo], clock)
+    evaluator = Evaluator(store, Objectives({slo.name: slo}), clock)
     evaluator.evaluate(job)
     (verdict,) = evaluator.verdicts[JOB].slo_statuses
     assert verdict.ratio is not None and 0.2 < verdict.ratio < 0.3

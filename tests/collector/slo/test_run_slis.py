@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stepwatch.collector.runtime.evaluation import job_facts
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.slo import run_registry, run_slis
-from stepwatch.collector.slo.run_registry import discover_run_slis, readings
-from stepwatch.collector.slo.run_sli import Reading
+from stepwatch.collector.slo.over_run import registry, slis
+from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
+from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.collector.store import Store
-from stepwatch.collector.web.sli_view import job_facts
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
 from tests.collector.made import (
@@ -151,8 +151,8 @@ def test_live_and_again_from_the_log_in_other_parts_it_is_the_same(seed: int) ->
 def test_a_file_without_slis_or_with_a_name_that_is_taken_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name = f"{run_slis.__name__}.pace.throughput"
+    name = f"{slis.__name__}.pace.throughput"
     empty = types.ModuleType(name)
     monkeypatch.setitem(sys.modules, name, empty)
     with pytest.raises(LookupError, match="throughput must name SLIS"):
-        run_registry.discover_run_slis.__wrapped__()
+        registry.discover_run_slis.__wrapped__()

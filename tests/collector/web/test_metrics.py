@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stepwatch.cli.verbs import status
-from stepwatch.collector.runtime.evaluation import ABANDONED_SECONDS
+from stepwatch.collector.runtime.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, failures_in_a_row
 from stepwatch.collector.store import Store

@@ -6,12 +6,17 @@ import argparse
 import logging
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from stepwatch import runbooks
 from stepwatch.cli.store import options
 from stepwatch.signals import places
+
+if TYPE_CHECKING:
+    from stepwatch.collector.runtime.service import Service
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
 
@@ -36,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=http_url,
         metavar="URL",
         help="POST each incident that opens, changes its cause or is over to this URL, as JSON",
+    )
+    parser.add_argument(
+        "--slo", type=Path, metavar="DIR", help="SLO documents, *.yaml; SIGHUP reads them again"
+    )
+    parser.add_argument(
+        "--site", type=Path, metavar="FILE", help="SLOs of job classes and planned work, as YAML"
     )
     options.add_keep_arguments(parser)
     options.add_compaction_argument(parser)
@@ -69,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C."""
     from stepwatch.collector.runtime.notifier import Notifier
     from stepwatch.collector.runtime.service import Service
+    from stepwatch.collector.slo.asked.site import read_objectives
     from stepwatch.collector.store import shown
     from stepwatch.collector.web import server
 
@@ -79,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, _leave)
     token = places.read_token(arguments.token_file)
+    objectives = read_objectives(arguments.slo, arguments.site)
     opened = server.listen(arguments.host, arguments.port, token)
     with opened:
         opened_store = server.open_store(arguments.store)
@@ -87,7 +100,9 @@ def run(arguments: argparse.Namespace) -> int:
             opened_store,
             leases=server.leases_of(opened_store),
             notifier=Notifier(opened_store.outbox, url) if url else None,
+            objectives=objectives,
         )
+        signal.signal(signal.SIGHUP, lambda *_: read_again(service, arguments.slo, arguments.site))
         host, port = opened.getsockname()[:2]
         place = shown(arguments.store)
         logging.info("listening on http://%s:%s, store %s", host, port, place)
@@ -102,6 +117,21 @@ def run(arguments: argparse.Namespace) -> int:
             payloads=options.payloads_of(service.store, arguments),
         )
     return 0
+
+
+def read_again(service: Service, folder: Path | None, site: Path | None) -> None:
+    """Read the SLO documents and the site file again; what is wrong changes nothing, and is said in
+    the log and on /metrics."""
+    from stepwatch.collector.slo.asked.site import read_objectives
+    from stepwatch.signals.errors import ConfigurationError
+
+    try:
+        service.ask_for(read_objectives(folder, site))
+    except ConfigurationError as error:
+        logging.error("what was asked of jobs before stays in force: %s", error)
+        service.ask_for(None)
+    else:
+        logging.info("read the objectives again")
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

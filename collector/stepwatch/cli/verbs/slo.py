@@ -58,6 +58,12 @@ def _one(arguments: argparse.Namespace, path: str) -> int:
     return int(any(slo["state"] == "exhausted" for slo in slos))
 
 
+def _value(slo: dict[str, Any]) -> str:
+    if slo["limit"] is None:
+        return text.share(slo["ratio"])
+    return text.UNKNOWN if slo["ratio"] is None else f"{slo['ratio']:.4g}"
+
+
 def sli_table(found: list[dict[str, Any]], columns: int | None = None) -> str:
     """One line for each SLI with its value, then those that are not known, and why.
 
@@ -89,7 +95,7 @@ def _interval(sli: dict[str, Any]) -> str:
 
 def _define(*, as_json: bool) -> int:
     """Print the definition of each SLI."""
-    from stepwatch.collector.slo.run_registry import definitions
+    from stepwatch.collector.slo.over_run.registry import definitions
 
     found = definitions()
     if as_json:
@@ -111,21 +117,21 @@ def table(known: list[tuple[str, dict[str, Any]]]) -> str:
             job,
             str(slo["name"]),
             str(slo["state"]),
-            text.share(slo["ratio"]),
-            text.share(slo["target"]),
+            _value(slo),
+            slo["limit"] or text.share(slo["target"]),
             str(slo["budget"]),
             text.UNKNOWN if slo["burn_rate"] is None else f"{slo['burn_rate']:.2f}x",
         ]
         for job, slo in known
     ]
-    head = ["job", "SLO", "state", "good", "target", "budget", "burn now"]
+    head = ["job", "SLO", "state", "good or value", "target", "budget", "burn now"]
     return text.table(head, rows, "", left=3)
 
 
 def _check(files: list[Path], *, as_json: bool) -> int:
     """Check documents: a line for each problem, and which alerts each could ever raise."""
-    from stepwatch.collector.slo.burn import reachable
-    from stepwatch.collector.slo.openslo import parse_slo
+    from stepwatch.collector.slo.asked.burn import reachable
+    from stepwatch.collector.slo.asked.openslo import parse_slo
     from stepwatch.signals.errors import ConfigurationError, UsageError
 
     if not files:
@@ -147,8 +153,9 @@ def _check(files: list[Path], *, as_json: bool) -> int:
                 "file": str(file),
                 "name": slo.name,
                 "sli": slo.sli,
-                "target": float(slo.target),
-                "window_seconds": slo.window_seconds,
+                "target": None if slo.limit else float(slo.target),
+                "limit": slo.limit.words if slo.limit else None,
+                "window": slo.window.words,
                 "burn": [
                     {
                         "severity": each.pair.severity,
@@ -169,12 +176,16 @@ def _check(files: list[Path], *, as_json: bool) -> int:
 
 def checked(slo: dict[str, Any]) -> str:
     """A document that is one, and what its alerts would ask for."""
+    if slo["limit"]:
+        return f"{slo['file']}: {slo['name']}: {slo['sli']} {slo['limit']} over {slo['window']}"
     lines = [
         f"{slo['file']}: {slo['name']}: {text.share(slo['target'])} of {slo['sli']} over "
-        f"{slo['window_seconds'] / 86_400:g} days"
+        f"{slo['window']}"
     ]
     if not slo["burn"]:
-        lines.append("  no alert on how fast the budget burns: its window is too short for them")
+        lines.append(
+            "  no alert on how fast the budget burns: its window is too short, or has no length"
+        )
     for pair in slo["burn"]:
         bad = pair["rate"] / pair["ceiling"]
         asks = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -26,9 +27,13 @@ from stepwatch.collector.incidents.model import Held, Incident, Moment, incident
 from stepwatch.collector.incidents.notices import notices_of
 from stepwatch.collector.runtime.accounting import Accounts
 from stepwatch.collector.runtime.detector_failures import not_looked_for
+from stepwatch.collector.runtime.job_state import has_ended, is_abandoned, job_state
 from stepwatch.collector.slo import registry as slis
+from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
-from stepwatch.collector.slo.objectives import Slo, SloStatus, evaluate_slo
+from stepwatch.collector.slo.objectives import SloStatus, evaluate_limit, evaluate_slo
+from stepwatch.collector.slo.over_run.registry import readings
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.state.attempt import Attempt
@@ -38,11 +43,11 @@ from stepwatch.collector.store.leases import Lease
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
-ABANDONED_SECONDS = 24 * 3600.0
-"""Silence after which a job that never said its end is no longer expected to run."""
 ENDED_GRACE_SECONDS = 10.0
 """After its end a job is evaluated a little longer: the last segments may still be on their way."""
 _FOREVER_S = 1 << 40
+LIMITS_EVERY_SECONDS = 10.0
+"""Between two looks at an SLI over the run that an SLO has a limit for."""
 CATCH_UP_STEPS = 1 << 17
 """Steps of a job that is read back that may be held beyond what it holds when it is evaluated."""
 CLOCK_SET_SECONDS = 1.0
@@ -67,6 +72,9 @@ class Verdicts:
     failed_at: float = math.nan
     """When the newest attempt was first reported to have failed on all ranks, Unix seconds; NaN
     while it has not, or ended in another way."""
+    limit_readings: dict[str, Reading] = field(default_factory=dict)
+    """The SLIs over the run that SLOs have limits for, and when they were read (monotonic)."""
+    limits_read_s: float = -math.inf
     not_looked_for: dict[str, str] = field(default_factory=dict)
     """Kinds of findings whose detector raised in the newest evaluation, and what."""
     settled_at: float = 0.0
@@ -83,7 +91,7 @@ class Evaluator:
     def __init__(
         self,
         store: Store,
-        slos: list[Slo],
+        objectives: Objectives,
         clock: Clock,
         detectors: Sequence[Detector] | None = None,
         limits: Limits | None = None,
@@ -95,7 +103,8 @@ class Evaluator:
         self._detectors = discover() if detectors is None else detectors
         self._failure_kinds = failure_kinds(self._detectors)
         self._store = store
-        self._slos = slos
+        self.objectives = objectives
+        """What is asked of jobs; another one may take its place between two evaluations."""
         self._clock = clock
         self._class_throughput = ClassThroughput()
         self._limits = limits or Limits()
@@ -232,16 +241,35 @@ class Evaluator:
         return before, others
 
     def _slo_statuses(self, job: LiveJob, verdicts: Verdicts) -> list[SloStatus]:
-        nothing = SliceLine()
+        nothing, asked = SliceLine(), self.objectives
+        job_class = job.current.job_class
+        slos, without = asked.of(job_class), asked.without(job_class)
+        limits = {slo.sli for slo in slos if slo.limit is not None}
+        found = self._limit_readings(job, verdicts, limits) if limits else {}
         return [
-            evaluate_slo(
+            evaluate_limit(slo, found[slo.sli])
+            if slo.limit is not None
+            else evaluate_slo(
                 slo,
                 verdicts.slices[slo.sli].line if slo.sli in verdicts.slices else nothing,
                 job.newest_s,
                 job.unread,
+                without,
             )
-            for slo in self._slos
+            for slo in slos
         ]
+
+    def _limit_readings(
+        self, job: LiveJob, verdicts: Verdicts, names: set[str]
+    ) -> dict[str, Reading]:
+        """SLIs over the run by name; those of a job that runs are read now and then."""
+        now_s = self._clock.monotonic_ns() / NANOSECONDS
+        old = now_s - verdicts.limits_read_s >= LIMITS_EVERY_SECONDS
+        if old or not names <= verdicts.limit_readings.keys() or job.current.is_over:
+            facts = job_facts(job, verdicts, self._clock.wall_ns() / NANOSECONDS)
+            verdicts.limit_readings = readings(facts, sorted(names))
+            verdicts.limits_read_s = now_s
+        return verdicts.limit_readings
 
     def _slices(
         self, attempts: Mapping[RunKey, slis.AttemptSteps], verdicts: Verdicts
@@ -293,18 +321,15 @@ def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
     )
 
 
-def has_ended(attempt: Attempt, now: float) -> bool:
-    """Whether nothing more is expected of the attempt."""
-    stopped = attempt.failed or attempt.interrupted
-    if attempt.finished or (stopped and _all_gone(attempt)):
-        return True
-    return is_abandoned(attempt, now)
-
-
-def is_abandoned(attempt: Attempt, now: float) -> bool:
-    """Whether nothing was received for so long that nobody will come back to it."""
-    return now - attempt.received_s > ABANDONED_SECONDS
-
-
-def _all_gone(attempt: Attempt) -> bool:
-    return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
+def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
+    """What SLIs over a run read of a job that is evaluated, at Unix time `now`."""
+    return JobFacts(
+        job=job,
+        attempts=attempt_steps(job),
+        state=job_state(job.current, verdicts.open_incidents(), now),
+        device_seconds=verdicts.accounts.seconds(),
+        ratios={name: each.line.sums for name, each in verdicts.slices.items()},
+        incidents=Counter(each.kind for each in verdicts.incidents.values()),
+        one_node_speed=verdicts.one_node_speed,
+        now_s=now,
+    )

@@ -23,7 +23,7 @@ from stepwatch.collector.runtime.succession import Succession
 from stepwatch.collector.runtime.surplus import Surplus
 from stepwatch.collector.runtime.tenancy import RENEW_SECONDS, Tenancy
 from stepwatch.collector.runtime.views import Published, View
-from stepwatch.collector.slo.openslo import default_slos
+from stepwatch.collector.slo.asked.site import DEFAULT, Objectives
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
@@ -49,7 +49,8 @@ class Service:
 
     With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
     has the store for itself. One that `reads_only` writes nothing: another collector may be at work
-    on the store. With a `notifier` it sends what happens to incidents.
+    on the store. With a `notifier` it sends what happens to incidents. `objectives` are what is
+    asked of jobs, the shipped ones if None.
 
     Raises:
         StoreError: the store cannot be read.
@@ -62,15 +63,18 @@ class Service:
         leases: Leases | None = None,
         notifier: Notifier | None = None,
         *,
+        objectives: Objectives | None = None,
         reads_only: bool = False,
     ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
         self.evaluation_failures = 0
+        self.objectives_unreadable = False
+        """Whether the newest documents of SLOs could not be read: those before are in force."""
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._evaluator = Evaluator(store, default_slos(), self.clock)
+        self._evaluator = Evaluator(store, objectives or DEFAULT, self.clock)
         self._evaluator.notifies = notifier is not None
         self._notifier = notifier
         self.tenancy = Tenancy(leases)
@@ -105,6 +109,16 @@ class Service:
             raise StoreError(
                 f"cannot read the store: {reason}; restore it from a copy, or pass another --store"
             ) from error
+
+    def ask_for(self, objectives: Objectives | None) -> None:
+        """Ask something else of jobs from the next evaluation on; None where it could not be read:
+        then what was asked for stays, and `objectives_unreadable` says so."""
+        self.objectives_unreadable = objectives is None
+        if objectives is None:
+            return
+        for line in objectives.changes_since(self._evaluator.objectives):
+            logger.info("objectives: %s", line)
+        self._evaluator.objectives = objectives
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Store the segments of a request body.

@@ -1,11 +1,16 @@
-"""SLOs: a target over a window of slices, the state it is in, and the budget that is left."""
+"""SLOs: a target over a window of slices, or a limit of an SLI over a run; states and budgets."""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import operator
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
 from typing import NamedTuple
 
+from stepwatch.collector.slo.asked.windows import Window
+from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
 from stepwatch.collector.state.holding.unread import Unread, unread_share
@@ -15,78 +20,140 @@ LEAST_TOTAL = Decimal("60")
 """Device-seconds before a state is called; less is `unknown`."""
 
 
+class Limit(NamedTuple):
+    """What the value of an SLI over a run must be: `op` is `lte`, `lt`, `gte` or `gt`."""
+
+    op: str
+    value: Decimal
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is within it."""
+        return bool(_OPERATORS[self.op](value, float(self.value)))
+
+    @property
+    def words(self) -> str:
+        """As people write it."""
+        return f"{_SIGNS[self.op]} {self.value}"
+
+
+_OPERATORS = {"lte": operator.le, "lt": operator.lt, "gte": operator.ge, "gt": operator.gt}
+_SIGNS = {"lte": "at most", "lt": "below", "gte": "at least", "gt": "above"}
+
+
 class Slo(NamedTuple):
-    """An objective: `target` share of good device-seconds of `sli` over `window_seconds`."""
+    """An objective: `target` share of good device-seconds of `sli` over a `window`.
+
+    With a `limit` it is about the value of an SLI over the run instead, and has no budget; `target`
+    is 1 then.
+    """
 
     name: str
     title: str
     sli: str
     target: Decimal
-    window_seconds: int
+    window: Window
+    limit: Limit | None = None
+
+    @property
+    def revision(self) -> str:
+        """Eight digits that change with what is asked for."""
+        return hashlib.sha256(repr(self[2:]).encode()).hexdigest()[:8]
 
 
 class SloStatus(NamedTuple):
     """An SLO at one moment; ratios are None where nothing was counted.
 
-    `burn_rate` is over the short window: 1 spends the budget exactly within the SLO's window.
+    `burn_rate` is over the short window: 1 spends the budget exactly within the SLO's window, if
+    that is rolling. `lost_seconds` and `allowed_seconds` are the bad device-time in the window, and
+    what of it the target allows. Of one with a limit, `ratio` is the SLI's value, and `reason` says
+    why that is not known, or what is not sure.
     """
 
-    name: str
+    slo: Slo
     state: SloState
-    target: Decimal
-    ratio: Decimal | None
-    budget_remaining: Decimal | None
-    burn_rate: Decimal | None
-    coverage: Decimal | None
+    ratio: Decimal | None = None
+    budget_remaining: Decimal | None = None
+    burn_rate: Decimal | None = None
+    coverage: Decimal | None = None
+    lost_seconds: Decimal | None = None
+    allowed_seconds: Decimal | None = None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """That of the SLO."""
+        return self.slo.name
 
 
 def evaluate_slo(
-    slo: Slo, slices: SliceLine, now_s: float, unread: Sequence[Unread] = ()
+    slo: Slo,
+    slices: SliceLine,
+    now_s: float,
+    unread: Sequence[Unread] = (),
+    without: Sequence[tuple[float, float]] = (),
 ) -> SloStatus:
     """Evaluate `slo` from the slices of its SLI, at Unix time `now_s`.
 
     Of `unread` parts of the log nothing is known: they lower the coverage by their share of time.
+    Time in `without` (Unix seconds, spans in rising order and apart) counts for nothing: it was
+    planned.
     """
-    good, total, coverage = slices.window(now_s, slo.window_seconds)
+    seconds = now_s - slo.window.begins(now_s, slices.first_s)
+    good, total, coverage = slices.window(now_s, seconds, without)
     if total == 0:
-        return SloStatus(
-            name=slo.name,
-            state=SloState.UNKNOWN,
-            target=slo.target,
-            ratio=None,
-            budget_remaining=None,
-            burn_rate=None,
-            coverage=None,
-        )
+        return SloStatus(slo, SloState.UNKNOWN, reason="nothing was counted in its window")
     ratio = good / total
     allowed = (1 - slo.target) * total
     remaining = 1 - (total - good) / allowed
-    short_good, short_total, short_coverage = slices.window(now_s, SHORT_WINDOW_SECONDS)
+    short_good, short_total, short_coverage = slices.window(now_s, SHORT_WINDOW_SECONDS, without)
     burn = None
     if short_total > 0:
         burn = (1 - short_good / short_total) / (1 - slo.target)
         coverage = short_coverage
     if coverage is not None and unread:
-        coverage = min(coverage, _read(slo.window_seconds, slices, now_s, unread))
+        coverage = min(coverage, _read(seconds, slices, now_s, unread))
         coverage = min(coverage, _read(SHORT_WINDOW_SECONDS, slices, now_s, unread))
+    reason = ""
     if coverage is None or coverage < COVERAGE_FLOOR:
         state = SloState.FROZEN
+        reason = "too few of the records that should be there are"
     elif total < LEAST_TOTAL:
         state = SloState.UNKNOWN
+        reason = f"less than {LEAST_TOTAL} device-seconds were counted"
     elif remaining <= 0:
         state = SloState.EXHAUSTED
     else:
         state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
     left = None if state is SloState.UNKNOWN else remaining
     return SloStatus(
-        name=slo.name,
+        slo=slo,
         state=state,
-        target=slo.target,
         ratio=ratio,
         budget_remaining=left,
         burn_rate=burn,
         coverage=coverage,
+        lost_seconds=total - good,
+        allowed_seconds=allowed,
+        reason=reason,
     )
+
+
+def evaluate_limit(slo: Slo, reading: Reading) -> SloStatus:
+    """Evaluate an SLO with a limit: missed where nothing within the SLI's interval is within it.
+
+    Of few events the interval is wide: 1 of 1 checkpoints that failed is no proof against 0.9.
+    """
+    assert slo.limit is not None
+    if reading.unknown:
+        return SloStatus(slo, SloState.UNKNOWN, reason=reading.unknown)
+    value = Decimal(str(round(reading.value, 9)))
+    if slo.limit.holds(reading.value):
+        return SloStatus(slo, SloState.OK, value)
+    best = reading.high if slo.limit.op in ("gte", "gt") else reading.low
+    if not math.isnan(best) and slo.limit.holds(best):
+        words = f"too few events to say: 90 % interval {reading.low:.3g} to {reading.high:.3g}"
+        return SloStatus(slo, SloState.UNKNOWN, value, reason=words)
+    return SloStatus(slo, SloState.EXHAUSTED, value)
 
 
 def _read(seconds: float, slices: SliceLine, now_s: float, unread: Sequence[Unread]) -> Decimal:

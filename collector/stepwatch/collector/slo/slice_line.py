@@ -73,10 +73,7 @@ class SliceLine:
     @property
     def sums(self) -> Window:
         """Good and total device-seconds, and the coverage, of all slices."""
-        last = self._rows[self._used - 1] if self._used else _NOTHING
-        observed, expected = (int(last[f"cumulative_{name}"]) for name in ("observed", "expected"))
-        coverage = Decimal(observed) / Decimal(expected) if expected else None
-        return Window(_exact(last["cumulative_good"]), _exact(last["cumulative_total"]), coverage)
+        return self._between(0, self._used).window()
 
     @property
     def nbytes(self) -> int:
@@ -134,19 +131,36 @@ class SliceLine:
         self._used = at + len(ordered)
         self._count_on(at)
 
-    def window(self, now_s: float, seconds: float) -> Window:
+    def window(
+        self, now_s: float, seconds: float, without: Sequence[tuple[float, float]] = ()
+    ) -> Window:
         """What lies in the slices that began by `now_s` and ended within the last `seconds` before.
 
-        The slice in which the window begins counts whole, however coarse it is.
+        The slice in which the window begins counts whole, however coarse it is. Slices that begin
+        `without` some spans (Unix seconds, rising and apart) are left out.
         """
-        last = self._index(math.nextafter(now_s, math.inf)) - 1
+        first, last = self._range(now_s, seconds)
+        found = self._between(first, last)
+        for begins, ends in without:
+            found = found.less(
+                self._between(max(first, self._index(begins)), min(last, self._index(ends)))
+            )
+        return found.window()
+
+    def _range(self, now_s: float, seconds: float) -> tuple[int, int]:
+        """The places of the slices of a window: from the first on, before the last."""
+        last = self._index(math.nextafter(now_s, math.inf))
         begins = now_s - seconds
-        first = self._index(math.nextafter(begins, math.inf)) - 1
-        if first >= 0 and self._ends(first) > begins:
+        first = self._index(math.nextafter(begins, math.inf))
+        if first > 0 and self._ends(first - 1) > begins:
             first -= 1
-        if last < 0 or last <= first:
-            return Window(Decimal(0), Decimal(0), None)
-        end, start = self._rows[last], self._rows[first] if first >= 0 else _NOTHING
+        return first, last
+
+    def _between(self, first: int, last: int) -> _Sums:
+        """Sums of the slices at places `first` to `last - 1`."""
+        if last <= first:
+            return _Sums(Decimal(0), Decimal(0), 0, 0)
+        end, start = self._rows[last - 1], self._rows[first - 1] if first > 0 else _NOTHING
         good, total = (
             _exact(end[name]) - _exact(start[name])
             for name in ("cumulative_good", "cumulative_total")
@@ -155,8 +169,7 @@ class SliceLine:
             int(end[name]) - int(start[name])
             for name in ("cumulative_observed", "cumulative_expected")
         )
-        coverage = Decimal(observed) / Decimal(expected) if expected else None
-        return Window(good, total, coverage)
+        return _Sums(good, total, observed, expected)
 
     def coarser(self, before_s: float, ladder: Sequence[Rung] = LADDER) -> list[Slice]:
         """Slices that may take the place of finer, old ones that end by `before_s`.
@@ -221,6 +234,27 @@ class SliceLine:
         grown = np.zeros(max(64, 1 << (count - 1).bit_length()), dtype=_ROW)
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
+
+
+class _Sums(NamedTuple):
+    """Device-seconds, exact to the microsecond, and records that came and should have."""
+
+    good: Decimal
+    total: Decimal
+    observed: int
+    expected: int
+
+    def less(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.good - other.good,
+            self.total - other.total,
+            self.observed - other.observed,
+            self.expected - other.expected,
+        )
+
+    def window(self) -> Window:
+        coverage = Decimal(self.observed) / Decimal(self.expected) if self.expected else None
+        return Window(self.good, self.total, coverage)
 
 
 _NOTHING = np.zeros(1, dtype=_ROW)[0]

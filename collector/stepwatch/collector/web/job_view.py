@@ -5,16 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from stepwatch.collector.analysis.device_use import host_leads
 from stepwatch.collector.analysis.newest_steps import newest_window
-from stepwatch.collector.detect import telemetry
-from stepwatch.collector.incidents.model import Incident
-from stepwatch.collector.runtime.evaluation import Verdicts, has_ended
+from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.job_state import job_state
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
+from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
@@ -30,32 +31,11 @@ from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.state.trackers.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
-from stepwatch.signals.names import Cause
 from stepwatch.signals.records import PHASE_NAMES
 
 RECENT_STEPS = 50
 MAX_RANKS = 1024
 """Ranks in one answer."""
-
-
-def job_state(attempt: Attempt, verdicts: Verdicts, now: float) -> str:
-    """running, finished, interrupted, failed, or unknown while its telemetry is lost."""
-    if attempt.finished:
-        return "finished"
-    if has_ended(attempt, now):
-        ended = "interrupted" if attempt.interrupted else "unknown"
-        return "failed" if attempt.failed else ended
-    stale = now - attempt.received_s > telemetry.LIMITS.least_seconds
-    if stale or not attempt.world:
-        return "unknown"
-    if any(_hides_all(incident) for incident in verdicts.open_incidents()):
-        return "unknown"
-    return "running"
-
-
-def _hides_all(incident: Incident) -> bool:
-    """Whether nothing of the job is observed: where some of its nodes report, their ranks tell."""
-    return incident.kind == "telemetry-lost" and incident.cause != Cause.NODE_STALE
 
 
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
@@ -64,7 +44,7 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     return {
         "job": job.name,
         "attempt": attempt.number,
-        "state": job_state(attempt, verdicts, now),
+        "state": job_state(attempt, verdicts.open_incidents(), now),
         "reason": None,
         "since": None,
         "world_size": attempt.world,
@@ -219,18 +199,36 @@ def _phase_name(number: int) -> str | None:
 
 
 def _slo(status: SloStatus, clock: str | None) -> dict[str, Any]:
-    remaining = status.budget_remaining
+    slo = status.slo
     return {
-        "name": status.name,
+        "name": slo.name,
+        "sli": slo.sli,
         "state": status.state.value,
         "clock": clock,
-        "target": float(status.target),
-        "ratio": None if status.ratio is None else float(round(status.ratio, 6)),
-        "budget_remaining": None if remaining is None else float(round(remaining, 6)),
-        "budget": budget_words(remaining),
-        "burn_rate": None if status.burn_rate is None else float(round(status.burn_rate, 4)),
-        "coverage": None if status.coverage is None else float(round(status.coverage, 6)),
+        "target": None if slo.limit is not None else float(slo.target),
+        "limit": None if slo.limit is None else slo.limit.words,
+        "window": slo.window.words,
+        "revision": slo.revision,
+        "ratio": _rounded(status.ratio, 6),
+        "budget_remaining": _rounded(status.budget_remaining, 6),
+        "budget": _budget_words(status),
+        "burn_rate": _rounded(status.burn_rate, 4),
+        "coverage": _rounded(status.coverage, 6),
+        "lost_device_seconds": _rounded(status.lost_seconds, 3),
+        "allowed_device_seconds": _rounded(status.allowed_seconds, 3),
+        "reason": status.reason,
     }
+
+
+def _rounded(value: Decimal | None, digits: int) -> float | None:
+    return None if value is None else float(round(value, digits))
+
+
+def _budget_words(status: SloStatus) -> str:
+    """What is left, or how a limit stands: it has no budget."""
+    if status.slo.limit is None:
+        return budget_words(status.budget_remaining)
+    return {SloState.OK: "within", SloState.EXHAUSTED: "missed"}.get(status.state, "unknown")
 
 
 HEATMAP_METRICS: dict[str, tuple[str, ...]] = {

@@ -17,7 +17,8 @@ from prometheus_client.core import (
 from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.model import INFO, Incident
-from stepwatch.collector.runtime.evaluation import Verdicts, has_ended, is_abandoned
+from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.job_state import has_ended, is_abandoned
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
@@ -48,6 +49,7 @@ class CollectorView(Protocol):
 
     evaluation_seconds: float
     evaluation_failures: int
+    objectives_unreadable: bool
     asked_pace: AskedPace
     tenancy: Tenancy
 
@@ -119,6 +121,8 @@ class JobExporter:
         withheld = [each.state for each in self._view.withheld().values()]
         yield _gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
         yield _gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
+        unreadable = float(self._view.objectives_unreadable)
+        yield _gauge(names.COLLECTOR_OBJECTIVES_UNREADABLE, [((), unreadable)])
         yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
         yield _gauge(names.COLLECTOR_ASKED_FLUSH_SECONDS, [((), self._view.asked_pace.seconds)])
         failures = self._view.evaluation_failures

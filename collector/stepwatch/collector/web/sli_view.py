@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-from stepwatch.collector.runtime.evaluation import Verdicts
-from stepwatch.collector.slo.closing import attempt_steps
-from stepwatch.collector.slo.run_registry import discover_run_slis, readings
-from stepwatch.collector.slo.run_sli import JobFacts
+from stepwatch.collector.runtime.evaluation import Verdicts, job_facts
+from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.web.job_view import job_state
 
 
 def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
@@ -32,17 +28,3 @@ def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
             for name, found in readings(facts).items()
         ],
     }
-
-
-def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
-    """What SLIs read of a job that is evaluated."""
-    return JobFacts(
-        job=job,
-        attempts=attempt_steps(job),
-        state=job_state(job.current, verdicts, now),
-        device_seconds=verdicts.accounts.seconds(),
-        ratios={name: each.line.sums for name, each in verdicts.slices.items()},
-        incidents=Counter(each.kind for each in verdicts.incidents.values()),
-        one_node_speed=verdicts.one_node_speed,
-        now_s=now,
-    )

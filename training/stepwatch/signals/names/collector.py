@@ -34,6 +34,11 @@ COLLECTOR_JOBS_RESTORING = Metric(
     _G,
     "Jobs that are not evaluated yet, as their history is being read from the store.",
 )
+COLLECTOR_OBJECTIVES_UNREADABLE = Metric(
+    "stepwatch_collector_objectives_unreadable",
+    _G,
+    "1 while the newest SLO documents or site file are wrong: those read before are in force.",
+)
 COLLECTOR_UNDECODED = Metric(
     "stepwatch_collector_segments_undecoded",
     _G,

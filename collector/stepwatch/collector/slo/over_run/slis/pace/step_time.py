@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.state.step_facts import step_lengths
 
 _NO_STEPS = "no step after the first one is known"

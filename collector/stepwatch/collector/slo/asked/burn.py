@@ -6,11 +6,13 @@ A burn rate of 1 spends the budget exactly within the SLO's window. With all tim
 
 from __future__ import annotations
 
+import math
 import tomllib
 from decimal import Decimal
 from importlib import resources
 from typing import NamedTuple
 
+from stepwatch.collector.slo.asked.windows import shortest_seconds
 from stepwatch.collector.slo.objectives import Slo
 
 
@@ -58,9 +60,12 @@ def reachable(slo: Slo, pairs: list[BurnPair] | None = None) -> list[Reachable]:
     Worked example: target 0.95 over 28 days. 2 % of the budget in an hour is a rate of 0.02 * 672 =
     13.44; the ceiling is 1 / 0.05 = 20, so it fires from 67 % bad time on.
     """
-    ceiling = 1 / (1 - slo.target)
+    seconds = shortest_seconds(slo.window)
+    if slo.limit is not None or math.isinf(seconds):
+        return []  # no budget, or no window in which it could burn
+    length, ceiling = Decimal(str(seconds)), 1 / (1 - slo.target)
     return [
-        Reachable(pair, pair.budget_share * slo.window_seconds / pair.long_seconds, ceiling)
+        Reachable(pair, pair.budget_share * length / pair.long_seconds, ceiling)
         for pair in (burn_pairs() if pairs is None else pairs)
-        if pair.long_seconds < slo.window_seconds
+        if pair.long_seconds < seconds
     ]

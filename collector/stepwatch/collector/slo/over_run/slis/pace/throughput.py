@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.state.step_facts import tokens_per_second
 
 _NO_TOKENS = "no rank reports tokens: pass tokens= to Watch.step"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 
 
 def time_to_complete(facts: JobFacts) -> Reading:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from stepwatch.collector.slo.poisson import poisson_interval, share_interval
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.over_run.poisson import poisson_interval, share_interval
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.signals.records import LifecycleEvent
 
 _DAY = 86_400.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.state.step_facts import first_and_last_loss
 from stepwatch.signals.names import FindingKind
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwatch.collector.slo.poisson import share_interval
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.over_run.poisson import share_interval
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 
 
 def job_success(facts: JobFacts) -> Reading:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepwatch.collector.slo.poisson import share_interval
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.slo.over_run.poisson import share_interval
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.slo.waste import Spent
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint
 

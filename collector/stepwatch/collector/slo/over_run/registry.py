@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import import_module
 
-from stepwatch.collector.slo import run_slis
-from stepwatch.collector.slo.run_sli import JobFacts, Reading, RunSli
+from stepwatch.collector.slo.over_run import slis
+from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.state.live import CONTAINED
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -19,7 +23,7 @@ def discover_run_slis() -> Mapping[str, RunSli]:
         LookupError: a file names no SLI, or one that another file names.
     """
     found: dict[str, RunSli] = {}
-    for module in pkgutil.walk_packages(run_slis.__path__, f"{run_slis.__name__}."):
+    for module in pkgutil.walk_packages(slis.__path__, f"{slis.__name__}."):
         if module.ispkg:
             continue
         named = getattr(import_module(module.name), "SLIS", ())
@@ -33,9 +37,18 @@ def _number(sli: RunSli) -> int:
     return int(sli.mission.removeprefix("M")) if sli.mission else 1 << 10
 
 
-def readings(facts: JobFacts) -> dict[str, Reading]:
-    """What each SLI is of a job."""
-    return {name: sli.measure(facts) for name, sli in discover_run_slis().items()}
+def readings(facts: JobFacts, names: Iterable[str] | None = None) -> dict[str, Reading]:
+    """What each SLI is of a job, or those of `names`. One that cannot be computed is unknown."""
+    known = discover_run_slis()
+    return {name: _measured(known[name], facts) for name in (known if names is None else names)}
+
+
+def _measured(sli: RunSli, facts: JobFacts) -> Reading:
+    try:
+        return sli.measure(facts)
+    except CONTAINED as error:  # it is a figure less; the others stand
+        logger.error("SLI %s of %s", sli.name, facts.job.name, exc_info=error)
+        return unknown(f"it could not be computed: {type(error).__name__}")
 
 
 def definitions() -> list[dict[str, str]]:

@@ -1,0 +1,211 @@
+"""SLO documents: OpenSLO v1 YAML, checked against a schema, with the line of what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from decimal import Decimal
+from importlib import resources
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import ValidationError
+
+from stepwatch.collector.slo.asked.openslo_schema import (
+    KEYS,
+    Calendar,
+    Document,
+    Metric,
+    TimeWindow,
+)
+from stepwatch.collector.slo.asked.windows import CalendarWindow, RollingWindow, RunWindow, Window
+from stepwatch.collector.slo.asked.yaml_lines import Document as Lines
+from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
+from stepwatch.collector.slo.objectives import SHORT_WINDOW_SECONDS, Limit, Slo
+from stepwatch.collector.slo.over_run.registry import discover_run_slis
+from stepwatch.collector.slo.registry import discover
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import closest_hint
+from stepwatch.signals.places import NAME_LIMIT
+
+MAX_WINDOW_SECONDS = 366 * 86_400
+MAX_ERRORS = 20
+"""Lines of errors about one document."""
+_RUN = "run"
+_START = "%Y-%m-%d %H:%M:%S"
+_DURATIONS = "write a duration between 1m and 366d, such as 1h, 28d or 4w, or run"
+_DURATION = re.compile(r"(\d{1,9})([mhdw])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+_METRIC = ("spec", "indicator", "spec")
+_WHAT_TO_DO = {
+    "apiVersion": "write openslo/v1",
+    "kind": "write SLO",
+    "metadata.name": f"write 1-{NAME_LIMIT} letters, digits, '.', '_' or '-'",
+    "spec.timeWindow": "give exactly one window",
+    "spec.timeWindow.duration": _DURATIONS,
+    "spec.timeWindow.isRolling": "write true, or false with a calendar",
+    "spec.budgetingMethod": "write Occurrences: device-seconds are counted, not slices of time",
+    "spec.objectives": "give exactly one objective; write a document for each",
+    "spec.objectives.target": "write a share of good device-time between 0 and 1, such as 0.95",
+    "spec.objectives.op": "write lte, lt, gte or gt",
+}
+
+
+class _Problem(Exception):
+    """Something is wrong at a place of a document."""
+
+    def __init__(self, place: Place, what: str) -> None:
+        super().__init__(what)
+        self.place = place
+
+
+def parse_slo(text: str, source: str, slis: Collection[str] | None = None) -> Slo:
+    """Read one OpenSLO v1 document; `slis` are the names there are, those of the registry if None.
+
+    A `ratioMetric` is over a window: rolling, of the calendar, or `duration: run`, which is ours. A
+    `thresholdMetric` is about an SLI over the run, and its objective has `op` and `value`.
+
+    Raises:
+        ConfigurationError: it is not one, or asks for something that is not evaluated. One line
+            for each problem: `source:line: what is wrong; what to do`.
+    """
+    try:
+        document = read_yaml(text)
+        found = Document.model_validate(document.value)
+    except YamlError as error:
+        raise ConfigurationError(f"{source}:{error.line}: {error}") from error
+    except ValidationError as error:
+        lines = [
+            problem_line(each, document, source, _WHAT_TO_DO, KEYS)
+            for each in error.errors()[:MAX_ERRORS]
+        ]
+        raise ConfigurationError("\n".join(lines)) from error
+    try:
+        return _slo_of(found, slis)
+    except _Problem as problem:
+        place = ".".join(str(part) for part in problem.place if isinstance(part, str))
+        raise ConfigurationError(
+            f"{source}:{document.line_of(problem.place)}: {place}: {problem}"
+        ) from problem
+
+
+def _slo_of(found: Document, slis: Collection[str] | None) -> Slo:
+    """The SLO of a document that has the right shape.
+
+    Raises:
+        _Problem: something in it cannot be evaluated.
+    """
+    indicator, objective = found.spec.indicator.spec, found.spec.objectives[0]
+    where: Place = ("spec", "objectives", 0)
+    name, title = found.metadata.name, found.metadata.displayName
+    if indicator.thresholdMetric is not None:
+        of_sli: Place = (*_METRIC, "thresholdMetric", "metricSource", "spec", "sli")
+        sli = _known(indicator.thresholdMetric, of_sli, discover_run_slis())
+        if objective.op is None or objective.value is None:
+            raise _Problem(where, "a threshold needs op and value, such as op: lte, value: 0.01")
+        if objective.target is not None:
+            raise _Problem((*where, "target"), "a threshold has no target; leave it out")
+        if found.spec.timeWindow and found.spec.timeWindow[0].duration != _RUN:
+            raise _Problem(
+                ("spec", "timeWindow", 0), "a threshold is about the run; write duration: run"
+            )
+        limit = Limit(objective.op, objective.value)
+        return Slo(name, title, sli, Decimal(1), RunWindow(), limit)
+    assert indicator.ratioMetric is not None
+    place: Place = (*_METRIC, "ratioMetric", "good", "metricSource", "spec", "sli")
+    sli = _known(indicator.ratioMetric.good, place, discover() if slis is None else slis)
+    total = indicator.ratioMetric.total
+    if total is not None and total.metricSource.spec.sli != sli:
+        place = (*_METRIC, "ratioMetric", "total", "metricSource", "spec", "sli")
+        raise _Problem(place, f"good and total must be of one SLI; write {sli}")
+    if objective.op is not None or objective.value is not None:
+        raise _Problem(where, "op and value are for thresholdMetric; write target")
+    if objective.target is None:
+        raise _Problem(where, "target is missing; write a share between 0 and 1, such as 0.95")
+    if not found.spec.timeWindow:
+        raise _Problem(("spec",), "timeWindow is missing; write - duration: 28d")
+    return Slo(name, title, sli, objective.target, _window(found.spec.timeWindow[0]))
+
+
+def _known(metric: Metric, place: Place, slis: Collection[str]) -> str:
+    sli = metric.metricSource.spec.sli
+    if sli not in slis:
+        names = sorted(slis)
+        hint = closest_hint(sli, names, list_known=False)
+        what = f"there is no SLI {sli[:80]!r}; {hint and hint + ' '}write one of {', '.join(names)}"
+        raise _Problem(place, what)
+    return sli
+
+
+def _window(wanted: TimeWindow) -> Window:
+    place: Place = ("spec", "timeWindow", 0, "duration")
+    if wanted.duration == _RUN:
+        return RunWindow()
+    if wanted.calendar is not None:
+        return _calendar(wanted, wanted.calendar)
+    if not wanted.isRolling:
+        raise _Problem(
+            ("spec", "timeWindow", 0, "isRolling"),
+            "a window that does not roll needs a calendar with startTime and timeZone; write true",
+        )
+    match = _DURATION.fullmatch(wanted.duration)
+    if match is None:
+        raise _Problem(place, f"{wanted.duration[:80]!r} is no duration; {_DURATIONS}")
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    if not SHORT_WINDOW_SECONDS <= seconds <= MAX_WINDOW_SECONDS:
+        raise _Problem(place, f"{wanted.duration} is not between 1m and 366d; {_DURATIONS}")
+    return RollingWindow(seconds)
+
+
+def _calendar(wanted: TimeWindow, calendar: Calendar) -> CalendarWindow:
+    place: Place = ("spec", "timeWindow", 0)
+    match = re.fullmatch(r"(\d{1,3})([dwMQY])", wanted.duration)
+    if match is None or not 1 <= int(match[1]) <= 366:
+        what = f"{wanted.duration[:80]!r} is no period of a calendar; write 1d, 1w, 1M, 1Q or 1Y"
+        raise _Problem((*place, "duration"), what)
+    try:
+        start = datetime.strptime(calendar.startTime, _START)
+    except ValueError:
+        what = f"{calendar.startTime[:80]!r} is no local time; write such as 2026-01-01 00:00:00"
+        raise _Problem((*place, "calendar", "startTime"), what) from None
+    try:
+        ZoneInfo(calendar.timeZone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        what = f"there is no time zone {calendar.timeZone[:80]!r}; write such as Europe/Berlin"
+        raise _Problem((*place, "calendar", "timeZone"), what) from None
+    return CalendarWindow(int(match[1]), match[2], start, calendar.timeZone)
+
+
+def default_slos() -> list[Slo]:
+    """The SLOs that come with stepwatch."""
+    folder = resources.files(__package__) / "documents"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return [parse_slo((folder / name).read_text(encoding="utf-8"), name) for name in names]
+
+
+def problem_line(
+    problem: Any, document: Lines, source: str, to_do: Mapping[str, str], keys: Collection[str]
+) -> str:
+    """One problem that pydantic found, in one line: what `to_do` says of its place, or the nearest
+    of the `keys` that there are."""
+    place: Place = problem["loc"]
+    names = ".".join(str(part) for part in place if isinstance(part, str))
+    what = "is missing" if problem["type"] == "missing" else problem["msg"]
+    what = what.removeprefix("Value error, ").splitlines()[0]
+    remedy = to_do.get(names) or next(
+        (to_do[each] for each in _shorter(place) if each in to_do),
+        "see https://github.com/OpenSLO/OpenSLO#slo",
+    )
+    if problem["type"] == "extra_forbidden":
+        what = "there is no such key"
+        remedy = closest_hint(str(place[-1]), keys, list_known=False) or "leave it out"
+    return f"{source}:{document.line_of(place)}: {names or 'the document'}: {what}; {remedy}"
+
+
+def _shorter(place: Place) -> list[str]:
+    """The place without names that somebody chose: classes.production.slos -> classes.slos."""
+    names = [str(part) for part in place if isinstance(part, str)]
+    return [".".join([*names[:1], *names[-1:]]), names[0] if names else ""]

@@ -1,0 +1,139 @@
+"""The shape of an OpenSLO v1 document: https://github.com/OpenSLO/OpenSLO#slo."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from stepwatch.signals.places import is_name
+
+
+def _name(text: str) -> str:
+    if not is_name(text):
+        raise ValueError(f"{text[:80]!r} is no name")
+    return text
+
+
+def _duration(text: str) -> str:
+    if re.fullmatch(r"\d{1,9}[mhdwMQY]|run", text) is None:
+        raise ValueError(f"{text[:80]!r} is no duration")
+    return text
+
+
+class Strict(BaseModel):
+    """A key that is not known is a mistake, not a wish that nobody hears."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Metadata(Strict):
+    """What a document is called."""
+
+    name: Annotated[str, AfterValidator(_name)]
+    displayName: str = ""
+    labels: Any = None
+    annotations: Any = None
+
+
+class SourceSpec(Strict):
+    """Which SLI of ours."""
+
+    sli: str
+
+
+class MetricSource(Strict):
+    """Where values come from."""
+
+    type: Literal["stepwatch"] = "stepwatch"
+    spec: SourceSpec
+
+
+class Metric(Strict):
+    """One metric."""
+
+    metricSource: MetricSource
+
+
+class RatioMetric(Strict):
+    """Good of total device-seconds."""
+
+    counter: Any = None
+    good: Metric
+    total: Metric | None = None
+
+
+class IndicatorSpec(Strict):
+    """A ratio, or an SLI over the run."""
+
+    description: Any = None
+    ratioMetric: RatioMetric | None = None
+    thresholdMetric: Metric | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.ratioMetric is None) == (self.thresholdMetric is None):
+            raise ValueError("give one of ratioMetric and thresholdMetric")
+        return self
+
+
+class Indicator(Strict):
+    """What is measured."""
+
+    metadata: Any = None
+    spec: IndicatorSpec
+
+
+class Objective(Strict):
+    """What is asked for: a target, or a limit."""
+
+    displayName: str = ""
+    target: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+    op: Literal["lte", "lt", "gte", "gt"] | None = None
+    value: Annotated[Decimal, Field(allow_inf_nan=False)] | None = None
+
+
+class Calendar(Strict):
+    """Where the periods of a calendar begin."""
+
+    startTime: str
+    timeZone: str
+
+
+class TimeWindow(Strict):
+    """Over which time."""
+
+    duration: Annotated[str, AfterValidator(_duration)]
+    isRolling: bool = True
+    calendar: Calendar | None = None
+
+
+class Spec(Strict):
+    """All of an SLO."""
+
+    description: Any = None
+    service: Any = None
+    indicator: Indicator
+    timeWindow: Annotated[list[TimeWindow], Field(max_length=1)] = []
+    budgetingMethod: Literal["Occurrences"] = "Occurrences"
+    objectives: Annotated[list[Objective], Field(min_length=1, max_length=1)]
+    alertPolicies: Any = None
+
+
+class Document(Strict):
+    """An OpenSLO v1 document."""
+
+    apiVersion: Literal["openslo/v1"]
+    kind: Literal["SLO"]
+    metadata: Metadata
+    spec: Spec
+
+
+_MODELS = (
+    Metadata, MetricSource, SourceSpec, Metric, RatioMetric, IndicatorSpec, Indicator,
+    Objective, Calendar, TimeWindow, Spec, Document,
+)  # fmt: skip
+KEYS = sorted({key for model in _MODELS for key in model.model_fields})
+"""All keys that a document may hold."""

@@ -1,0 +1,211 @@
+"""The site file: which SLOs jobs of a class have, and when work was planned. YAML.
+
+    classes:
+      production:
+        slos: [goodput, step-time]
+      trial:
+        slos: []
+    maintenance:
+      - from: 2026-11-20T08:00:00Z
+        until: 2026-11-20T10:00:00Z
+        why: new firmware on the switches
+        classes: [production]
+
+A class that is not named has all SLOs. Planned time counts for nothing, in any SLO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, ValidationError
+
+from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo, problem_line
+from stepwatch.collector.slo.asked.openslo_schema import Strict
+from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
+from stepwatch.collector.slo.objectives import Slo
+from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.phrases import closest_hint
+
+Span = tuple[float, float]
+_WHAT_TO_DO = {
+    "classes": "write a class with its slos, such as production: {slos: [goodput]}",
+    "classes.slos": "write a list of names of SLOs, [] for none",
+    "maintenance": "write a list of from, until and why",
+    "maintenance.from": "write a moment, such as 2026-11-20T08:00:00Z",
+    "maintenance.until": "write a moment, such as 2026-11-20T10:00:00Z",
+    "maintenance.why": "say what was done",
+}
+
+
+class Planned(NamedTuple):
+    """Time in which work was planned: it counts for no SLO of jobs of `classes`, of all if None."""
+
+    from_s: float
+    until_s: float
+    why: str
+    classes: frozenset[str] | None = None
+
+
+class Objectives(NamedTuple):
+    """What is asked of jobs: SLOs by name, names by class, and planned work."""
+
+    slos: Mapping[str, Slo]
+    classes: Mapping[str, tuple[str, ...]] = {}
+    planned: tuple[Planned, ...] = ()
+
+    def of(self, job_class: str) -> list[Slo]:
+        """The SLOs of jobs of a class; all of them where the site says nothing of it."""
+        names = self.classes.get(job_class, tuple(self.slos))
+        return [self.slos[name] for name in names]
+
+    def without(self, job_class: str) -> Sequence[Span]:
+        """Planned time of jobs of a class: spans in rising order and apart, Unix seconds."""
+        mine = sorted(
+            (each.from_s, each.until_s)
+            for each in self.planned
+            if each.classes is None or job_class in each.classes
+        )
+        apart: list[Span] = []
+        for first, until in mine:
+            if apart and first <= apart[-1][1]:
+                apart[-1] = apart[-1][0], max(until, apart[-1][1])
+            else:
+                apart.append((first, until))
+        return apart
+
+    def changes_since(self, before: Objectives) -> list[str]:
+        """What is asked for otherwise than before, a line each."""
+        found = []
+        for name in sorted(self.slos.keys() | before.slos.keys()):
+            old, new = before.slos.get(name), self.slos.get(name)
+            if old != new:
+                words = [each.revision if each else "none" for each in (old, new)]
+                found.append(f"SLO {name}: revision {words[0]} becomes {words[1]}")
+        if self.classes != before.classes:
+            found.append("SLOs of classes changed")
+        found += [f"planned: {each.why}" for each in self.planned if each not in before.planned]
+        found += [f"not planned: {each.why}" for each in before.planned if each not in self.planned]
+        return found
+
+
+DEFAULT = Objectives({slo.name: slo for slo in default_slos()})
+"""Where nobody gives documents."""
+
+
+class _Class(Strict):
+    slos: list[str]
+
+
+class _Planned(Strict):
+    from_: Annotated[Any, Field(alias="from")]
+    until: Any
+    why: str
+    classes: list[str] | None = None
+
+
+class _Site(Strict):
+    classes: dict[str, _Class] = Field(default_factory=dict)
+    maintenance: list[_Planned] = Field(default_factory=list)
+
+
+def read_objectives(folder: Path | None, site: Path | None) -> Objectives:
+    """Read all documents of a folder, and the site file; the shipped SLOs where there is no folder.
+
+    Raises:
+        ConfigurationError: something cannot be read or is wrong; a line for each problem, with the
+            file, the line, and what to write.
+    """
+    slos = DEFAULT.slos if folder is None else _documents(folder)
+    if site is None:
+        return Objectives(slos)
+    try:
+        text = site.read_text(encoding="utf-8")
+        document = read_yaml(text)
+        found = _Site.model_validate(document.value or {})
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{site}: cannot be read: {error}; pass --site FILE") from error
+    except YamlError as error:
+        raise ConfigurationError(f"{site}:{error.line}: {error}") from error
+    except ValidationError as error:
+        keys = ("classes", "maintenance", "slos", "from", "until", "why")
+        lines = [
+            problem_line(each, document, str(site), _WHAT_TO_DO, keys) for each in error.errors()
+        ]
+        raise ConfigurationError("\n".join(lines)) from error
+    problems = [
+        f"{site}:{document.line_of(place)}: {what}" for place, what in _problems(found, slos)
+    ]
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    planned = tuple(
+        Planned(
+            _moment(each.from_) or 0.0,
+            _moment(each.until) or 0.0,
+            each.why,
+            None if each.classes is None else frozenset(each.classes),
+        )
+        for each in found.maintenance
+    )
+    classes = {name: tuple(each.slos) for name, each in found.classes.items()}
+    return Objectives(slos, classes, planned)
+
+
+def _documents(folder: Path) -> dict[str, Slo]:
+    """All SLOs of a folder by name."""
+    files = sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
+    if not files:
+        raise ConfigurationError(f"{folder}: holds no *.yaml; write an SLO document there")
+    found: dict[str, Slo] = {}
+    at: dict[str, Path] = {}
+    problems = []
+    for file in files:
+        try:
+            slo = parse_slo(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            problems.append(f"{file}: cannot be read: {error}")
+            continue
+        except ConfigurationError as error:
+            problems.append(str(error))
+            continue
+        if slo.name in found:
+            problems.append(f"{file}:1: {at[slo.name]} is called {slo.name!r}, too; rename one")
+        found[slo.name], at[slo.name] = slo, file
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return found
+
+
+def _problems(site: _Site, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
+    """What is wrong in a site file that has the right shape: places, and what to do."""
+    for name, each in site.classes.items():
+        for number, slo in enumerate(each.slos):
+            if slo not in slos:
+                hint = closest_hint(slo, slos)
+                yield ("classes", name, "slos", number), f"there is no SLO {slo[:80]!r}; {hint}"
+            elif slo in each.slos[:number]:
+                yield ("classes", name, "slos", number), f"{slo} is named twice; keep one"
+    for number, planned in enumerate(site.maintenance):
+        place: Place = ("maintenance", number)
+        begins, ends = _moment(planned.from_), _moment(planned.until)
+        if begins is None:
+            yield (*place, "from"), f"from: {_WHAT_TO_DO['maintenance.from']}"
+        if ends is None:
+            yield (*place, "until"), f"until: {_WHAT_TO_DO['maintenance.until']}"
+        if begins is not None and ends is not None and begins >= ends:
+            yield (*place, "until"), "until: it ends before it begins; correct one of them"
+
+
+def _moment(written: Any) -> float | None:
+    """Unix seconds of what is written as a moment with its time zone; None where it is none."""
+    if isinstance(written, str):
+        try:
+            written = datetime.fromisoformat(written)
+        except ValueError:
+            return None
+    if not isinstance(written, datetime) or written.tzinfo is None:
+        return None
+    return written.astimezone(UTC).timestamp()

@@ -1,0 +1,113 @@
+"""The windows that SLOs are over: rolling, of the calendar, or the whole run. Pure."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+CALENDAR_UNITS = ("d", "w", "M", "Q", "Y")
+_MONTHS = {"M": 1, "Q": 3, "Y": 12}
+_DAYS = {"d": 1, "w": 7}
+
+
+class RollingWindow(NamedTuple):
+    """The last `seconds`."""
+
+    seconds: int
+
+    def begins(self, now_s: float, first_s: float) -> float:
+        """Unix seconds at which the window begins that holds `now_s`."""
+        return now_s - self.seconds
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        return f"the last {_span(self.seconds)}"
+
+
+class CalendarWindow(NamedTuple):
+    """Spans of `periods` of a `unit` of `CALENDAR_UNITS` from `start` on, by the clocks of `zone`.
+
+    `start` is a local time: a day has 23 or 25 hours where clocks are set, a period of months ends
+    on its last day where there is no such day in a month.
+    """
+
+    periods: int
+    unit: str
+    start: datetime
+    zone: str
+
+    def begins(self, now_s: float, first_s: float) -> float:
+        """Unix seconds at which the period begins that holds `now_s`.
+
+        Months from 31 January on, at 1 March: the period began on 28 February, or 29.
+        """
+        zone = ZoneInfo(self.zone)
+        local = datetime.fromtimestamp(now_s, zone).replace(tzinfo=None)
+        if self.unit in _DAYS:
+            days = _DAYS[self.unit] * self.periods
+            number = (local - self.start) // timedelta(days=days)
+        else:
+            months = (local.year - self.start.year) * 12 + local.month - self.start.month
+            number = months // (_MONTHS[self.unit] * self.periods)
+        # Local clocks are set back and months are short: look at the period before and after, too.
+        moments = (self._begin(each, zone) for each in range(number + 1, number - 3, -1))
+        return next(at for at in moments if at <= now_s)
+
+    def _begin(self, number: int, zone: ZoneInfo) -> float:
+        if self.unit in _DAYS:
+            local = self.start + number * timedelta(days=_DAYS[self.unit] * self.periods)
+        else:
+            local = _plus_months(self.start, number * _MONTHS[self.unit] * self.periods)
+        return local.replace(tzinfo=zone).astimezone(UTC).timestamp()
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        unit = {"d": "day", "w": "week", "M": "month", "Q": "quarter", "Y": "year"}[self.unit]
+        each = f"each {unit}" if self.periods == 1 else f"each {self.periods} {unit}s"
+        return f"{each} of the calendar ({self.zone})"
+
+
+class RunWindow(NamedTuple):
+    """The whole run so far."""
+
+    def begins(self, now_s: float, first_s: float) -> float:
+        """Unix seconds at which the run began."""
+        return min(first_s, now_s)
+
+    @property
+    def words(self) -> str:
+        """As people say it."""
+        return "the run"
+
+
+Window = RollingWindow | CalendarWindow | RunWindow
+
+
+def shortest_seconds(window: Window) -> float:
+    """How long a window is at least: what burns must be reached within; infinite for a run."""
+    if isinstance(window, RollingWindow):
+        return float(window.seconds)
+    if isinstance(window, RunWindow):
+        return math.inf
+    days = {"d": 1, "w": 7, "M": 28, "Q": 89, "Y": 365}[window.unit] * window.periods
+    return days * 86_400.0 - (3600.0 if window.unit == "d" else 0.0)
+
+
+def _plus_months(start: datetime, months: int) -> datetime:
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    first = start.replace(year=year, month=month + 1, day=1)
+    after = datetime(year + (month == 11), (month + 1) % 12 + 1, 1)
+    last_day = (after - timedelta(days=1)).day
+    return first.replace(day=min(start.day, last_day))
+
+
+def _span(seconds: int) -> str:
+    days, rest = divmod(seconds, 86_400)
+    if not rest:
+        return f"{days} days" if days != 1 else "day"
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours} h" if not rest else f"{seconds // 60} min"
