@@ -18,9 +18,16 @@ GOOD = (DATA / "good" / "goodput.yaml").read_text()
 
 
 def test_the_slos_that_come_along_are_read() -> None:
-    assert [(slo.name, slo.target, slo.window) for slo in default_slos()] == [
-        ("step-time", Decimal("0.95"), RollingWindow(28 * 86_400))
-    ]
+    found = {slo.name: slo for slo in default_slos()}
+    assert found["step-time"].target == found["goodput"].target == Decimal("0.95")
+    assert found["step-time"].window == RollingWindow(28 * 86_400)
+    limits = {name: slo.limit.words for name, slo in found.items() if slo.limit}
+    assert limits == {
+        "checkpoint-stall": "at most 0.01",
+        "checkpoint-success": "at least 1",
+        "resume-success": "at least 1",
+        "step-time-spread": "at most 2",
+    }
 
 
 @pytest.mark.parametrize("path", sorted((DATA / "good").glob("*.yaml")), ids=lambda p: p.stem)

@@ -23,7 +23,7 @@ from stepwatch.collector.runtime.succession import Succession
 from stepwatch.collector.runtime.surplus import Surplus
 from stepwatch.collector.runtime.tenancy import RENEW_SECONDS, Tenancy
 from stepwatch.collector.runtime.views import Published, View
-from stepwatch.collector.slo.asked.site import DEFAULT, Objectives
+from stepwatch.collector.slo.asked.site import Objectives, read_objectives
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import LiveState, Withheld
@@ -74,7 +74,7 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self._state = LiveState()
-        self._evaluator = Evaluator(store, objectives or DEFAULT, self.clock)
+        self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
         self._evaluator.notifies = notifier is not None
         self._notifier = notifier
         self.tenancy = Tenancy(leases)

@@ -11,13 +11,16 @@
         why: new firmware on the switches
         classes: [production]
 
-A class that is not named has all SLOs. Planned time counts for nothing, in any SLO.
+A class that is not named has those of the class "*", or all where there is none. Planned time
+counts for nothing, in any SLO. Where nobody gives a site file or documents, those in this folder
+are in force.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -31,6 +34,8 @@ from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.phrases import closest_hint
 
 Span = tuple[float, float]
+OTHERS = "*"
+"""In a site file: the classes that it does not name."""
 _WHAT_TO_DO = {
     "classes": "write a class with its slos, such as production: {slos: [goodput]}",
     "classes.slos": "write a list of names of SLOs, [] for none",
@@ -58,8 +63,9 @@ class Objectives(NamedTuple):
     planned: tuple[Planned, ...] = ()
 
     def of(self, job_class: str) -> list[Slo]:
-        """The SLOs of jobs of a class; all of them where the site says nothing of it."""
-        names = self.classes.get(job_class, tuple(self.slos))
+        """The SLOs of jobs of a class; all of them where the site says nothing of any other."""
+        others = self.classes.get(OTHERS, tuple(self.slos))
+        names = self.classes.get(job_class, others)
         return [self.slos[name] for name in names]
 
     def without(self, job_class: str) -> Sequence[Span]:
@@ -92,10 +98,6 @@ class Objectives(NamedTuple):
         return found
 
 
-DEFAULT = Objectives({slo.name: slo for slo in default_slos()})
-"""Where nobody gives documents."""
-
-
 class _Class(Strict):
     slos: list[str]
 
@@ -112,32 +114,39 @@ class _Site(Strict):
     maintenance: list[_Planned] = Field(default_factory=list)
 
 
-def read_objectives(folder: Path | None, site: Path | None) -> Objectives:
-    """Read all documents of a folder, and the site file; the shipped SLOs where there is no folder.
+def read_objectives(folder: Path | None = None, site: Path | None = None) -> Objectives:
+    """Read all documents of a folder, and the site file; where there is no folder the shipped SLOs,
+    and where there is neither the shipped site file, too.
 
     Raises:
         ConfigurationError: something cannot be read or is wrong; a line for each problem, with the
             file, the line, and what to write.
     """
-    slos = DEFAULT.slos if folder is None else _documents(folder)
+    slos = {slo.name: slo for slo in default_slos()} if folder is None else _documents(folder)
     if site is None:
-        return Objectives(slos)
+        if folder is not None:
+            return Objectives(slos)
+        text = resources.files(__package__).joinpath("site.yaml").read_text(encoding="utf-8")
+        return _with_site(slos, text, "site.yaml")
     try:
-        text = site.read_text(encoding="utf-8")
-        document = read_yaml(text)
-        found = _Site.model_validate(document.value or {})
+        return _with_site(slos, site.read_text(encoding="utf-8"), str(site))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{site}: cannot be read: {error}; pass --site FILE") from error
+
+
+def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
+    """The SLOs with what the `text` of a site file says of them."""
+    try:
+        document = read_yaml(text)
+        found = _Site.model_validate(document.value or {})
     except YamlError as error:
-        raise ConfigurationError(f"{site}:{error.line}: {error}") from error
+        raise ConfigurationError(f"{source}:{error.line}: {error}") from error
     except ValidationError as error:
         keys = ("classes", "maintenance", "slos", "from", "until", "why")
-        lines = [
-            problem_line(each, document, str(site), _WHAT_TO_DO, keys) for each in error.errors()
-        ]
+        lines = [problem_line(each, document, source, _WHAT_TO_DO, keys) for each in error.errors()]
         raise ConfigurationError("\n".join(lines)) from error
     problems = [
-        f"{site}:{document.line_of(place)}: {what}" for place, what in _problems(found, slos)
+        f"{source}:{document.line_of(place)}: {what}" for place, what in _problems(found, slos)
     ]
     if problems:
         raise ConfigurationError("\n".join(problems))

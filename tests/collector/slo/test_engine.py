@@ -1,0 +1,196 @@
+"""The engine against a brute-force oracle on random histories; and limits of SLIs over a run."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwatch.collector.slo.asked.windows import (
+    CalendarWindow,
+    RollingWindow,
+    RunWindow,
+    Window,
+)
+from stepwatch.collector.slo.objectives import (
+    LEAST_TOTAL,
+    SHORT_WINDOW_SECONDS,
+    Limit,
+    Slo,
+    evaluate_limit,
+    evaluate_slo,
+)
+from stepwatch.collector.slo.over_run.sli import Reading, unknown
+from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
+from stepwatch.collector.store.slices import SLICE_SECONDS, Slice
+
+BEGAN = 1_774_000_000 // 3600 * 3600
+"""March 2026: a week before clocks are set in Europe."""
+DEVICES = 4
+
+HISTORY = st.lists(
+    st.tuples(
+        st.integers(0, 40),  # slices without a step before this one
+        st.integers(0, SLICE_SECONDS * DEVICES * 1000),  # total, in milliseconds
+        st.floats(0.0, 1.0),  # share of it that is good
+        st.integers(0, 4),  # records that came, of four
+    ),
+    min_size=1,
+    max_size=60,
+)
+SPANS = st.lists(st.tuples(st.integers(0, 12_000), st.integers(1, 4000)), max_size=3)
+WINDOWS = st.one_of(
+    st.integers(60, 40_000).map(RollingWindow),
+    st.just(RunWindow()),
+    st.sampled_from(["d", "w"]).map(
+        lambda unit: CalendarWindow(1, unit, datetime(2026, 1, 1), "Europe/Berlin")
+    ),
+)
+
+
+def history_of(parts: list[tuple[int, int, float, int]]) -> list[Slice]:
+    found, start, good, total = [], BEGAN, 0.0, 0.0
+    for gap, milliseconds, share, came in parts:
+        start += gap * SLICE_SECONDS
+        all_of_it = milliseconds / 1000
+        kept = round(all_of_it * share, 3)
+        good, total = good + kept, total + all_of_it
+        found.append(Slice(start, 1, kept, all_of_it, came, 4, good, total))
+        start += SLICE_SECONDS
+    return found
+
+
+def apart(spans: list[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Spans of planned work, in rising order and not touching."""
+    found: list[tuple[float, float]] = []
+    for first, length in sorted(spans):
+        begins = BEGAN + first
+        if not found or begins > found[-1][1]:
+            found.append((begins, begins + length))
+    return found
+
+
+def brute(
+    slices: list[Slice], begins: float, now: float, without: list[tuple[float, float]]
+) -> tuple[Fraction, Fraction, int, int]:
+    """Sums of the slices that count, one after the other."""
+    good = total = Fraction(0)
+    observed = expected = 0
+    for part in slices:
+        inside = part.start_s <= now and part.start_s + part.seconds > begins
+        if inside and not any(first <= part.start_s < until for first, until in without):
+            good += Fraction(Decimal(str(part.good)))
+            total += Fraction(Decimal(str(part.total)))
+            observed, expected = observed + part.observed, expected + part.expected
+    return good, total, observed, expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(HISTORY, SPANS, WINDOWS, st.integers(0, 500), st.sampled_from(["0.9", "0.95", "0.999"]))
+def test_any_history_is_as_counting_finds(
+    parts: list[tuple[int, int, float, int]],
+    spans: list[tuple[int, int]],
+    window: Window,
+    later: int,
+    target: str,
+) -> None:
+    slices, without = history_of(parts), apart(spans)
+    now = float(slices[-1].start_s + later)
+    slo = Slo("one", "", "goodput", Decimal(target), window)
+    found = evaluate_slo(slo, SliceLine(slices), now, (), without)
+    begins = window.begins(now, float(slices[0].start_s))
+    good, total, observed, expected = brute(slices, begins, now, without)
+    if not total:
+        assert found.state is SloState.UNKNOWN and found.ratio is None and found.reason
+        return
+    bad, allowed = total - good, (1 - Fraction(Decimal(target))) * total
+    assert found.ratio is not None and found.lost_seconds is not None
+    assert Fraction(found.lost_seconds) == bad
+    assert abs(Fraction(found.ratio) - good / total) < Fraction(1, 10**20)
+    short = brute(slices, now - SHORT_WINDOW_SECONDS, now, without)
+    coverage = Fraction(observed, expected) if expected else None
+    burn = None
+    if short[1]:
+        burn = (1 - short[0] / short[1]) / (1 - Fraction(Decimal(target)))
+        coverage = Fraction(short[2], short[3]) if short[3] else None
+        assert found.burn_rate is not None
+        assert abs(Fraction(found.burn_rate) - burn) < Fraction(1, 10**20)
+    if coverage is None or coverage < Fraction(COVERAGE_FLOOR):
+        expected_state = SloState.FROZEN
+    elif total < Fraction(LEAST_TOTAL):
+        expected_state = SloState.UNKNOWN
+    elif bad >= allowed:
+        expected_state = SloState.EXHAUSTED
+    else:
+        expected_state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
+    assert found.state is expected_state
+
+
+def test_planned_work_counts_for_nothing() -> None:
+    slices = history_of([(0, 40_000, 1.0, 4)] * 100 + [(0, 40_000, 0.0, 4)] * 20)
+    slo = Slo("one", "", "goodput", Decimal("0.95"), RollingWindow(86_400))
+    now = float(slices[-1].start_s + 5)
+    assert evaluate_slo(slo, SliceLine(slices), now).state is SloState.EXHAUSTED
+    planned = [(float(slices[100].start_s), now + 60.0)]
+    found = evaluate_slo(slo, SliceLine(slices), now, (), planned)
+    assert found.ratio == 1
+    assert found.lost_seconds == 0
+
+
+def limited(op: str, value: str) -> Slo:
+    return Slo("one", "", "checkpoint-success", Decimal(1), RunWindow(), Limit(op, Decimal(value)))
+
+
+@pytest.mark.parametrize(
+    ("slo", "reading", "state"),
+    [
+        (limited("lte", "0.01"), Reading(0.01), SloState.OK),
+        (limited("lt", "0.01"), Reading(0.01), SloState.EXHAUSTED),
+        (limited("gte", "0.9"), Reading(0.89), SloState.EXHAUSTED),
+        (limited("gt", "0.9"), Reading(0.9), SloState.EXHAUSTED),
+        (limited("gte", "0.9"), unknown("nobody says"), SloState.UNKNOWN),
+        (limited("gte", "0.9"), Reading(0.5, 2, 0.1, 0.95), SloState.UNKNOWN),
+        (limited("gte", "0.9"), Reading(0.5, 50, 0.4, 0.6), SloState.EXHAUSTED),
+        (limited("lte", "2"), Reading(5.0, 1, 0.1, 9.0), SloState.UNKNOWN),
+    ],
+)
+def test_a_limit_is_missed_only_where_no_chance_explains_it(
+    slo: Slo, reading: Reading, state: SloState
+) -> None:
+    found = evaluate_limit(slo, reading)
+    assert found.state is state
+    assert bool(found.reason) == (state is SloState.UNKNOWN)
+    assert (found.ratio is None) == math.isnan(reading.value)
+    assert found.budget_remaining is None, "a limit has no budget"
+
+
+def test_a_revision_changes_with_what_is_asked_for_and_not_with_its_name() -> None:
+    slo = limited("lte", "0.01")
+    assert slo.revision == slo._replace(name="two").revision
+    assert slo.revision != limited("lte", "0.02").revision
+    assert slo.revision != slo._replace(window=RollingWindow(60)).revision
+
+
+def test_an_average_of_ratios_would_have_said_fine() -> None:
+    """Nine runs take a device for an hour, all of it good, one 1,000 of which a tenth is good: the
+    mean of the ratios is 0.91, what devices did is 0.108 of it."""
+    good = total = 0.0
+    parts, ratios = [], []
+    for number, (devices, share) in enumerate([(1, 1.0)] * 9 + [(1000, 0.1)]):
+        seconds = devices * 3600.0
+        good, total = good + seconds * share, total + seconds
+        ratios.append(share)
+        parts.append(
+            Slice(BEGAN + number * 3600, 1, seconds * share, seconds, 4, 4, good, total, 3600)
+        )
+    slo = Slo("one", "", "goodput", Decimal("0.9"), RunWindow())
+    found = evaluate_slo(slo, SliceLine(parts), BEGAN + 10 * 3600 - 1.0)
+    assert sum(ratios) / len(ratios) > 0.9
+    assert found.state is SloState.EXHAUSTED
+    assert found.ratio is not None and float(found.ratio) == pytest.approx(0.108, abs=1e-3)

@@ -1,0 +1,164 @@
+"""Site files and folders of documents: what they ask of jobs, and what is wrong with them."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo import asked
+from stepwatch.collector.slo.asked.site import Objectives, Planned, read_objectives
+from stepwatch.collector.store import Store
+from stepwatch.collector.web import job_view
+from stepwatch.signals.errors import ConfigurationError
+from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments
+
+SHIPPED = resources.files(asked) / "documents"
+SITE = """
+classes:
+  production:
+    slos: [goodput, step-time]
+  trial:
+    slos: []
+maintenance:
+  - from: 2026-11-20T08:00:00Z
+    until: 2026-11-20T10:00:00Z
+    why: new firmware on the switches
+    classes: [production]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "slos"
+    made.mkdir()
+    for name in ("goodput.yaml", "step-time.yaml"):
+        (made / name).write_text((SHIPPED / name).read_text(encoding="utf-8"))
+    return made
+
+
+def refused(folder: Path | None, site: Path | None = None) -> list[str]:
+    with pytest.raises(ConfigurationError) as refusal:
+        read_objectives(folder, site)
+    return str(refusal.value).splitlines()
+
+
+def test_what_is_shipped_asks_more_of_production_than_of_trials() -> None:
+    found = read_objectives()
+    assert [slo.name for slo in found.of("trial")] == []
+    assert [slo.name for slo in found.of("experiment")] == ["step-time"]
+    assert [slo.name for slo in found.of("never heard of")] == ["step-time"]
+    assert {"goodput", "checkpoint-success"} < {slo.name for slo in found.of("production")}
+
+
+def test_documents_and_a_site_file(folder: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(SITE.replace("10:00:00Z", "11:00:00+01:00"))
+    found = read_objectives(folder, site)
+    assert [slo.name for slo in found.of("production")] == ["goodput", "step-time"]
+    assert [slo.name for slo in found.of("research")] == ["goodput", "step-time"]
+    assert found.of("trial") == []
+    ((first, until),) = found.without("production")
+    assert until - first == 2 * 3600
+    assert not found.without("research")
+    assert not read_objectives(folder).planned
+
+
+def test_planned_spans_that_touch_are_one() -> None:
+    planned = [Planned(30.0, 40.0, "c"), Planned(0.0, 10.0, "a"), Planned(10.0, 20.0, "b")]
+    found = Objectives({}, {}, tuple(planned))
+    assert found.without("any") == [(0.0, 20.0), (30.0, 40.0)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("step-time]", "step-tme]", 4, "there is no SLO 'step-tme'; did you mean 'step-time'?"),
+        ("step-time]", "goodput]", 4, "goodput is named twice; keep one"),
+        ("classes:\n  prod", "clases:\n  prod", 2, "no such key; did you mean 'classes'?"),
+        ("until: 2026-11-20T10:00:00Z", "until: soon", 9, "write a moment, such as"),
+        ("until: 2026-11-20T10:00:00Z", "until: 2026-11-20T08:00:00", 9, "write a moment"),
+        ("T10:00:00Z", "T08:00:00Z", 9, "it ends before it begins"),
+        ("    why: new firmware on the switches\n", "", 8, "why: is missing; say what was done"),
+        ("slos: [goodput, step-time]", "slos: goodput", 4, "write a list of names of SLOs"),
+        ("trial:", "production:", 5, "a key that is repeated"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_what_to_do(
+    folder: Path, tmp_path: Path, old: str, new: str, line: int, words: str
+) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(SITE.replace(old, new, 1))
+    (found,) = refused(folder, site)
+    assert found.startswith(f"{site}:{line}: ") and words in found, found
+
+
+def test_two_documents_of_one_name_and_a_folder_without_any(folder: Path, tmp_path: Path) -> None:
+    (folder / "copy.yaml").write_text((folder / "goodput.yaml").read_text())
+    (found,) = refused(folder)
+    assert "goodput.yaml:1:" in found and "copy.yaml is called 'goodput', too" in found
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "holds no *.yaml" in refused(empty)[0]
+    assert "cannot be read" in refused(None, tmp_path / "none.yaml")[0]
+
+
+@given(st.text() | st.text("- :[]{}&*!|>'\"%@`#,?\n ab1", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as made:
+        site = Path(made) / "site.yaml"
+        site.write_text(text, encoding="utf-8")
+        try:
+            read_objectives(None, site)
+        except ConfigurationError as error:
+            assert all(line.startswith(str(site)) for line in str(error).splitlines())
+
+
+def test_what_changed_is_said() -> None:
+    before = read_objectives()
+    name = "goodput"
+    changed = before.slos[name]._replace(target=before.slos[name].target / 2)
+    later = Objectives({**before.slos, name: changed}, before.classes, (Planned(0, 1, "work"),))
+    first, last = later.changes_since(before)
+    assert first == f"SLO {name}: revision {before.slos[name].revision} becomes {changed.revision}"
+    assert last == "planned: work"
+    assert before.changes_since(before) == []
+
+
+def test_a_running_collector_asks_something_else_from_the_next_evaluation_on(store: Store) -> None:
+    service = Service(store, HandClock(30.0))
+    service.receive(body(run_segments(120)))
+    service.evaluate()
+
+    def asked_now() -> dict[str, str]:
+        found = service.job(JOB)
+        assert found is not None
+        slos = job_view.job_summary(*found, service.now())["slos"]
+        return {slo["name"]: slo["state"] for slo in slos}
+
+    assert asked_now() == {"step-time": "ok"}
+    everything = Objectives(read_objectives().slos)
+    service.ask_for(everything)
+    service.receive(body(run_segments(125)[24:]))
+    service.evaluate()
+    assert asked_now() == {
+        "checkpoint-stall": "unknown",
+        "checkpoint-success": "unknown",
+        "goodput": "ok",
+        "resume-success": "unknown",
+        "step-time": "ok",
+        "step-time-spread": "ok",
+    }
+    service.ask_for(None)
+    assert service.objectives_unreadable and len(asked_now()) == 6
+    planned = Planned(float(EPOCH), EPOCH + 1000.0, "all of it")
+    service.ask_for(everything._replace(planned=(planned,)))
+    service.receive(body(run_segments(130)[25:]))
+    service.evaluate()
+    assert asked_now()["goodput"] == "unknown" and not service.objectives_unreadable
