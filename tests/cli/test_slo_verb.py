@@ -97,3 +97,29 @@ def test_what_is_wrong_is_said_with_its_line_and_the_others_are_checked(
 def test_wrong_use_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["slo", *words]) == USAGE
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_folder_of_documents_with_a_site_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, site = tmp_path / "slos", tmp_path / "site.yaml"
+    folder.mkdir()
+    (folder / "step-time.yaml").write_text(SHIPPED)
+    site.write_text("classes:\n  production:\n    slos: [step-time]\n")
+    assert main(["slo", "check", str(folder), "--site", str(site)]) == OK
+    assert "95% of step-time over the last 28 days" in capsys.readouterr().out
+    site.write_text("classes:\n  production:\n    slos: [steptime]\n")
+    assert main(["slo", "check", str(folder), "--site", str(site)]) == PROBLEM
+    assert "there is no SLO 'steptime'; did you mean 'step-time'?" in capsys.readouterr().err
+    assert main(["slo", "check", str(folder), str(folder), "--site", str(site)]) == USAGE
+
+
+def test_a_limit_is_checked_without_burn_rates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "limit.yaml"
+    documents = resources.files(asked) / "documents"
+    path.write_text((documents / "checkpoint-stall.yaml").read_text(encoding="utf-8"))
+    assert main(["slo", "check", str(path)]) == OK
+    shown = capsys.readouterr().out
+    assert shown == f"{path}: checkpoint-stall: checkpoint-stall at most 0.01 over the run\n"

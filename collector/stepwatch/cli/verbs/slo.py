@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.source import add_source_arguments, ask, component
 
-EXAMPLE = "stepwatch slo llama-7b; stepwatch slo check production.yaml"
+EXAMPLE = "stepwatch slo llama-7b; stepwatch slo check slos/ --site site.yaml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "job", nargs="?", help="one job; 'check' to check the documents that follow"
     )
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="documents to check")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="documents, or folders of them, to check",
+    )
+    parser.add_argument(
+        "--site", type=Path, metavar="FILE", help="with check: the site file over one folder"
+    )
     parser.add_argument(
         "--definitions", action="store_true", help="what each SLI is, and where it misleads"
     )
@@ -31,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.definitions:
         return _define(as_json=arguments.json)
     if arguments.job == "check":
-        return _check(arguments.files, as_json=arguments.json)
+        return _check(arguments.files, arguments.site, as_json=arguments.json)
     if arguments.job:
         return _one(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
     jobs = ask(arguments, "/v1/jobs")["jobs"]
@@ -128,16 +138,25 @@ def table(known: list[tuple[str, dict[str, Any]]]) -> str:
     return text.table(head, rows, "", left=3)
 
 
-def _check(files: list[Path], *, as_json: bool) -> int:
+def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
     """Check documents: a line for each problem, and which alerts each could ever raise."""
     from stepwatch.collector.slo.asked.burn import reachable
     from stepwatch.collector.slo.asked.openslo import parse_slo
+    from stepwatch.collector.slo.asked.site import read_objectives
     from stepwatch.signals.errors import ConfigurationError, UsageError
 
-    if not files:
+    if not files and site is None:
         raise UsageError("slo check needs a document; write stepwatch slo check FILE")
+    if site is not None:
+        if len(files) > 1 or (files and not files[0].is_dir()):
+            raise UsageError("--site is checked over one folder; write stepwatch slo check DIR")
+        try:
+            read_objectives(files[0] if files else None, site)
+        except ConfigurationError as error:
+            print(error, file=sys.stderr)
+            return 1
     found, wrong = [], False
-    for file in files:
+    for file in _documents(files):
         try:
             slo = parse_slo(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
@@ -172,6 +191,15 @@ def _check(files: list[Path], *, as_json: bool) -> int:
         )
     print(json.dumps(found, indent=1) if as_json else "\n".join(map(checked, found)))
     return int(wrong)
+
+
+def _documents(places: list[Path]) -> Iterator[Path]:
+    """The documents that are named, and those in the folders that are."""
+    for place in places:
+        if place.is_dir():
+            yield from sorted((*place.glob("*.yaml"), *place.glob("*.yml")))
+        else:
+            yield place
 
 
 def checked(slo: dict[str, Any]) -> str:
