@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from stepwatch.collector.quantities import quantity
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind, Link, ProcessState
 from stepwatch.signals.wire import Segment
+from tests.browser import Visitor, opened_browser
 from tests.collector.explained import store_explained
 from tests.collector.gathered import gathering_run
 from tests.collector.made import (
@@ -44,45 +44,12 @@ for (let old = soon(() => 0); old > 0; old--) clearTimeout(old);
 window.setTimeout = (call, ms) => soon(call, 30 * ms);
 """
 """The page asks anew once in a minute, and not every two seconds."""
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-def chromium() -> str | None:
-    """The browser that the test command installs; None lets playwright take its own."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+    with opened_browser() as opened:
         yield opened
-        opened.close()
-
-
-class Visitor:
-    """One open page, everything it said and asked for."""
-
-    def __init__(self, browser: Browser, width: int = 1280, dark: bool = False) -> None:
-        self.page: Page = browser.new_page(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
-        )
-        self.errors: list[str] = []
-        self.asked: set[str] = set()
-        self.page.on("console", lambda said: self._note(said.type, said.text))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.asked.add(request.url))
-
-    def _note(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.errors.append(text)
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from playwright.sync_api import Page, expect
 
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
 from stepwatch.collector.web import documents, withheld_view
+from tests.browser import Visitor
 from tests.collector.process import Process
-from tests.collector.web.test_page import Visitor, browser, visitor
+from tests.collector.web.test_page import browser, visitor
 
 __all__ = ["browser", "visitor"]
 

@@ -2,199 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterable
 
-from stepwatch.cli import text
-from stepwatch.cli.report.rates import HOUR, RateCard, cost_of
-
-MOST_JOBS = 20
-Document = Mapping[str, Any]
+from stepwatch.cli.report.sections import Section, Table
 
 
-def markdown(report: Document, title: str, card: RateCard | None = None) -> str:
-    """All of a report; with a rate card money stands beside device-time."""
-    if not report["jobs"]:
-        return f"# {title}\n\n{_span(report)}: no job used any device-time in it.\n"
-    parts = [
-        f"# {title}",
-        _headline(report, card),
-        f"## Where device-time went\n\n{_causes(report, card)}",
-        f"## Jobs\n\n{_jobs(report, card)}",
-        f"## Days\n\n{_days(report)}",
-        f"## Incidents that cost most\n\n{_incidents(report)}",
-        f"## Nodes that incidents name\n\n{_nodes(report)}",
-        f"## What to do next\n\n{_actions(report)}",
-    ]
+def markdown(title: str, sections: Iterable[Section]) -> str:
+    """All sections below the title."""
+    parts = [f"# {title}"]
+    for section in sections:
+        parts += [f"## {section.title}"] if section.title else []
+        parts += ["\n".join(section.lines)] if section.lines else []
+        parts += [aligned(section.table)] if section.table is not None else []
+        parts += [section.closing] if section.closing else []
     return "\n\n".join(parts) + "\n"
 
 
-def _span(report: Document) -> str:
-    first, last = (
-        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
-        for at in (report["from"], report["until"] - 1)
-    )
-    return f"{first} to {last} (UTC)"
-
-
-def _headline(report: Document, card: RateCard | None) -> str:
-    total = report["total"]
-    lines = [
-        f"{_span(report)}: {len(report['jobs'])} job(s), {hours(total['allocated_seconds'])}, "
-        f"goodput {text.share(total['goodput_ratio'])}, {total['steps']:,} steps kept, "
-        f"{total['tokens']:,} tokens."
-    ]
-    if card is None:
-        lines.append("Money is unknown: no rate card was given (`--rates FILE`).")
-    else:
-        money, without = _cost(report["jobs"], card)
-        lines.append(f"Cost: {_money(money, card)}{_per_tokens(money, total['tokens'], card)}.")
-        if without:
-            lines.append(f"No rate is valid for {hours(without)}: their cost is unknown.")
-    lines.append(f"{report['incident_count']} incident(s).")
-    return "\n".join(lines)
-
-
-def _causes(report: Document, card: RateCard | None) -> str:
-    total = report["total"]
-    allocated = total["allocated_seconds"]
-    money, without = _cost(report["jobs"], card) if card else (0.0, 0.0)
-    priced = allocated - without
-    rows = []
-    for cause in report["causes"]:
-        seconds = total["seconds"][cause]
-        row = [cause, hours(seconds), text.percent(seconds / allocated if allocated else None)]
-        if card:
-            row.append(_money(money * seconds / priced, card) if priced > 0 else text.UNKNOWN)
-        rows.append(row)
-    row = ["all", hours(allocated), "100%"]
-    rows.append([*row, _money(money, card)] if card else row)
-    return _table(["cause", "device-time", "share", *(["cost"] if card else [])], rows)
-
-
-def _jobs(report: Document, card: RateCard | None) -> str:
-    ordered = sorted(report["jobs"], key=lambda job: -job["allocated_seconds"])
-    rows = []
-    for job in ordered[:MOST_JOBS]:
-        worst = max(
-            (cause for cause in report["causes"] if cause != "productive"),
-            key=lambda cause, job=job: float(job["seconds"][cause]),  # type: ignore[misc]
-        )
-        lost = job["seconds"][worst]
-        row = [
-            job["job"],
-            job["job_class"] or text.UNKNOWN,
-            hours(job["allocated_seconds"]),
-            text.share(job["goodput_ratio"]),
-            f"{worst} {text.percent(lost / job['allocated_seconds'])}" if lost else "nothing",
-            f"{job['tokens']:,}",
-        ]
-        if card:
-            money, without = cost_of(job, card)
-            row.append(text.UNKNOWN if without else _money(money, card))
-        rows.append(row)
-    head = ["job", "class", "device-time", "goodput", "lost most to", "tokens"]
-    shown = _table([*head, *(["cost"] if card else [])], rows)
-    left = len(ordered) - MOST_JOBS
-    return f"{shown}\n\n{left} more job(s), with less device-time." if left > 0 else shown
-
-
-def _days(report: Document) -> str:
-    rows = [
-        [
-            datetime.fromtimestamp(day["day"], UTC).strftime("%Y-%m-%d"),
-            hours(day["allocated_seconds"]),
-            text.share(day["goodput_ratio"]),
-            f"{day['tokens']:,}",
-        ]
-        for day in report["days"]
-    ]
-    return _table(["day", "device-time", "goodput", "tokens"], rows)
-
-
-def _incidents(report: Document) -> str:
-    if not report["incidents"]:
-        return "None."
-    rows = [
-        [
-            str(each["id"]),
-            str(each["job"]),
-            f"{each['kind']}, {each['cause']}",
-            str(each["rank"]) if each["rank"] >= 0 else "-",
-            str(each["node"]),
-            hours(each["device_seconds_lost"] or 0.0),
-        ]
-        for each in report["incidents"]
-    ]
-    return _table(["incident", "job", "what", "rank", "node", "device-time lost"], rows)
-
-
-def _nodes(report: Document) -> str:
-    if not report["nodes"]:
-        return "None."
-    rows = [
-        [each["node"], str(each["incidents"]), hours(each["device_seconds_lost"])]
-        for each in report["nodes"]
-    ]
-    return _table(["node", "incidents", "device-time lost"], rows)
-
-
-_ADVICE = {
-    "start-up": "cache compiled code and images near the nodes; look at the first step's length",
-    "redone-after-restart": "save more often, and asynchronously: steps since the last good save "
-    "are done twice",
-    "stall": "stepwatch incidents says which rank did not arrive; drain nodes that are named again "
-    "and again",
-    "straggling": "stepwatch incidents names the rank that the others wait for, and its node",
-    "exposed-communication": "overlap transfers with backward; look at slow-collective incidents",
-    "bubble": "more microbatches a step, or stages of equal work",
-    "data-wait": "more loader workers, prefetching, or shards nearer to the nodes",
-    "checkpoint-stall": "save asynchronously; look at the storage of the slowest rank",
-    "evaluation": "evaluate less often, on fewer batches, or in a job of its own",
-    "idle-allocated": "end the job when a rank has ended",
-    "unknown": "find out which ranks or nodes did not report: stepwatch status JOB",
-}
-
-
-def _actions(report: Document) -> str:
-    """The causes that took most, with what usually helps; at most three of 2 % or more."""
-    total, allocated = report["total"]["seconds"], report["total"]["allocated_seconds"]
-    losses = sorted(((total[cause], cause) for cause in _ADVICE), reverse=True)
-    found = [
-        f"{at}. {cause} ({text.percent(seconds / allocated)}): {_ADVICE[cause]}."
-        for at, (seconds, cause) in enumerate(losses[:3], 1)
-        if seconds >= 0.02 * allocated
-    ]
-    return "\n".join(found) or "Nothing took 2 % of the device-time or more."
-
-
-def hours(seconds: float) -> str:
-    """Device-time as people count it: device-hours, of little minutes or seconds."""
-    if seconds < 60.0:
-        return f"{seconds:.1f} device-s"
-    return f"{seconds / 60:.1f} device-min" if seconds < HOUR else f"{seconds / HOUR:,.2f} device-h"
-
-
-def _cost(jobs: Iterable[Document], card: RateCard) -> tuple[float, float]:
-    """Money for all jobs, and device-seconds without a rate."""
-    each = [cost_of(job, card) for job in jobs]
-    return sum(money for money, _ in each), sum(without for _, without in each)
-
-
-def _money(amount: float, card: RateCard) -> str:
-    digits = 2 if amount >= 1 or amount == 0 else 4
-    return f"{amount:,.{digits}f} {card.currency}"
-
-
-def _per_tokens(money: float, tokens: int, card: RateCard) -> str:
-    return f", {_money(money / tokens * 1e6, card)} per million tokens" if tokens else ""
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def aligned(table: Table) -> str:
     """A Markdown table whose columns line up in plain text."""
-    cells = [list(head), *([each.replace("|", "/") for each in row] for row in rows)]
-    wide = [max(len(row[at]) for row in cells) for at in range(len(head))]
+    cells = [list(table.head), *([each.replace("|", "/") for each in row] for row in table.rows)]
+    wide = [max(len(row[at]) for row in cells) for at in range(len(table.head))]
     lines = [
         "| " + " | ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)) + " |"
         for row in cells

@@ -1,4 +1,4 @@
-"""`stepwatch report`: what device-time went to, over days, in Markdown."""
+"""`stepwatch report`: what device-time went to, over days, in Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stepwatch.cli.report.markdown import markdown
+from stepwatch.cli.report.page import page
 from stepwatch.cli.report.rates import RateCard, cost_of, read_rates
+from stepwatch.cli.report.sections import sections
 from stepwatch.cli.source import add_source_arguments, ask, component
 from stepwatch.signals.errors import UsageError
 
@@ -41,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"rate card in TOML, for money [{ENV_RATES}]",
     )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write it as one HTML file with charts, too"
+    )
     add_source_arguments(parser)
 
 
@@ -60,8 +65,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(_with_money(found, card), indent=1))
     else:
-        print(markdown(found, _title(arguments), card), end="")
+        print(markdown(_title(arguments), sections(found, card)), end="")
+    if arguments.html is not None:
+        _write(arguments.html, page(_title(arguments), sections(found, card), found))
     return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--html: {path}: {error.strerror}; give a file that can be") from error
 
 
 def _now_s() -> int:

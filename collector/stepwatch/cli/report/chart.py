@@ -1,0 +1,92 @@
+"""Stacked bars of device-time by cause and day, as SVG without a script. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+WIDTH, HEIGHT = 960, 260
+_LEFT, _RIGHT, _BOTTOM = 72, 20, 22
+"""Room for what stands beside the bars, and for half of the last date."""
+COLOURS: Mapping[str, str] = {
+    "productive": "#41ab5d",
+    "start-up": "#9ecae1",
+    "redone-after-restart": "#b3261e",
+    "stall": "#e6550d",
+    "straggling": "#fdae6b",
+    "exposed-communication": "#2c7fb8",
+    "bubble": "#8c6bb1",
+    "data-wait": "#d9a400",
+    "checkpoint-stall": "#7f7f7f",
+    "evaluation": "#17becf",
+    "idle-allocated": "#c7c7c7",
+    "unknown": "#4d4d4d",
+}
+"""A colour for each cause, far apart also for those who do not see red and green alike; beside it
+stands its name, so that colour alone is never all that differs."""
+_MOST_LABELS = 12
+
+
+def days_chart(days: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> str:
+    """One bar a day, as high as the device-hours allocated, of parts by cause."""
+    most = max((day["allocated_seconds"] for day in days), default=0.0)
+    if not most > 0:
+        return ""
+    wide = (WIDTH - _LEFT - _RIGHT) / len(days)
+    shown = _labelled(len(days))
+    parts = [_axis(most)]
+    for at, day in enumerate(days):
+        left, top = _LEFT + at * wide, float(HEIGHT - _BOTTOM)
+        name = datetime.fromtimestamp(day["day"], UTC).strftime("%Y-%m-%d")
+        for cause in causes:
+            seconds = day["seconds"].get(cause, 0.0)
+            if not seconds > 0:
+                continue
+            high = seconds / most * (HEIGHT - _BOTTOM - 10)
+            top -= high
+            words = f"{name}: {cause} {_hours(seconds)} device-h"
+            parts.append(
+                f'<rect x="{left + 1:.1f}" y="{top:.1f}" width="{max(wide - 2, 1):.1f}" '
+                f'height="{high:.1f}" fill="{COLOURS[cause]}"><title>{escape(words)}</title></rect>'
+            )
+        if at in shown:
+            parts.append(
+                f'<text x="{left + wide / 2:.1f}" y="{HEIGHT - 6}" '
+                f'text-anchor="middle">{name[5:]}</text>'
+            )
+    label = "Device-hours by day and by what they went to"
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def legend(causes: Sequence[str]) -> str:
+    """Colours and names."""
+    return "".join(
+        f'<span class="key"><span class="swatch" style="background:{COLOURS[cause]}"></span>'
+        f"{escape(cause)}</span>"
+        for cause in causes
+    )
+
+
+def _labelled(count: int) -> set[int]:
+    """Which of so many days have their date below: so many that none touches another."""
+    every = -(-count // _MOST_LABELS)
+    return set(range(count - 1, -1, -every))
+
+
+def _axis(most_seconds: float) -> str:
+    top, base = 10, HEIGHT - _BOTTOM
+    return (
+        f'<line x1="{_LEFT}" y1="{base}" x2="{WIDTH - _RIGHT}" y2="{base}" class="axis"/>'
+        f'<text x="{_LEFT - 6}" y="{top + 8}" text-anchor="end">{_hours(most_seconds)} h</text>'
+        f'<text x="{_LEFT - 6}" y="{base}" text-anchor="end">0</text>'
+    )
+
+
+def _hours(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"

@@ -1,0 +1,205 @@
+"""A report as sections of paragraphs and tables, whatever it is shown as. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from stepwatch.cli import text
+from stepwatch.cli.report.rates import HOUR, RateCard, cost_of
+
+MOST_JOBS = 20
+Document = Mapping[str, Any]
+
+
+class Table(NamedTuple):
+    """Cells as text, below their heads."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Section(NamedTuple):
+    """A titled part: paragraphs, then tables, then a closing line; each may be missing."""
+
+    title: str
+    lines: Sequence[str] = ()
+    table: Table | None = None
+    closing: str = ""
+
+
+def sections(report: Document, card: RateCard | None = None) -> list[Section]:
+    """All of a report; with a rate card money stands beside device-time. The first has no title."""
+    if not report["jobs"]:
+        return [Section("", [f"{_span(report)}: no job used any device-time in it."])]
+    return [
+        Section("", _headline(report, card)),
+        Section("Where device-time went", table=_causes(report, card)),
+        _jobs(report, card),
+        Section("Days", table=_days(report)),
+        _listed("Incidents that cost most", _incidents(report)),
+        _listed("Nodes that incidents name", _nodes(report)),
+        Section("What to do next", _actions(report)),
+    ]
+
+
+def _listed(title: str, table: Table) -> Section:
+    return Section(title, table=table) if table.rows else Section(title, ["None."])
+
+
+def _span(report: Document) -> str:
+    first, last = (
+        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+        for at in (report["from"], report["until"] - 1)
+    )
+    return f"{first} to {last} (UTC)"
+
+
+def _headline(report: Document, card: RateCard | None) -> list[str]:
+    total = report["total"]
+    lines = [
+        f"{_span(report)}: {len(report['jobs'])} job(s), {hours(total['allocated_seconds'])}, "
+        f"goodput {text.share(total['goodput_ratio'])}, {total['steps']:,} steps kept, "
+        f"{total['tokens']:,} tokens."
+    ]
+    if card is None:
+        lines.append("Money is unknown: no rate card was given (`--rates FILE`).")
+    else:
+        money, without = _cost(report["jobs"], card)
+        lines.append(f"Cost: {_money(money, card)}{_per_tokens(money, total['tokens'], card)}.")
+        if without:
+            lines.append(f"No rate is valid for {hours(without)}: their cost is unknown.")
+    lines.append(f"{report['incident_count']} incident(s).")
+    return lines
+
+
+def _causes(report: Document, card: RateCard | None) -> Table:
+    total = report["total"]
+    allocated = total["allocated_seconds"]
+    money, without = _cost(report["jobs"], card) if card else (0.0, 0.0)
+    priced = allocated - without
+    rows = []
+    for cause in report["causes"]:
+        seconds = total["seconds"][cause]
+        row = [cause, hours(seconds), text.percent(seconds / allocated if allocated else None)]
+        if card:
+            row.append(_money(money * seconds / priced, card) if priced > 0 else text.UNKNOWN)
+        rows.append(row)
+    row = ["all", hours(allocated), "100%"]
+    rows.append([*row, _money(money, card)] if card else row)
+    return Table(["cause", "device-time", "share", *(["cost"] if card else [])], rows)
+
+
+def _jobs(report: Document, card: RateCard | None) -> Section:
+    ordered = sorted(report["jobs"], key=lambda job: -job["allocated_seconds"])
+    rows = []
+    for job in ordered[:MOST_JOBS]:
+        worst = max(
+            (cause for cause in report["causes"] if cause != "productive"),
+            key=lambda cause, job=job: float(job["seconds"][cause]),  # type: ignore[misc]
+        )
+        lost = job["seconds"][worst]
+        row = [
+            job["job"],
+            job["job_class"] or text.UNKNOWN,
+            hours(job["allocated_seconds"]),
+            text.share(job["goodput_ratio"]),
+            f"{worst} {text.percent(lost / job['allocated_seconds'])}" if lost else "nothing",
+            f"{job['tokens']:,}",
+        ]
+        if card:
+            money, without = cost_of(job, card)
+            row.append(text.UNKNOWN if without else _money(money, card))
+        rows.append(row)
+    head = ["job", "class", "device-time", "goodput", "lost most to", "tokens"]
+    left = len(ordered) - MOST_JOBS
+    closing = f"{left} more job(s), with less device-time." if left > 0 else ""
+    return Section("Jobs", table=Table([*head, *(["cost"] if card else [])], rows), closing=closing)
+
+
+def _days(report: Document) -> Table:
+    rows = [
+        [
+            datetime.fromtimestamp(day["day"], UTC).strftime("%Y-%m-%d"),
+            hours(day["allocated_seconds"]),
+            text.share(day["goodput_ratio"]),
+            f"{day['tokens']:,}",
+        ]
+        for day in report["days"]
+    ]
+    return Table(["day", "device-time", "goodput", "tokens"], rows)
+
+
+def _incidents(report: Document) -> Table:
+    rows = [
+        [
+            str(each["id"]),
+            str(each["job"]),
+            f"{each['kind']}, {each['cause']}",
+            str(each["rank"]) if each["rank"] >= 0 else "-",
+            str(each["node"]),
+            hours(each["device_seconds_lost"] or 0.0),
+        ]
+        for each in report["incidents"]
+    ]
+    return Table(["incident", "job", "what", "rank", "node", "device-time lost"], rows)
+
+
+def _nodes(report: Document) -> Table:
+    rows = [
+        [each["node"], str(each["incidents"]), hours(each["device_seconds_lost"])]
+        for each in report["nodes"]
+    ]
+    return Table(["node", "incidents", "device-time lost"], rows)
+
+
+_ADVICE = {
+    "start-up": "cache compiled code and images near the nodes; look at the first step's length",
+    "redone-after-restart": "save more often, and asynchronously: steps since the last good save "
+    "are done twice",
+    "stall": "stepwatch incidents says which rank did not arrive; drain nodes that are named again "
+    "and again",
+    "straggling": "stepwatch incidents names the rank that the others wait for, and its node",
+    "exposed-communication": "overlap transfers with backward; look at slow-collective incidents",
+    "bubble": "more microbatches a step, or stages of equal work",
+    "data-wait": "more loader workers, prefetching, or shards nearer to the nodes",
+    "checkpoint-stall": "save asynchronously; look at the storage of the slowest rank",
+    "evaluation": "evaluate less often, on fewer batches, or in a job of its own",
+    "idle-allocated": "end the job when a rank has ended",
+    "unknown": "find out which ranks or nodes did not report: stepwatch status JOB",
+}
+
+
+def _actions(report: Document) -> list[str]:
+    """The causes that took most, with what usually helps; at most three of 2 % or more."""
+    total, allocated = report["total"]["seconds"], report["total"]["allocated_seconds"]
+    losses = sorted(((total[cause], cause) for cause in _ADVICE), reverse=True)
+    found = [
+        f"{at}. {cause} ({text.percent(seconds / allocated)}): {_ADVICE[cause]}."
+        for at, (seconds, cause) in enumerate(losses[:3], 1)
+        if seconds >= 0.02 * allocated
+    ]
+    return found or ["Nothing took 2 % of the device-time or more."]
+
+
+def hours(seconds: float) -> str:
+    """Device-time as people count it: device-hours, of little minutes or seconds."""
+    if seconds < 60.0:
+        return f"{seconds:.1f} device-s"
+    return f"{seconds / 60:.1f} device-min" if seconds < HOUR else f"{seconds / HOUR:,.2f} device-h"
+
+
+def _cost(jobs: Iterable[Document], card: RateCard) -> tuple[float, float]:
+    """Money for all jobs, and device-seconds without a rate."""
+    each = [cost_of(job, card) for job in jobs]
+    return sum(money for money, _ in each), sum(without for _, without in each)
+
+
+def _money(amount: float, card: RateCard) -> str:
+    digits = 2 if amount >= 1 or amount == 0 else 4
+    return f"{amount:,.{digits}f} {card.currency}"
+
+
+def _per_tokens(money: float, tokens: int, card: RateCard) -> str:
+    return f", {_money(money / tokens * 1e6, card)} per million tokens" if tokens else ""

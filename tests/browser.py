@@ -1,0 +1,46 @@
+"""A real browser for tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@contextmanager
+def opened_browser() -> Iterator[Browser]:
+    """Chromium as the test command installs it, or the one that playwright brought."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+        yield opened
+        opened.close()
+
+
+class Visitor:
+    """One open page, everything it said and asked for."""
+
+    def __init__(self, browser: Browser, width: int = 1280, dark: bool = False) -> None:
+        self.page: Page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+        )
+        self.errors: list[str] = []
+        self.asked: set[str] = set()
+        self.page.on("console", lambda said: self._note(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.asked.add(request.url))
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.errors.append(text)
