@@ -30,7 +30,16 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
         if "--collector" in parser._option_string_actions:
             asking.append(verb)
             assert parser.get_default("collector") == "http://head:9000", verb
-    assert asking == ["agent", "status", "incidents", "runbook", "slo", "report", "simulate"]
+    assert asking == [
+        "agent",
+        "status",
+        "incidents",
+        "runbook",
+        "slo",
+        "report",
+        "compare",
+        "simulate",
+    ]
     given = argparse.Namespace(store=None, collector="http://head:9000")
     assert source_words(given) == "", "a command printed for this shell needs no option"
     monkeypatch.delenv("STEPWATCH_COLLECTOR")

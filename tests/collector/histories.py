@@ -194,8 +194,9 @@ class History:
         value = self.world + (int(self.random.integers(-1, 2)) if self.rarely(0.1) else 0)
         if self.chance(0.5):
             event = self.random.choice([LifecycleEvent.START, LifecycleEvent.FAILURE])
-        if self.chance(0.1):  # a link, in a piece or two
-            event, value = LifecycleEvent.LINK, int(self.random.integers(2))
+        if self.chance(0.1):  # a link or a fact, in a piece or two
+            event = self.other.choice([LifecycleEvent.LINK, LifecycleEvent.FACT])
+            value = int(self.random.integers(2))
         return lifecycle_rows(event, ranks, value, at=3 * float(self.random.random()))
 
     def saves(self, node: int, ranks: range) -> Rows:

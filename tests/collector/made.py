@@ -15,12 +15,13 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
     DTYPES,
     PHASE_NAMES,
+    Fact,
     Kind,
     LifecycleEvent,
     Link,
     Phase,
     ProcessState,
-    link_texts,
+    piece_texts,
 )
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 
@@ -198,8 +199,17 @@ def lifecycle_rows(
 
 def link_rows(link: Link) -> Rows:
     """The LIFECYCLE rows in which rank 0 reports a tracker's run, one a piece."""
-    texts = link_texts(*link)
-    rows = lifecycle_rows(LifecycleEvent.LINK, [0] * len(texts), 0, 1.0)
+    return _piece_rows(LifecycleEvent.LINK, link)
+
+
+def fact_rows(fact: Fact) -> Rows:
+    """The LIFECYCLE rows in which rank 0 reports what the run is made of, one a piece."""
+    return _piece_rows(LifecycleEvent.FACT, fact)
+
+
+def _piece_rows(event: LifecycleEvent, parts: Iterable[str]) -> Rows:
+    texts = piece_texts(parts)
+    rows = lifecycle_rows(event, [0] * len(texts), 0, 1.0)
     rows["value"] = range(len(texts))
     rows["text"] = [text.encode() for text in texts]
     return rows

@@ -17,7 +17,7 @@ import pytest
 from stepwatch.hooks import Watch
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import BODIES, Kind
+from stepwatch.signals.records import BODIES, Kind, LifecycleEvent
 from tests.ranks.forked import ForkedRanks
 
 LAUNCHER = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
@@ -57,6 +57,13 @@ def rows_in(root: Path, kind: Kind) -> Rows:
     found = reader.read().rows
     reader.close()
     return found.get(kind, np.zeros(0, dtype=[(name, code) for name, code in BODIES[kind]]))
+
+
+def life_in(root: Path) -> Rows:
+    """LIFECYCLE records in the one ring below `root`, without those of what the run is made of."""
+    rows = rows_in(root, Kind.LIFECYCLE)
+    found: Rows = rows[rows["event"] != LifecycleEvent.FACT]
+    return found
 
 
 Tables = dict[int, dict[Kind, np.ndarray[Any, np.dtype[np.void]]]]

@@ -9,7 +9,7 @@ import pytest
 
 from stepwatch.signals.records import Kind, LifecycleEvent
 
-from .conftest import Run, only_ring, rows_in
+from .conftest import Run, life_in, only_ring, rows_in
 
 BEGIN = """
 from stepwatch.hooks import Watch
@@ -57,7 +57,7 @@ def test_a_killed_rank_leaves_its_ring_open_and_readable(run: Run, rings: Path) 
 def test_an_os_exit_is_no_clean_end(run: Run, rings: Path) -> None:
     run(BEGIN + "import os\nos._exit(0)")
     assert not only_ring(rings).closed
-    assert rows_in(rings, Kind.LIFECYCLE)["event"].tolist() == [
+    assert life_in(rings)["event"].tolist() == [
         LifecycleEvent.START,
         LifecycleEvent.FIRST_STEP,
     ]
@@ -93,7 +93,7 @@ watch.close()
     assert ended.returncode == 0, ended.stderr
     assert rows_in(rings, Kind.STEP)["step"].tolist() == [0, 1]
     assert rows_in(rings, Kind.CHECKPOINT)["event"].tolist() == [1, 1]
-    events = rows_in(rings, Kind.LIFECYCLE)["event"].tolist()
+    events = life_in(rings)["event"].tolist()
     assert events == [LifecycleEvent.START, LifecycleEvent.FIRST_STEP, LifecycleEvent.FINISH]
     assert only_ring(rings).hook_errors == 0
     assert only_ring(rings).identity.rank == 0

@@ -19,7 +19,7 @@ from stepwatch.signals import places
 from stepwatch.signals.records import Kind, LifecycleEvent, StepFlag
 from tests.waiting import until
 
-from .conftest import only_ring, rows_in
+from .conftest import life_in, only_ring, rows_in
 
 
 def test_a_step_is_recorded_with_its_phases(watch: Watch, rings: Path) -> None:
@@ -360,7 +360,7 @@ def test_the_life_of_a_rank_is_recorded(watch: Watch, rings: Path) -> None:
     watch.preempted()
     watch.finish()
     watch.close()
-    rows = rows_in(rings, Kind.LIFECYCLE)
+    rows = life_in(rings)
     events = [(LifecycleEvent(int(row["event"])).name, int(row["value"])) for row in rows]
     assert events == [
         ("START", 1),

@@ -21,7 +21,7 @@ from stepwatch.hooks import Watch
 from stepwatch.hooks.links.trackers import tensorboard_runs
 from stepwatch.signals import presence
 from stepwatch.signals.presence import CONNECTED, Presence
-from stepwatch.signals.records import Kind, LifecycleEvent, Link, link_texts, read_link
+from stepwatch.signals.records import Kind, LifecycleEvent, Link, piece_texts, read_link
 from tests.hooks.conftest import rows_in
 from tests.waiting import until
 
@@ -106,7 +106,7 @@ def test_other_ranks_link_nothing(
 
 @pytest.mark.parametrize("run", ["short", "x" * 200, "/data/läufe/" + "ü" * 40, "a\tb", ""])
 def test_a_link_survives_its_pieces(run: str) -> None:
-    texts = link_texts("mlflow", run, "http://s/")
+    texts = piece_texts(("mlflow", run, "http://s/"))
     assert all(len(text.encode()) <= 56 for text in texts) and len(texts) <= 8
     assert read_link(texts) == Link("mlflow", run.replace("\t", " "), "http://s/")
 

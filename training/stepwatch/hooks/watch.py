@@ -23,6 +23,7 @@ from .opening.opener import Opener, is_wanted
 from .opening.placement import Placement
 from .phases import PhaseContext
 from .recorder.recorder import Recorder
+from .run_facts.describing import Describing
 from .step_calls import StepCalls, around_each_call
 from .steps import Steps
 
@@ -58,6 +59,7 @@ class Watch:
         self.instruments = Instruments(recorder)
         self._lifecycle = Lifecycle(recorder)
         self._announcement = Announcement(recorder)
+        self._describing = Describing(recorder)
         self.steps = Steps(self.instruments)
         self._step = StepContext(self.steps)
         self._step_calls = StepCalls(self._step, self.guard)
@@ -124,6 +126,16 @@ class Watch:
             from .attach import attach_all  # not needed, so not loaded, where nothing is watched
 
             attach_all(self.instruments, model, optimizer, schedule)
+
+    def describe(self, **parts: Any) -> None:
+        """Record what the run is made of, so that it can be compared with others.
+
+        `config`, `data`, `code` and `environment` are each a mapping, a dataclass or a namespace,
+        nested or not; call it before the first step, on any rank. Versions, settings of libraries
+        and the commit are recorded without it. Values of names such as `hub_token` or `api_key`
+        are withheld.
+        """
+        self._describing.describe(parts)
 
     def batches(self, loader: Iterable[T]) -> Iterator[T]:
         """Iterate over `loader`, counting the time inside its `next` as data wait."""
@@ -252,12 +264,16 @@ class Watch:
         self.recorder.start()
         self.recorder.server.start()
         self.recorder.first_step = self._announcement.begin
-        self.recorder.first_step_ended = Linking(self.recorder).link
+        self.recorder.first_step_ended = self._first_step_ended
         logs.follow(self.recorder)
         if known_rank(os.environ) is not None:  # else it is known when the first step begins
             self._announcement.start()
         at_exit(_finish_at_exit, _active)
         os.register_at_fork(after_in_child=self._leave_to_parent)
+
+    def _first_step_ended(self) -> None:
+        Linking(self.recorder).link()
+        self._describing.first_step_ended()
 
     def _leave_to_parent(self) -> None:
         # Bound to this Watch, so that one which the trainer forgets is still closed at exit.

@@ -26,6 +26,7 @@ from stepwatch.collector.web.documents import (
     COLLECTIVES,
     HEATMAPS,
     LINE,
+    RUN,
     SLIS,
     SUMMARY,
     dated,
@@ -58,7 +59,7 @@ def make_api(
     """
     api = Api(service, runbook)
     service.shared_views.offer(
-        [LINE, SUMMARY, COLLECTIVES, SLIS, *HEATMAPS.values()], ["line", "job"]
+        [LINE, SUMMARY, COLLECTIVES, SLIS, RUN, *HEATMAPS.values()], ["line", "job"]
     )
     routes = [
         Route("/v1/segments", api.segments, methods=["POST"]),
@@ -67,6 +68,7 @@ def make_api(
         Route("/v1/jobs/{job}/heatmap", api.heatmap),
         Route("/v1/jobs/{job}/collectives", api.collectives),
         Route("/v1/jobs/{job}/slis", api.slis),
+        Route("/v1/jobs/{job}/run", api.run),
         Route("/v1/incidents", api.incidents),
         Route("/v1/incidents/{id}", api.incident),
         Route("/v1/report", api.report),
@@ -176,6 +178,10 @@ class Api:
     async def slis(self, request: Request) -> Response:
         """The SLIs of a job over its run so far; what is not known says why."""
         return await self._job_answer(request, SLIS)
+
+    async def run(self, request: Request) -> Response:
+        """What the newest attempt of a job was: pace, phases, SLIs, and what it is made of."""
+        return await self._job_answer(request, RUN)
 
     async def incidents(self, request: Request) -> Response:
         """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.links import MOST_LINKS, Links
+from stepwatch.collector.state.trackers.links import Links
 from stepwatch.signals.records import Kind, Link
 from stepwatch.signals.wire import Rows
 from tests.collector.made import link_rows, segment
@@ -37,10 +37,10 @@ def test_a_piece_without_the_one_before_it_is_left_out() -> None:
 
 
 def test_links_are_bounded() -> None:
-    many = [link_rows(Link("mlflow", str(number), "")) for number in range(2 * MOST_LINKS)]
-    assert len(known(*many)) == MOST_LINKS
+    many = [link_rows(Link("mlflow", str(number), "")) for number in range(2 * Links.most)]
+    assert len(known(*many)) == Links.most
 
 
 def test_pieces_of_a_link_beyond_the_bound_do_not_join_the_one_before() -> None:
-    kept = [Link("wandb", str(number), "https://wandb.example/") for number in range(MOST_LINKS)]
+    kept = [Link("wandb", str(number), "https://wandb.example/") for number in range(Links.most)]
     assert known(*map(link_rows, kept), link_rows(LINK)) == kept

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.presence import Presence
-from stepwatch.signals.records import LifecycleEvent, link_texts
+from stepwatch.signals.records import LifecycleEvent, piece_texts
 
 from .announcement import known_agent
 from .trackers import FINDERS, Facts, TrackedRun
@@ -43,7 +43,7 @@ class Linking:
         return tuple(finder())
 
     def _record(self, run: TrackedRun) -> None:
-        for index, text in enumerate(link_texts(run.tracker, run.run, run.url)):
+        for index, text in enumerate(piece_texts((run.tracker, run.run, run.url))):
             self._recorder.write_lifecycle(LifecycleEvent.LINK, index, text)
 
     def _show(self, runs: list[TrackedRun], facts: Facts) -> None:

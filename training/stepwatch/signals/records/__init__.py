@@ -7,7 +7,7 @@ link to an experiment tracker fits into LIFECYCLE records.
 from __future__ import annotations
 
 from .fields import BODIES, COMMON, DTYPES, RING_KINDS, UNKNOWN
-from .links import Link, link_texts, read_link
+from .pieces import Fact, Link, piece_texts, read_fact, read_link
 from .vocabulary import (
     ENDS,
     LOSS_SCALED,
@@ -52,6 +52,7 @@ __all__ = [
     "CheckpointEvent",
     "DeviceFlag",
     "DeviceState",
+    "Fact",
     "GilState",
     "Kind",
     "LifecycleEvent",
@@ -62,8 +63,9 @@ __all__ = [
     "ProcessState",
     "StepFlag",
     "Throttle",
-    "link_texts",
     "phase_name",
+    "piece_texts",
+    "read_fact",
     "read_link",
     "text_bytes",
 ]

@@ -127,8 +127,9 @@ class LifecycleEvent(IntEnum):
     INTERRUPT = 9
     """Somebody stopped the rank with Ctrl-C (SIGINT): it ended, and neither finished nor failed."""
     LINK = 10
-    """A piece of a link to a run of an experiment tracker, see `records.links`; `value` its number.
-    """
+    """A piece of a link to a run of an experiment tracker, see `records.pieces`."""
+    FACT = 11
+    """A piece of a fact of the run: what it is configured and made of, see `records.pieces`."""
 
 
 ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)

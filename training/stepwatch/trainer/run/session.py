@@ -38,6 +38,8 @@ from .preemption import StopRequest
 from .resume import load_newest, start_at
 from .run_manifest import run_identity, run_manifest
 
+_OF_FILES = ("run_dir", "json", "rendezvous")
+
 
 @dataclass(frozen=True)
 class Session:
@@ -85,6 +87,20 @@ def _watch(options: Options, runtime: Runtime) -> Watch:
         mesh_index=runtime.coordinates.index,
         mesh_size=runtime.coordinates.size,
         device=-1 if device is None else device,
+    )
+
+
+def _describe(watch: Watch, manifest: Mapping[str, Any]) -> None:
+    """What the run is made of, without where its files are: that differs in every run."""
+    config = {
+        section: {name: value for name, value in values.items() if name not in _OF_FILES}
+        for section, values in manifest["configuration"].items()
+    }
+    watch.describe(
+        config=config,
+        code=manifest["code"],
+        data={"sha256": manifest["data_sha256"]},
+        environment=manifest["environment"],
     )
 
 
@@ -148,11 +164,13 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
         identity = run_identity(options, data.digest)
         first = load_newest(root, runtime, model, identity=identity, watch=watch)
     start = start_at(first, run_dir, runtime, watch, anew=not resuming)
+    manifest = run_manifest(options, data.digest)
+    _describe(watch, manifest)
     return Session(
         options=options,
         runtime=runtime,
         data=data,
-        manifest=run_manifest(options, data.digest),
+        manifest=manifest,
         model=model,
         schedule=schedule,
         busy=busy,

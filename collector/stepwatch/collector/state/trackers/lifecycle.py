@@ -13,7 +13,7 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import ENDS, Kind, LifecycleEvent
 
 MAX_EVENTS = 10_000
-_OF_OTHERS = (LifecycleEvent.DEVICE_TIMING, LifecycleEvent.LINK)
+_OF_OTHERS = (LifecycleEvent.DEVICE_TIMING, LifecycleEvent.LINK, LifecycleEvent.FACT)
 _TAKEN = [event.value for event in LifecycleEvent if event not in _OF_OTHERS]
 
 

@@ -1,0 +1,31 @@
+"""What changed between two runs in configuration, code, data and environment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+PARTS = ("config", "code", "data", "environment")
+
+
+class Change(NamedTuple):
+    """A fact that differs; None where a run has none of that name."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+    """What differs, in the order of `PARTS`, then of names."""
+    names = sorted({*before, *after}, key=lambda name: (_part(name), name))
+    return [
+        Change(name, before.get(name), after.get(name))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _part(name: str) -> int:
+    part = name.partition(".")[0]
+    return PARTS.index(part) if part in PARTS else len(PARTS)

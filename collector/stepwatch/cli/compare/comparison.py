@@ -1,0 +1,126 @@
+"""Two runs beside each other, as one document. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from stepwatch.cli.report.rates import HOUR, RateCard
+
+from .changes import changes
+from .pace import LEAST_BLOCKS, Pace, Ratio, Verdict, has_tokens, pace, ratio, verdict
+
+Run = Mapping[str, Any]
+_SLIS = (
+    "step-time-p50",
+    "step-time-p95",
+    "goodput",
+    "mfu",
+    "data-wait",
+    "exposed-communication",
+    "checkpoint-stall",
+)
+"""SLIs that are shown beside the pace; the runs' documents have all of them."""
+
+
+def comparison(base: Run, new: Run, bound: float, card: RateCard | None = None) -> dict[str, Any]:
+    """How the run `new` differs from `base`; a regression is slower by more than `bound` (ratio).
+
+    With a rate card, what counts is tokens for the money: devices of another price are compared.
+    """
+    work = "tokens" if has_tokens(base) and has_tokens(new) else "steps"
+    paces = pace(base, work), pace(new, work)
+    prices = _price(base, card), _price(new, card)
+    found = _ratio(paces, prices)
+    blocks = tuple(each.blocks if each else 0 for each in paces)
+    outcome = verdict(found, blocks, bound)
+    return {
+        "verdict": outcome.value,
+        "why": _why(outcome, found, paces, bound),
+        "bound": bound,
+        "currency": card.currency if card else None,
+        "quantity": f"{work} per {card.currency}" if card else f"{work}/s per device",
+        "ratio": _finite(found),
+        "runs": [
+            _run(run, each, price if card else math.nan, work)
+            for run, each, price in zip((base, new), paces, prices, strict=True)
+        ],
+        "phases": _phases(base, new),
+        "changes": [each._asdict() for each in changes(base["facts"], new["facts"])],
+        "are_described": bool(base["facts"]) and bool(new["facts"]),
+    }
+
+
+def _price(run: Run, card: RateCard | None) -> float:
+    """Money for a device-second; 1.0 without a card, NaN where the card has no rate."""
+    if card is None:
+        return 1.0
+    rate = card.on(int(run["began_at"] or 0), run["job_class"])
+    return math.nan if rate is None else rate / HOUR
+
+
+def _ratio(paces: tuple[Pace | None, Pace | None], prices: tuple[float, float]) -> Ratio | None:
+    base, new = paces
+    if base is None or new is None or not all(price > 0 for price in prices):
+        return None
+    cheaper = prices[0] / prices[1]
+    return Ratio(*(cheaper * each for each in ratio(base, new)))
+
+
+def _finite(found: Ratio | None) -> dict[str, float | None] | None:
+    if found is None:
+        return None
+    return {name: x if math.isfinite(x) else None for name, x in found._asdict().items()}
+
+
+def _why(
+    outcome: Verdict, found: Ratio | None, paces: tuple[Pace | None, Pace | None], bound: float
+) -> str:
+    if found is None:
+        if None in paces:
+            return "no step after the warm-up is known of one of the runs"
+        return "the rate card has no rate for one of the runs"
+    if min(each.blocks for each in paces if each) < LEAST_BLOCKS:
+        return f"too few steps: {LEAST_BLOCKS} parts of 5 steps after the warm-up are needed"
+    if outcome is Verdict.UNCLEAR:
+        return f"{bound:.3g} can neither be seen nor ruled out: steps differ too much, or are few"
+    return ""
+
+
+def _run(run: Run, found: Pace | None, price: float, work: str) -> dict[str, Any]:
+    devices = run["world_size"]
+    speed = found.value if found else None
+    return {
+        "job": run["job"],
+        "attempt": run["attempt"],
+        "state": run["state"],
+        "devices": devices,
+        "steps": sum(block["steps"] for block in run["blocks"]),
+        "clock": run["clock"],
+        f"{work}_per_device_second": speed,
+        f"{work}_per_second": speed * devices if speed else None,
+        f"{work}_per_money": speed / price if speed and price > 0 else None,
+        "slis": {name: run["slis"][name] for name in _SLIS if name in run["slis"]},
+        "incidents": run["incidents"],
+    }
+
+
+def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
+    """Seconds of a mean step by phase, in the order of those that changed most."""
+    seconds = [
+        {name: share * step for name, share in run["phase_shares"].items()}
+        for run in (base, new)
+        for step in [_mean_step(run)]
+    ]
+    names = {name: None for each in seconds for name in each}
+    found = [
+        {"phase": name, "before": seconds[0].get(name, 0.0), "after": seconds[1].get(name, 0.0)}
+        for name in names
+    ]
+    return sorted(found, key=lambda each: -abs(each["after"] - each["before"]))
+
+
+def _mean_step(run: Run) -> float:
+    steps = sum(block["steps"] for block in run["blocks"])
+    return sum(block["seconds"] for block in run["blocks"]) / steps if steps else 0.0

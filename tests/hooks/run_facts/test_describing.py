@@ -1,0 +1,205 @@
+"""What a run is made of: written once, by rank 0, without secrets."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.hooks import Watch
+from stepwatch.hooks.run_facts import flatten as flattening
+from stepwatch.hooks.run_facts.flatten import MOST_FACTS, WITHHELD, flatten
+from stepwatch.hooks.run_facts.found import commit_of, environment
+from stepwatch.signals.records import Fact, Kind, LifecycleEvent, piece_texts, read_fact
+from tests.hooks.conftest import rows_in
+
+
+def facts_in(rings: Path) -> dict[str, str]:
+    """Facts of the one ring, each put together from its pieces."""
+    rows = rows_in(rings, Kind.LIFECYCLE)
+    rows = rows[rows["event"] == LifecycleEvent.FACT]
+    texts: list[list[str]] = []
+    for index, text in zip(rows["value"].tolist(), rows["text"].tolist(), strict=True):
+        if index == 0:
+            texts.append([])
+        assert index == len(texts[-1])
+        texts[-1].append(text.decode())
+    return dict(map(read_fact, texts))
+
+
+def test_settings_are_written_after_the_first_step_and_versions_without_being_asked(
+    watch: Watch, rings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("STEPWATCH_COMMIT", "abc123")
+    watch.describe(config={"lr": 0.1, "model": {"layers": 2}}, data={"set": "pile"})
+    assert facts_in(rings) == {}, "the rank may still change"
+    for _ in range(2):
+        with watch.step():
+            pass
+    found = facts_in(rings)
+    assert found["config.lr"] == "0.1" and found["config.model.layers"] == "2"
+    assert found["data.set"] == "pile" and found["code.commit"] == "abc123"
+    assert found["environment.NCCL_ALGO"] == "Ring"
+    assert found["environment.python"] == ".".join(map(str, sys.version_info[:3]))
+    watch.describe(config={"lr": 0.2})
+    assert facts_in(rings) == {**found, "config.lr": "0.2"}
+    assert watch.guard.errors == 0
+
+
+def test_other_ranks_write_nothing(monkeypatch: pytest.MonkeyPatch, rings: Path) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    watch = Watch.from_env(job="job")
+    watch.describe(config={"lr": 0.1})
+    with watch.step():
+        pass
+    watch.close()
+    assert facts_in(rings) == {}
+
+
+class Hostile(dict[str, Any]):
+    """A mapping that fails when it is read."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no")
+
+
+def test_nothing_that_is_described_hurts_the_trainer(watch: Watch, rings: Path) -> None:
+    watch.describe(configuration={"lr": 1})
+    assert watch.guard.errors == 1
+    watch.describe(config=Hostile(a=1))
+    assert watch.guard.errors == 2
+    loop: dict[str, Any] = {}
+    loop["again"] = loop
+    watch.describe(config=loop)
+    watch.describe(config={str(number): number for number in range(10 * MOST_FACTS)})
+    with watch.step():
+        pass
+    found = facts_in(rings)
+    assert 0 < sum(name.startswith("config.") for name in found) <= MOST_FACTS + 1
+    watch.close()
+    watch.describe(config={"lr": 1})
+
+
+class Colour(Enum):
+    """An enumeration in a configuration."""
+
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Optimizer:
+    """A dataclass in a configuration."""
+
+    lr: float = 0.1
+    betas: tuple[float, float] = (0.9, 0.95)
+
+
+def test_whatever_holds_settings_is_taken_apart() -> None:
+    values = argparse.Namespace(optimizer=Optimizer(), colour=Colour.RED, hook=print, none=None)
+    assert dict(flatten(values, "config")) == {
+        "config.optimizer.lr": "0.1",
+        "config.optimizer.betas": "[0.9, 0.95]",
+        "config.colour": "red",
+        "config.hook": "<builtins.builtin_function_or_method>",
+        "config.none": "None",
+    }
+    sets = [dict(flatten({"set": {"b", "a", "c"}}, "data")) for _ in range(2)]
+    assert sets[0] == sets[1] == {"data.set": "[a, b, c]"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hub_token", "x"),
+        ("wandb.api_key", "x"),
+        ("password", "x"),
+        ("storage.secretKey", "x"),
+        ("url", "postgresql://me:hunter2@db/runs"),
+        ("note", "use hf_abcdefghijklmnopqrst"),
+        ("keys", ["AKIAABCDEFGHIJKLMNOP"]),
+    ],
+)
+def test_secrets_are_withheld(name: str, value: Any) -> None:
+    ((_, text),) = flatten({name: value}, "config")
+    assert text == WITHHELD
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "tokenizer", "pad_token_id", "sort_key", "author"])
+def test_settings_that_are_no_secrets_are_kept(name: str) -> None:
+    assert dict(flatten({name: 1}, "config")) == {f"config.{name}": "1"}
+
+
+def test_a_long_text_shows_that_it_changed_at_its_end() -> None:
+    ((_, one),) = flatten({"prompt": "x" * 5000}, "config")
+    ((_, other),) = flatten({"prompt": "x" * 4999 + "y"}, "config")
+    assert one != other and max(len(one), len(other)) <= flattening._VALUE_SIZE
+
+
+@given(st.text(max_size=80), st.text(max_size=120))
+def test_a_fact_survives_its_pieces(name: str, value: str) -> None:
+    texts = piece_texts((name, value))
+    found = read_fact(texts)
+    assert all(len(text.encode("utf-8", "replace")) <= 56 for text in texts)
+    expected = Fact(name.replace("\t", " "), value.replace("\t", " "))
+    if len(texts) < 8:
+        assert found == expected
+    else:
+        assert "\t".join(expected).startswith("\t".join(found))
+
+
+def git(folder: Path, *words: str) -> str:
+    """What Git prints."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    settings = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+    done = subprocess.run(
+        ["git", "-C", str(folder), *settings, *words],
+        env=clean,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def test_the_commit_is_read_as_git_would(tmp_path: Path) -> None:
+    assert commit_of(tmp_path / "nowhere") == ""
+    main = tmp_path / "main"
+    inside = main / "a" / "b"
+    inside.mkdir(parents=True)
+    git(main, "init", "-q", "-b", "trunk")
+    assert commit_of(inside) == "", "there is no commit yet"
+    git(main, "commit", "-q", "--allow-empty", "-m", "one")
+    head = git(main, "rev-parse", "HEAD")
+    assert commit_of(inside) == head
+    git(main, "pack-refs", "--all")
+    assert commit_of(inside) == head
+    git(main, "worktree", "add", "-q", "-b", "other", str(tmp_path / "other"))
+    git(tmp_path / "other", "commit", "-q", "--allow-empty", "-m", "two")
+    other = git(tmp_path / "other", "rev-parse", "HEAD")
+    assert commit_of(tmp_path / "other") == other != head
+    git(main, "checkout", "-q", "--detach")
+    assert commit_of(inside) == head
+    (main / ".git" / "HEAD").write_bytes(b"\xff not a head")
+    assert commit_of(inside) == ""
+
+
+def test_only_settings_of_libraries_are_taken_from_the_environment() -> None:
+    environ = {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_COMM_ID": "10.0.0.1:2",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "HOME": "/h",
+    }
+    found = dict(environment(environ))
+    assert found["NCCL_DEBUG"] == "INFO" and not {*environ} - {"NCCL_DEBUG"} & {*found}

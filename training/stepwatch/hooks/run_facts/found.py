@@ -1,0 +1,113 @@
+"""Facts of a run that nobody needs to describe: versions, settings of libraries, the commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from stepwatch.signals.version import version
+
+ENV_COMMIT = "STEPWATCH_COMMIT"
+_SETTINGS = re.compile(
+    "(NCCL|TORCH_NCCL|PYTORCH|GLOO|OMP|MKL)_[A-Z0-9_]+|CUDA_DEVICE_MAX_CONNECTIONS|CUDA_LAUNCH_BLOCKING"
+    "|CUBLAS_WORKSPACE_CONFIG|TORCHINDUCTOR_[A-Z0-9_]+"
+)
+_PER_LAUNCH = ("NCCL_COMM_ID",)
+_LIBRARIES = (
+    "torch",
+    "numpy",
+    "transformers",
+    "accelerate",
+    "lightning",
+    "deepspeed",
+    "torchtitan",
+)
+_MOST_PARENTS = 32
+_MOST_BYTES = 1 << 20
+
+
+def environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """Versions of what is loaded, the device, and settings in environment variables.
+
+    Nothing is imported for it.
+    """
+    yield "python", platform.python_version()
+    yield "stepwatch", version()
+    for name in _LIBRARIES:
+        release = getattr(sys.modules.get(name), "__version__", None)
+        if release is not None:
+            yield name, str(release)
+    yield from _device()
+    for name in sorted(environ):
+        if _SETTINGS.fullmatch(name) and name not in _PER_LAUNCH:
+            yield name, environ[name]
+
+
+def _device() -> Iterator[tuple[str, Any]]:
+    """The CUDA device of the rank, where torch has begun to use one."""
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if cuda is None or not cuda.is_available() or not cuda.is_initialized():
+        return
+    torch = sys.modules["torch"]
+    yield "device", cuda.get_device_name()
+    yield "cuda", str(torch.version.cuda)
+    nccl = getattr(cuda, "nccl", None)
+    if nccl is not None:
+        yield "nccl", ".".join(map(str, nccl.version()))
+
+
+def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The script's name, and the commit of the repository that it is in, or STEPWATCH_COMMIT.
+
+    Whether files differ from the commit is not looked at: that would read all of them.
+    """
+    script = Path(getattr(sys.modules.get("__main__"), "__file__", None) or sys.argv[0] or ".")
+    yield "script", script.name
+    commit = environ.get(ENV_COMMIT) or commit_of(script.resolve().parent) or commit_of(Path.cwd())
+    if commit:
+        yield "commit", commit
+
+
+def commit_of(folder: Path) -> str:
+    """The commit that is checked out in the Git repository around `folder`; empty where there is
+    none, or it cannot be read."""
+    for parent in [folder, *folder.parents][:_MOST_PARENTS]:
+        place = parent / ".git"
+        try:
+            if place.is_file():  # a worktree, or a submodule
+                place = parent / _read(place).removeprefix("gitdir:").strip()
+            elif not place.is_dir():
+                continue
+            return _commit(place)
+        except OSError:
+            return ""
+    return ""
+
+
+def _commit(place: Path) -> str:
+    head = _read(place / "HEAD").strip()
+    if not head.startswith("ref:"):
+        return head if re.fullmatch("[0-9a-f]{40,64}", head) else ""
+    name = head.removeprefix("ref:").strip()
+    shared = place / "commondir"
+    common = place / _read(shared).strip() if shared.is_file() else place
+    for each in (place, common):
+        if (each / name).is_file():
+            return _read(each / name).strip()
+    packed = re.search(f"^([0-9a-f]+) {re.escape(name)}$", _read(common / "packed-refs"), re.M)
+    return packed[1] if packed else ""
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES).decode("utf-8", "replace")
+
+
+def found(environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, Any]]:
+    """All of it, by part of a run."""
+    return {"code": dict(code(environ)), "environment": dict(environment(environ))}
