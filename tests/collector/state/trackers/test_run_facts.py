@@ -20,8 +20,8 @@ def known(*facts: Fact) -> dict[str, str]:
 
 def test_the_newer_value_of_a_name_counts() -> None:
     long = Fact("data.path", "/mnt/" + "a" * 100)
-    assert known(Fact("config.lr", "0.1"), long, Fact("config.lr", "0.2")) == {
-        "config.lr": "0.2",
+    assert known(Fact("config.lr", "0.2"), long, Fact("config.lr", "0.1")) == {
+        "config.lr": "0.1",
         "data.path": long.value,
     }
 

@@ -62,12 +62,14 @@ def _device() -> Iterator[tuple[str, Any]]:
 
 
 def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The script's name, and the commit of the repository that it is in, or STEPWATCH_COMMIT.
+    """The name of the script or the module (`python -m`), and the commit of the repository that it is in, or STEPWATCH_COMMIT.
 
     Whether files differ from the commit is not looked at: that would read all of them.
     """
-    script = Path(getattr(sys.modules.get("__main__"), "__file__", None) or sys.argv[0] or ".")
-    yield "script", script.name
+    main = sys.modules.get("__main__")
+    script = Path(getattr(main, "__file__", None) or sys.argv[0] or ".")
+    module = getattr(getattr(main, "__spec__", None), "name", None)
+    yield "script", module.removesuffix(".__main__") if module else script.name
     commit = environ.get(ENV_COMMIT) or commit_of(script.resolve().parent) or commit_of(Path.cwd())
     if commit:
         yield "commit", commit

@@ -15,4 +15,5 @@ class RunFacts(PieceTracker):
 
     def known(self) -> dict[str, str]:
         """Values by name, sorted; of one that was described twice, the newer."""
-        return dict(sorted(fact for fact in map(read_fact, self._texts) if fact.name))
+        newest = dict(map(read_fact, self._texts))
+        return {name: newest[name] for name in sorted(newest) if name}
