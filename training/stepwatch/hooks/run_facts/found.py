@@ -62,9 +62,10 @@ def _device() -> Iterator[tuple[str, Any]]:
 
 
 def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The name of the script or the module (`python -m`), and the commit of the repository that it is in, or STEPWATCH_COMMIT.
+    """The name of the script, or of the module with `python -m`, and its commit.
 
-    Whether files differ from the commit is not looked at: that would read all of them.
+    The commit is that of the repository which the script or the working directory is in, or what
+    STEPWATCH_COMMIT says. Whether files differ from the commit is not looked at: that would read all of them.
     """
     main = sys.modules.get("__main__")
     script = Path(getattr(main, "__file__", None) or sys.argv[0] or ".")
