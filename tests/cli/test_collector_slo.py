@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 import httpx
+import pytest
 
 from stepwatch.cli.main import PROBLEM, main
 from stepwatch.collector.slo import asked
@@ -30,6 +31,37 @@ def asked_of(collector: Process) -> dict[str, float | None]:
 def unreadable(collector: Process) -> bool:
     text = httpx.get(f"{collector.url}/metrics", timeout=10.0).text
     return "stepwatch_collector_objectives_unreadable 1.0" in text
+
+
+RATES = 'currency = "{}"\n[[rate]]\nfrom = 2020-01-01\ndevice_hour = 2.5\n'
+
+
+def test_a_rate_card_is_read_again_and_status_shows_money(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rates.toml"
+    file.write_text(RATES.format("USD"))
+    collector = Process(tmp_path, options=("--rates", str(file)))
+
+    def cost_line() -> str:
+        main(["status", JOB, "--collector", collector.url])
+        lines = capsys.readouterr().out.splitlines()
+        return next((line for line in lines if line.startswith("  cost ")), "")
+
+    try:
+        collector.start()
+        collector.wait_ready()
+        assert collector.send(body(run_segments(60))).status_code == 200
+        until("money", lambda: "USD per million tokens" in cost_line())
+        file.write_text(RATES.format("EUR"))
+        collector.send_signal(signal.SIGHUP)
+        until("other money", lambda: "EUR per million tokens" in cost_line())
+        file.write_text("currency = 3")
+        collector.send_signal(signal.SIGHUP)
+        until("the mistake on /metrics", lambda: unreadable(collector))
+        assert "EUR per million tokens" in cost_line(), "the last good card stays in force"
+    finally:
+        collector.end()
 
 
 def test_documents_are_read_again_and_a_mistake_changes_nothing(tmp_path: Path) -> None:

@@ -58,6 +58,11 @@ def clock(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def money(value: float, currency: str) -> str:
+    """Money to the hundredth, of less than one to the ten-thousandth."""
+    return f"{value:,.{2 if value >= 1 or not value else 4}f} {currency}"
+
+
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ", left: int = 1
 ) -> str:

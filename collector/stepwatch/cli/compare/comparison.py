@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from stepwatch.cli.report.rates import HOUR, RateCard
+from stepwatch.collector.slo.asked.rates import HOUR, RateCard
 
 from .changes import changes
 from .pace import LEAST_BLOCKS, Pace, Ratio, Verdict, has_tokens, pace, ratio, verdict

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from stepwatch.cli import text
-from stepwatch.cli.report.rates import HOUR, RateCard, cost_of
+from stepwatch.cli.report.cost import job_cost
+from stepwatch.collector.slo.asked.rates import HOUR, RateCard
 
 MOST_JOBS = 20
 Document = Mapping[str, Any]
@@ -109,7 +110,7 @@ def _jobs(report: Document, card: RateCard | None) -> Section:
             f"{job['tokens']:,}",
         ]
         if card:
-            money, without = cost_of(job, card)
+            money, without = job_cost(job, card)
             row.append(text.UNKNOWN if without else _money(money, card))
         rows.append(row)
     head = ["job", "class", "device-time", "goodput", "lost most to", "tokens"]
@@ -192,13 +193,12 @@ def hours(seconds: float) -> str:
 
 def _cost(jobs: Iterable[Document], card: RateCard) -> tuple[float, float]:
     """Money for all jobs, and device-seconds without a rate."""
-    each = [cost_of(job, card) for job in jobs]
+    each = [job_cost(job, card) for job in jobs]
     return sum(money for money, _ in each), sum(without for _, without in each)
 
 
 def _money(amount: float, card: RateCard) -> str:
-    digits = 2 if amount >= 1 or amount == 0 else 4
-    return f"{amount:,.{digits}f} {card.currency}"
+    return text.money(amount, card.currency)
 
 
 def _per_tokens(money: float, tokens: int, card: RateCard) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -48,6 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--site", type=Path, metavar="FILE", help="SLOs of job classes and planned work, as YAML"
     )
+    parser.add_argument(
+        "--rates",
+        type=Path,
+        default=os.environ.get(places.ENV_RATES),
+        metavar="FILE",
+        help=f"rate card in TOML: what incidents and tokens cost [{places.ENV_RATES}]",
+    )
     options.add_keep_arguments(parser)
     options.add_compaction_argument(parser)
 
@@ -91,7 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, _leave)
     token = places.read_token(arguments.token_file)
-    objectives = read_objectives(arguments.slo, arguments.site)
+    asked = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
+    objectives = read_objectives(*asked)
     opened = server.listen(arguments.host, arguments.port, token)
     with opened:
         opened_store = server.open_store(arguments.store)
@@ -102,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
             notifier=Notifier(opened_store.outbox, url) if url else None,
             objectives=objectives,
         )
-        signal.signal(signal.SIGHUP, lambda *_: read_again(service, arguments.slo, arguments.site))
+        signal.signal(signal.SIGHUP, lambda *_: read_again(service, *asked))
         host, port = opened.getsockname()[:2]
         place = shown(arguments.store)
         logging.info("listening on http://%s:%s, store %s", host, port, place)
@@ -119,14 +128,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_again(service: Service, folder: Path | None, site: Path | None) -> None:
-    """Read the SLO documents and the site file again; what is wrong changes nothing, and is said in
-    the log and on /metrics."""
+def read_again(
+    service: Service, folder: Path | None, site: Path | None, rates: Path | None
+) -> None:
+    """Read the SLO documents, the site file and the rate card again.
+
+    What is wrong changes nothing, and is said in the log and on /metrics.
+    """
     from stepwatch.collector.slo.asked.site import read_objectives
     from stepwatch.signals.errors import ConfigurationError
 
     try:
-        service.ask_for(read_objectives(folder, site))
+        service.ask_for(read_objectives(folder, site, rates))
     except ConfigurationError as error:
         logging.error("what was asked of jobs before stays in force: %s", error)
         service.ask_for(None)

@@ -12,9 +12,9 @@ from typing import Any
 from stepwatch.cli.compare.comparison import comparison
 from stepwatch.cli.compare.pace import Verdict
 from stepwatch.cli.compare.shown import comparison_text
-from stepwatch.cli.report.rates import read_rates
 from stepwatch.cli.source import add_source_arguments, ask, component
-from stepwatch.cli.verbs.report import ENV_RATES
+from stepwatch.collector.slo.asked.rates import read_rates
+from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch compare baseline.json llama-7b --bound 0.03"
@@ -49,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rates",
         type=Path,
-        default=os.environ.get(ENV_RATES),
+        default=os.environ.get(places.ENV_RATES),
         metavar="FILE",
-        help=f"rate card in TOML: compare tokens for the money [{ENV_RATES}]",
+        help=f"rate card in TOML: compare tokens for the money [{places.ENV_RATES}]",
     )
     parser.add_argument(
         "--save", type=Path, metavar="FILE", help="write the last named run, to compare with later"

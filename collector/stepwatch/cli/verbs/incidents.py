@@ -88,7 +88,11 @@ def impact(incident: dict[str, Any]) -> str:
     now = incident.get("throughput_lost_ratio_now")
     changed = now is not None and text.percent(now) != text.percent(share)
     lately = f" (now {text.percent(now)})" if changed else ""
-    return f"{text.percent(share)} of throughput{lately}, {text.seconds(lost)} of device time"
+    cost = incident.get("cost")
+    money = f", {text.money(cost, incident['currency'])}" if cost is not None else ""
+    return (
+        f"{text.percent(share)} of throughput{lately}, {text.seconds(lost)} of device time{money}"
+    )
 
 
 def symptom_name(symptom: dict[str, Any]) -> str:

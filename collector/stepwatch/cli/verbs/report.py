@@ -10,17 +10,18 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from stepwatch.cli.report.cost import job_cost
 from stepwatch.cli.report.markdown import markdown
 from stepwatch.cli.report.page import page
-from stepwatch.cli.report.rates import RateCard, cost_of, read_rates
 from stepwatch.cli.report.sections import sections
 from stepwatch.cli.source import add_source_arguments, ask, component
+from stepwatch.collector.slo.asked.rates import RateCard, read_rates
+from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch report --week --rates rates.toml --collector http://collector:8480"
 
 DAY = 86_400
-ENV_RATES = "STEPWATCH_RATES"
 _MOST_DAYS = 3660
 
 
@@ -39,9 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rates",
         type=Path,
-        default=os.environ.get(ENV_RATES),
+        default=os.environ.get(places.ENV_RATES),
         metavar="FILE",
-        help=f"rate card in TOML, for money [{ENV_RATES}]",
+        help=f"rate card in TOML, for money [{places.ENV_RATES}]",
     )
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="write it as one HTML file with charts, too"
@@ -112,6 +113,6 @@ def _with_money(found: dict[str, object], card: RateCard | None) -> dict[str, ob
         return found
     jobs: list[dict[str, object]] = found["jobs"]  # type: ignore[assignment]
     for job in jobs:
-        money, without = cost_of(job, card)
+        money, without = job_cost(job, card)
         job["cost"], job["currency"] = None if without else round(money, 6), card.currency
     return found

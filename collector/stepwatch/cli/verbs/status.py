@@ -134,7 +134,9 @@ def pace_lines(job: dict[str, Any]) -> list[tuple[str, str]]:
         ("checkpoints", checkpoint_line(job["checkpoints"])),
     ]
     lines += [("SLO", slo_line(slo)) for slo in job["slos"]]
-    return [*lines, ("device-time", device_time_line(job.get("device_seconds") or {}))]
+    lines.append(("device-time", device_time_line(job.get("device_seconds") or {})))
+    cost = job.get("cost")
+    return [*lines, ("cost", cost_line(cost))] if cost is not None else lines
 
 
 def _clock_words(job: dict[str, Any]) -> str:
@@ -165,6 +167,17 @@ def device_time_line(seconds: dict[str, float]) -> str:
         return text.UNKNOWN
     shares = sorted(((spent / allocated, cause) for cause, spent in seconds.items()), reverse=True)
     return ", ".join(f"{cause} {share:.0%}" for share, cause in shares if share >= 0.01)
+
+
+def cost_line(cost: dict[str, Any]) -> str:
+    """Money so far, and by tokens; days without a rate make it unknown."""
+    if cost["without_rate"]:
+        return f"{text.UNKNOWN}: the rate card has no rate for some days"
+    words = text.money(cost["money"], cost["currency"])
+    if not cost["tokens"]:
+        return words
+    each = text.money(cost["money"] / cost["tokens"] * 1e6, cost["currency"])
+    return f"{words}, {each} per million tokens"
 
 
 def slo_line(slo: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.quantities import json_value
+from stepwatch.collector.slo.asked.rates import Price
 
 OPEN, RESOLVED, ENDED, MERGED = "open", "resolved", "ended", "merged"
 STATES = (OPEN, RESOLVED, ENDED, MERGED)
@@ -26,7 +27,8 @@ class Incident:
     `throughput_lost_ratio` and `evidence` of what is slow are those of the opening, or of when
     its cause or node became known; those that end in `now` are the newest. `severity` is "info"
     where it costs so little that it raises no alert, else "alert". `confidence` is how sure it is
-    of what it names, empty where that is not known.
+    of what it names, empty where that is not known. `cost` is money for the device-seconds lost, in
+    `currency`, each at the rate of its moment; None where no rate was valid at one of them.
     """
 
     id: str
@@ -61,6 +63,8 @@ class Incident:
     slowdown_ratio_now: float | None = None
     throughput_lost_ratio_now: float | None = None
     severity: str = ALERT
+    cost: float | None = None
+    currency: str = ""
 
     def document(self) -> dict[str, Any]:
         """The incident as JSON holds it: a number that is not finite becomes null."""
@@ -110,7 +114,7 @@ NOTHING_HELD = Held()
 class Moment:
     """When and about what findings were made: `now` in Unix seconds, `newest` the wall time of the
     newest record, `nodes` by rank, `devices` the job's size, `frozen` while all telemetry is lost,
-    `held` what stays as it is while part of it is.
+    `held` what stays as it is while part of it is, `price` what a device-second costs then.
     """
 
     job: str
@@ -122,6 +126,7 @@ class Moment:
     frozen: bool = False
     ended: bool = False
     held: Held = NOTHING_HELD
+    price: Price | None = None
 
 
 _RUNBOOK_KEYS = ("job", "attempt", "rank", "node", "phase", "cause", "since_step")

@@ -72,7 +72,7 @@ def opened(key: str, finding: Finding, moment: Moment) -> Incident:
         **_now(finding, finding.began_step),
         severity=_severity(finding, INFO),
     )
-    return replace(incident, device_seconds_lost=_lost(finding, moment, moment.now - began))
+    return replace(incident, **_lost_more(incident, finding, moment, moment.now - began))
 
 
 def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident:
@@ -95,11 +95,11 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
         phase=finding.phase,
         cause=finding.cause.value,
         last_seen_at=moment.now,
-        device_seconds_lost=incident.device_seconds_lost + _lost(finding, moment, elapsed),
         timeline=timeline,
         merged_into="",
         confidence=finding.confidence.value,
         severity=_severity(finding, incident.severity),
+        **_lost_more(incident, finding, moment, elapsed),
         **said,
         **_now(finding, incident.since_step),
     )
@@ -173,6 +173,20 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
 def _lost(finding: Finding, moment: Moment, seconds: float) -> float:
     ratio = 0.0 if math.isnan(finding.lost_ratio) else finding.lost_ratio
     return ratio * seconds * moment.devices
+
+
+def _lost_more(
+    incident: Incident, finding: Finding, moment: Moment, seconds: float
+) -> dict[str, Any]:
+    """What an incident lost by now, in device-seconds and in money."""
+    more, price = _lost(finding, moment, seconds), moment.price
+    lost: dict[str, Any] = {"device_seconds_lost": incident.device_seconds_lost + more}
+    is_new = not incident.device_seconds_lost and incident.cost is None
+    if price is None or not (is_new or price.currency == incident.currency):
+        # Part of it has no price, or one in other money: the sum is unknown.
+        return lost if not more else {**lost, "cost": None, "currency": ""}
+    cost = (incident.cost or 0.0) + more * price.money
+    return {**lost, "cost": cost, "currency": price.currency}
 
 
 def noted(timeline: list[dict[str, Any]], at: float, event: str, text: str) -> list[dict[str, Any]]:

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from stepwatch.collector.slo.asked.rates import RateCard, cost_of
+from stepwatch.collector.slo.over_run.sli import Cost
 from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.collector.slo.waste import (
     CAUSES,
+    COLUMNS,
     MICROSECONDS,
     Days,
     Tail,
@@ -71,6 +74,18 @@ class Accounts:
         minute ago."""
         sums = np.sum([*self.stored.values()], axis=0) if self.stored else np.zeros(len(CAUSES))
         return {str(cause): float(sums[at]) / MICROSECONDS for at, cause in enumerate(CAUSES)}
+
+    def cost(self, rates: RateCard | None, job_class: str) -> Cost | None:
+        """What the device-time of all days cost, as they are stored; None without a rate card."""
+        if rates is None:
+            return None
+        causes, tokens = len(CAUSES), COLUMNS.index("tokens")
+        by_day = {
+            day: float(entry[:causes].sum()) / MICROSECONDS for day, entry in self.stored.items()
+        }
+        money, without = cost_of(by_day, job_class, rates)
+        kept = sum(int(entry[tokens]) for entry in self.stored.values())
+        return Cost(money, rates.currency, without, kept)
 
     def restore(self, known: Iterable[AccountDay], monotonic_s: float) -> None:
         """Take up what an earlier collector stored, as if it had been looked at now; a day that is

@@ -29,6 +29,7 @@ from stepwatch.collector.runtime.accounting import Accounts
 from stepwatch.collector.runtime.detector_failures import not_looked_for
 from stepwatch.collector.runtime.job_state import has_ended, is_abandoned, job_state
 from stepwatch.collector.slo import registry as slis
+from stepwatch.collector.slo.asked.rates import RateCard
 from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
 from stepwatch.collector.slo.objectives import SloStatus, evaluate_limit, evaluate_slo
@@ -64,6 +65,8 @@ class Verdicts:
     slices: dict[str, RunningSlices] = field(default_factory=dict)
     """Those of each SLI, by its name."""
     accounts: Accounts = field(default_factory=Accounts)
+    rates: RateCard | None = None
+    """What device-time costs, None where nobody said."""
     stalled_seconds: float = math.nan
     one_node_speed: float = math.nan
     """Tokens per second and device of other jobs of its class on one node."""
@@ -121,6 +124,7 @@ class Evaluator:
         for name, sli in self._slis.items():
             known = SliceLine.of_rows(self._store.slice_rows(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
+        verdicts.rates = self.objectives.rates
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
     def catch_up(self, job: LiveJob) -> None:
@@ -180,7 +184,8 @@ class Evaluator:
             job.name, context.failures, verdicts.not_looked_for
         )
         held = Held() if failed else self._held(context)
-        moment = replace(_moment(context, frozen=frozen, ended=ended), held=held)
+        rates = verdicts.rates = self.objectives.rates
+        moment = replace(_moment(context, rates, frozen=frozen, ended=ended), held=held)
         before, others = self._of_failed_attempt(job, verdicts.incidents.values(), abandoned)
         moved = advance(others, verdicts.findings, moment)
         if before is not None:
@@ -188,7 +193,7 @@ class Evaluator:
                 job, context.now_s, self._class_throughput, wall_s=now, attempt=before
             )
             known = [each for each in verdicts.incidents.values() if each not in others]
-            moment = _moment(earlier, frozen=False, ended=False)
+            moment = _moment(earlier, rates, frozen=False, ended=False)
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
         notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
@@ -307,7 +312,9 @@ def _failed_at(verdicts: Verdicts, job: LiveJob) -> float:
     return job.current.received_s if math.isnan(known) else min(known, job.current.received_s)
 
 
-def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
+def _moment(
+    context: DetectionContext, rates: RateCard | None, *, frozen: bool, ended: bool
+) -> Moment:
     attempt = context.attempt
     return Moment(
         context.job.name,
@@ -318,6 +325,7 @@ def _moment(context: DetectionContext, *, frozen: bool, ended: bool) -> Moment:
         attempt.world,
         frozen=frozen,
         ended=ended,
+        price=rates.price(context.wall_s, attempt.job_class) if rates else None,
     )
 
 
@@ -328,6 +336,7 @@ def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
         attempts=attempt_steps(job),
         state=job_state(job.current, verdicts.open_incidents(), now),
         device_seconds=verdicts.accounts.seconds(),
+        cost=verdicts.accounts.cost(verdicts.rates, job.current.job_class),
         ratios={name: each.line.sums for name, each in verdicts.slices.items()},
         incidents=Counter(each.kind for each in verdicts.incidents.values()),
         one_node_speed=verdicts.one_node_speed,

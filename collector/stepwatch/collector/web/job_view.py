@@ -56,6 +56,11 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     }
 
 
+def _cost_so_far(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
+    cost = verdicts.accounts.cost(verdicts.rates, job.current.job_class)
+    return None if cost is None else cost._asdict()
+
+
 def _newest_step(attempt: Attempt) -> int | None:
     """The newest step that every rank reported; None before the first."""
     history = attempt.step_history
@@ -107,6 +112,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
             for each, lost in job.ordered()
         ],
         "device_seconds": verdicts.accounts.seconds(),
+        "cost": _cost_so_far(job, verdicts),
         "shared_name": _shared_name(attempt, now),
         "lost_records": attempt.lost_records,
         "refused_records": attempt.refused_records,

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stepwatch.signals import places
 from stepwatch.signals.version import version
 
-ENV_COMMIT = "STEPWATCH_COMMIT"
 _SETTINGS = re.compile(
     "(NCCL|TORCH_NCCL|PYTORCH|GLOO|OMP|MKL)_[A-Z0-9_]+|CUDA_DEVICE_MAX_CONNECTIONS|CUDA_LAUNCH_BLOCKING"
     "|CUBLAS_WORKSPACE_CONFIG|TORCHINDUCTOR_[A-Z0-9_]+"
@@ -64,14 +64,18 @@ def _device() -> Iterator[tuple[str, Any]]:
 def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The name of the script, or of the module with `python -m`, and its commit.
 
-    The commit is that of the repository which the script or the working directory is in, or what
-    STEPWATCH_COMMIT says. Whether files differ from the commit is not looked at: that would read all of them.
+    The commit is what STEPWATCH_COMMIT says, or that of the repository which the script or the
+    working directory is in. Whether files differ from it is not looked at: that would read all.
     """
     main = sys.modules.get("__main__")
     script = Path(getattr(main, "__file__", None) or sys.argv[0] or ".")
     module = getattr(getattr(main, "__spec__", None), "name", None)
     yield "script", module.removesuffix(".__main__") if module else script.name
-    commit = environ.get(ENV_COMMIT) or commit_of(script.resolve().parent) or commit_of(Path.cwd())
+    commit = (
+        environ.get(places.ENV_COMMIT)
+        or commit_of(script.resolve().parent)
+        or commit_of(Path.cwd())
+    )
     if commit:
         yield "commit", commit
 

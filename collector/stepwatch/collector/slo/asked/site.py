@@ -28,6 +28,7 @@ from pydantic import Field, ValidationError
 
 from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo, problem_line
 from stepwatch.collector.slo.asked.openslo_schema import Strict
+from stepwatch.collector.slo.asked.rates import RateCard, read_rates
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
 from stepwatch.collector.slo.objectives import Slo
 from stepwatch.signals.errors import ConfigurationError
@@ -56,11 +57,13 @@ class Planned(NamedTuple):
 
 
 class Objectives(NamedTuple):
-    """What is asked of jobs: SLOs by name, names by class, and planned work."""
+    """What is asked of jobs: SLOs by name, names by class, and planned work; and what their
+    device-time costs, None where nobody gave a rate card."""
 
     slos: Mapping[str, Slo]
     classes: Mapping[str, tuple[str, ...]] = {}
     planned: tuple[Planned, ...] = ()
+    rates: RateCard | None = None
 
     def of(self, job_class: str) -> list[Slo]:
         """The SLOs of jobs of a class; all of them where the site says nothing of any other."""
@@ -95,6 +98,8 @@ class Objectives(NamedTuple):
             found.append("SLOs of classes changed")
         found += [f"planned: {each.why}" for each in self.planned if each not in before.planned]
         found += [f"not planned: {each.why}" for each in before.planned if each not in self.planned]
+        if self.rates != before.rates:
+            found.append("rates changed: they count from now on, and for all of a report")
         return found
 
 
@@ -114,14 +119,21 @@ class _Site(Strict):
     maintenance: list[_Planned] = Field(default_factory=list)
 
 
-def read_objectives(folder: Path | None = None, site: Path | None = None) -> Objectives:
-    """Read all documents of a folder, and the site file; where there is no folder the shipped SLOs,
-    and where there is neither the shipped site file, too.
+def read_objectives(
+    folder: Path | None = None, site: Path | None = None, rates: Path | None = None
+) -> Objectives:
+    """Read all documents of a folder, the site file and the rate card; where there is no folder the
+    shipped SLOs, and where there is neither folder nor site file the shipped site file, too.
 
     Raises:
         ConfigurationError: something cannot be read or is wrong; a line for each problem, with the
             file, the line, and what to write.
     """
+    found = _objectives(folder, site)
+    return found if rates is None else found._replace(rates=read_rates(rates))
+
+
+def _objectives(folder: Path | None, site: Path | None) -> Objectives:
     slos = {slo.name: slo for slo in default_slos()} if folder is None else _documents(folder)
     if site is None:
         if folder is not None:

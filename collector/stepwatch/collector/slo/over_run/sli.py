@@ -33,6 +33,16 @@ def unknown(reason: str) -> Reading:
     return Reading(math.nan, unknown=reason)
 
 
+class Cost(NamedTuple):
+    """Money for a job's device-time, in a currency; the device-seconds of days without a rate, of
+    which it is unknown; and the tokens of steps that were kept."""
+
+    money: float
+    currency: str
+    without_rate: float
+    tokens: int
+
+
 class JobFacts:
     """What SLIs over a run read of a job at a time.
 
@@ -41,6 +51,7 @@ class JobFacts:
         attempts: the steps that count, by run.
         state: running, finished, failed, interrupted, or unknown.
         device_seconds: allocated device-seconds by what they went to, empty before the first look.
+        cost: of that device-time, None without a rate card.
         ratios: the sums of SLIs in slices, by name.
         incidents: how many incidents were opened, by kind.
         one_node_speed: tokens per second and device of jobs of its class on one node, NaN unknown.
@@ -53,6 +64,7 @@ class JobFacts:
         attempts: Mapping[RunKey, AttemptSteps],
         state: str,
         device_seconds: Mapping[str, float],
+        cost: Cost | None,
         ratios: Mapping[str, Window],
         incidents: Mapping[str, int],
         one_node_speed: float,
@@ -62,6 +74,7 @@ class JobFacts:
         self.attempts = attempts
         self.state = state
         self.device_seconds = device_seconds
+        self.cost = cost
         self.ratios = ratios
         self.incidents = incidents
         self.one_node_speed = one_node_speed

@@ -103,6 +103,8 @@ function drawIncident(incident) {
     // Zero seconds with an unknown share means unknown, not that nothing was lost.
     ["device time lost", known(incident.throughput_lost_ratio) || incident.device_seconds_lost
       ? seconds(incident.device_seconds_lost) : UNKNOWN],
+    ["cost", known(incident.cost) && incident.device_seconds_lost
+      ? number(incident.cost, incident.cost < 1 ? 4 : 2) + " " + incident.currency : ""],
     ["began", clock(incident.began_at)],
   ].filter(([, value]) => value !== "");
   const command = "stepwatch runbook " + incident.runbook + " --incident " + incident.id

@@ -5,8 +5,18 @@ from __future__ import annotations
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 
 
-def _without_rates(facts: JobFacts) -> Reading:
-    return unknown("no rate card: stepwatch report --rates FILE says what it cost")
+def _of_tokens(facts: JobFacts) -> Reading:
+    cost = facts.cost
+    if cost is None:
+        return unknown("no rate card: start the collector with --rates FILE")
+    if cost.without_rate:
+        hours = cost.without_rate / 3600
+        return unknown(f"the rate card has no rate for {hours:.3g} device-hours of it")
+    if not cost.tokens:
+        return unknown("no rank reports tokens: pass tokens= to Watch.step")
+    return Reading(
+        cost.money / cost.tokens * 1e6, detail=f"{cost.money:.4g} {cost.currency} so far"
+    )
 
 
 def _epochs(facts: JobFacts) -> Reading:
@@ -24,7 +34,7 @@ SLIS = (
         expected="per organisation",
         trap="prices change: each day counts at its own rate",
         needs="a rate card, and tokens of steps",
-        measure=_without_rates,
+        measure=_of_tokens,
     ),
     RunSli(
         name="cost-per-epoch",

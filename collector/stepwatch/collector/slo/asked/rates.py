@@ -39,6 +39,13 @@ class Rate(NamedTuple):
     job_class: str = ""
 
 
+class Price(NamedTuple):
+    """Money for a device-second, in a currency."""
+
+    money: float
+    currency: str
+
+
 class RateCard(NamedTuple):
     """Rates in one currency."""
 
@@ -54,6 +61,11 @@ class RateCard(NamedTuple):
         ]
         best = max(fitting, key=lambda each: (bool(each.job_class), each.since), default=None)
         return None if best is None else best.device_hour
+
+    def price(self, at_s: float, job_class: str) -> Price | None:
+        """What a device-second costs at Unix time `at_s`; None where no rate is valid."""
+        rate = self.on(int(at_s), job_class)
+        return None if rate is None else Price(rate / HOUR, self.currency)
 
 
 def read_rates(path: Path) -> RateCard:
@@ -132,11 +144,11 @@ def _line(text: str, key: str, number: int = 0) -> int:
     return lines[number] if number < len(lines) else 1
 
 
-def cost_of(job: Mapping[str, Any], card: RateCard) -> tuple[float, float]:
-    """Money for a job of a report, and the device-seconds of days without a rate."""
+def cost_of(by_day: Mapping[int, float], job_class: str, card: RateCard) -> tuple[float, float]:
+    """Money for a job's device-seconds by day (Unix seconds), and those of days without a rate."""
     money = without = 0.0
-    for day, seconds in job["allocated_by_day"].items():
-        rate = card.on(int(day), job["job_class"])
+    for day, seconds in by_day.items():
+        rate = card.on(day, job_class)
         if rate is None:
             without += seconds
         else:

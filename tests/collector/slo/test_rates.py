@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from stepwatch.cli.report.rates import Rate, RateCard, cost_of, read_rates
+from stepwatch.collector.slo.asked.rates import Rate, RateCard, cost_of, read_rates
 from stepwatch.signals.errors import ConfigurationError
 
 DAY = 86_400
@@ -34,9 +33,8 @@ def test_the_newest_rate_that_fits_is_valid(day: int, job_class: str, rate: floa
 
 
 def test_a_job_costs_what_was_valid_on_each_day_and_a_gap_is_unknown() -> None:
-    allocated = {str(JANUARY - DAY): 3600.0, str(JANUARY): 1800.0, str(JANUARY + 2 * DAY): 3600.0}
-    job: dict[str, Any] = {"job_class": "", "allocated_by_day": allocated}
-    assert cost_of(job, CARD) == (1.0 + 3.0, 3600.0)
+    allocated = {JANUARY - DAY: 3600.0, JANUARY: 1800.0, JANUARY + 2 * DAY: 3600.0}
+    assert cost_of(allocated, "", CARD) == (1.0 + 3.0, 3600.0)
 
 
 def test_a_card_is_read(tmp_path: Path) -> None:
