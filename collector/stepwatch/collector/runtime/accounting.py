@@ -29,8 +29,10 @@ from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.records import LifecycleEvent
 
-EVERY_SECONDS = 60.0
-"""Between two looks at a job that runs: an account is no alarm."""
+EVERY_SECONDS, LEAST_SECONDS = 60.0, 5.0
+"""Between two looks at a job that runs, of many and of few steps: an account is no alarm."""
+_STEPS_A_SECOND = 100
+"""Steps held for which a job is looked at a second later: looks take so much of a CPU at most."""
 _ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 _NOISE_MICROSECONDS = 1_000_000
 """By what an end that moved may make a day shorter."""
@@ -55,10 +57,11 @@ class Accounts:
     ) -> list[AccountDay]:
         """The days that changed since they were stored, at wall and monotonic seconds `moment`.
 
-        Of a job that runs they are looked at once a minute. Call `accept` once they are stored.
+        Of a job that runs they are looked at once a minute, of one with few steps once in five
+        seconds. Call `accept` once they are stored.
         """
         wall_s, monotonic_s = moment
-        if not ended and monotonic_s - self.looked_s < EVERY_SECONDS:
+        if not ended and monotonic_s - self.looked_s < _every_seconds(attempts.values()):
             return []
         self.looked_s = monotonic_s
         self.days = job_days(attempts.values(), _tails(job, attempts, wall_s, ended=ended))
@@ -100,6 +103,11 @@ class Accounts:
         for start, entry in self.days.items():
             if _is_news(entry, self.stored.get(start)):
                 self.stored[start] = entry
+
+
+def _every_seconds(attempts: Iterable[AttemptSteps]) -> float:
+    held = sum(len(each.steps.end_s) for each in attempts)
+    return min(max(held / _STEPS_A_SECOND, LEAST_SECONDS), EVERY_SECONDS)
 
 
 def _is_news(entry: Integers, stored: Integers | None) -> bool:
