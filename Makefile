@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device picture tools clean
+.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis picture tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -108,6 +108,9 @@ verdicts-host: $(READY)  ## real runs of fixed cases with and without faults (20
 
 verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ahead (20 minutes)
 	$(BIN)/python -m tests.verdicts --matrix device $(ARGS)
+
+slis: $(READY)  ## each SLI on a real run with the fault that moves it, beside a figure by hand (20 minutes)
+	$(BIN)/python -m tests.slis $(ARGS)
 
 tools:  ## promtool, Chromium and PostgreSQL, installed from Debian's packages if missing
 	@tests/install-tools

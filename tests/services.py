@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ class ServiceError(StepwatchError):
 class Services:
     """Real processes with the settings they ship with, sharing `folder` and `rings`.
 
-    `paths` is PYTHONPATH of everything that runs in `environ`.
+    `paths` is PYTHONPATH of everything that runs in `environ`, `options` are the collector's.
     """
 
-    def __init__(self, folder: Path, rings: Path, paths: list[str]) -> None:
+    def __init__(
+        self, folder: Path, rings: Path, paths: list[str], options: Sequence[str] = ()
+    ) -> None:
         self.folder, self.rings = folder, rings
+        self._options = options
         self.url = f"http://127.0.0.1:{free_port()}"
         identity = uuid.uuid4().hex
         # Ranks and agent must not meet a stepwatch that is configured for somebody else.
@@ -55,7 +59,7 @@ class Services:
         """
         collector = self._processes.start(
             "collector", "collector", "--store", str(self.store),
-            "--port", self.url.rsplit(":", 1)[1],
+            "--port", self.url.rsplit(":", 1)[1], *self._options,
         )  # fmt: skip
         self._processes.start(
             "agent", "agent", "--collector", self.url, "--ring-dir", str(self.rings),

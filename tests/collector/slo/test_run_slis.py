@@ -19,7 +19,7 @@ from stepwatch.collector.slo.over_run import registry, slis
 from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
 from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.collector.store import Store
-from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, StepFlag
 from stepwatch.signals.wire import Segment
 from tests.collector.made import (
     JOB,
@@ -118,6 +118,14 @@ def test_a_healthy_run() -> None:
     assert found["lost-steps"].value == found["preemptions"].value == 0.0
     assert found["telemetry-completeness"].value == 1.0
     assert found["interruptions"].value == 0.0 and found["interruptions"].high > 0
+
+
+def test_a_step_that_was_not_finished_is_not_lost() -> None:
+    cut = list(KILLED)
+    last = cut[30].tables[Kind.STEP].copy()
+    last["flags"] = int(StepFlag.UNFINISHED)
+    cut[30] = cut[30]._replace(tables={**cut[30].tables, Kind.STEP: last})
+    assert of(cut, 21.4)["lost-steps"].value == 10
 
 
 def test_a_kill_at_step_30_with_the_newest_good_save_at_20() -> None:

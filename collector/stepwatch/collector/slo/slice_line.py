@@ -31,10 +31,11 @@ class Window(NamedTuple):
 
 
 class SliceLine:
-    """Slices by rising start, in one array: 88 bytes each. Iterating gives each as a `Slice`."""
+    """Slices by rising start, in one array: 96 bytes each. Iterating gives each as a `Slice`."""
 
     def __init__(self, slices: Iterable[Slice] = ()) -> None:
         self._rows = np.zeros(0, dtype=_ROW)
+        self._starts = np.zeros(0, dtype=np.int64)
         self._used = 0
         self.put(list(slices))
 
@@ -78,7 +79,7 @@ class SliceLine:
     @property
     def nbytes(self) -> int:
         """Bytes of its array."""
-        return int(self._rows.nbytes)
+        return int(self._rows.nbytes + self._starts.nbytes)
 
     def since(self, start_s: float) -> list[Slice]:
         """Slices that start at `start_s` or later."""
@@ -160,16 +161,14 @@ class SliceLine:
         """Sums of the slices at places `first` to `last - 1`."""
         if last <= first:
             return _Sums(Decimal(0), Decimal(0), 0, 0)
-        end, start = self._rows[last - 1], self._rows[first - 1] if first > 0 else _NOTHING
-        good, total = (
-            _exact(end[name]) - _exact(start[name])
-            for name in ("cumulative_good", "cumulative_total")
+        end = self._rows[last - 1].item()
+        start = self._rows[first - 1].item() if first > 0 else _NOTHING
+        return _Sums(
+            _exact(end[_GOOD]) - _exact(start[_GOOD]),
+            _exact(end[_TOTAL]) - _exact(start[_TOTAL]),
+            end[_OBSERVED] - start[_OBSERVED],
+            end[_EXPECTED] - start[_EXPECTED],
         )
-        observed, expected = (
-            int(end[name]) - int(start[name])
-            for name in ("cumulative_observed", "cumulative_expected")
-        )
-        return _Sums(good, total, observed, expected)
 
     def coarser(self, before_s: float, ladder: Sequence[Rung] = LADDER) -> list[Slice]:
         """Slices that may take the place of finer, old ones that end by `before_s`.
@@ -209,6 +208,7 @@ class SliceLine:
         self.put(coarse)
         self._make_room(self._used + len(behind))
         self._rows[self._used : self._used + len(behind)] = behind
+        self._starts[self._used : self._used + len(behind)] = behind["start_s"]
         self._used += len(behind)
 
     def _ends(self, place: int) -> int:
@@ -216,13 +216,18 @@ class SliceLine:
 
     def _index(self, start_s: float) -> int:
         """How many slices start before `start_s`."""
-        return int(np.searchsorted(self._rows["start_s"][: self._used], start_s))
+        if math.isinf(start_s):
+            return self._used if start_s > 0 else 0
+        # A whole number: for a float numpy would copy all of the starts as floats first.
+        return int(self._starts[: self._used].searchsorted(math.ceil(start_s)))
 
     def _slices(self, first: int, last: int) -> list[Slice]:
         return slices_of(self._rows[first:last])
 
     def _count_on(self, at: int) -> None:
-        """The sums of counts from place `at` on."""
+        """The sums of counts from place `at` on, and the starts, apart so that they lie together:
+        a search in a column of rows would copy all of it."""
+        self._starts[at : self._used] = self._rows["start_s"][at : self._used]
         for name in ("observed", "expected"):
             sums = self._rows[f"cumulative_{name}"][: self._used]
             known = int(sums[at - 1]) if at else 0
@@ -234,6 +239,7 @@ class SliceLine:
         grown = np.zeros(max(64, 1 << (count - 1).bit_length()), dtype=_ROW)
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
+        self._starts = grown["start_s"].copy()
 
 
 class _Sums(NamedTuple):
@@ -257,9 +263,14 @@ class _Sums(NamedTuple):
         return Window(self.good, self.total, coverage)
 
 
-_NOTHING = np.zeros(1, dtype=_ROW)[0]
+_NOTHING = np.zeros(1, dtype=_ROW)[0].item()
+_GOOD, _TOTAL, _OBSERVED, _EXPECTED = (
+    list(_ROW.names or ()).index(f"cumulative_{name}")
+    for name in ("good", "total", "observed", "expected")
+)
+"""Places of the sums in a row as a tuple."""
 
 
 def _exact(seconds: float) -> Decimal:
     """Device-seconds to the microsecond: sums of floats carry noise below it."""
-    return Decimal(float(seconds)).quantize(_MICROSECOND)
+    return Decimal(seconds).quantize(_MICROSECOND)

@@ -22,7 +22,6 @@ from stepwatch.collector.runtime.job_state import has_ended, is_abandoned
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
-from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
@@ -257,10 +256,7 @@ def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
         for item in verdicts.slo_statuses:
             remaining = item.budget_remaining
             budget.append(((job.name, item.name), None if remaining is None else float(remaining)))
-            states.extend(
-                ((job.name, item.name, state.value), float(item.state is state))
-                for state in SloState
-            )
+            states.append(((job.name, item.name, item.state.value), 1.0))
         known = [item.coverage for item in verdicts.slo_statuses if item.coverage is not None]
         coverage.append(((job.name,), float(min(known)) if known else None))
     yield _gauge(names.SLI_GOOD, good)

@@ -153,5 +153,8 @@ SLO_BUDGET_REMAINING = Metric(
     (JOB, SLO),
 )
 SLO_STATE = Metric(
-    "stepwatch_slo_state", _G, "1 for the state the SLO is in, 0 for the others.", (JOB, SLO, STATE)
+    "stepwatch_slo_state",
+    _G,
+    "1 for the state the SLO is in; the others have no series.",
+    (JOB, SLO, STATE),
 )

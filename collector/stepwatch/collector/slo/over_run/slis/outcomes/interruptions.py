@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+import numpy as np
+
 from stepwatch.collector.slo.over_run.poisson import poisson_interval, share_interval
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
-from stepwatch.signals.records import LifecycleEvent
+from stepwatch.signals.records import LifecycleEvent, StepFlag
 
 _DAY = 86_400.0
 
@@ -71,12 +73,14 @@ def _gaps(facts: JobFacts) -> Iterator[float]:
 
 
 def lost_steps(facts: JobFacts) -> Reading:
-    """Steps that were done again, over all attempts."""
+    """Finished steps that were done again, over all attempts."""
     lost = 0
     for run, redone_from in facts.runs:
         history = run.step_history
         if redone_from is not None and len(history):
-            lost += max(0, history.held_from + len(history.rows) - max(redone_from, history.first))
+            finished = history.rows["flags"] & StepFlag.UNFINISHED == 0
+            lost += max(0, history.held_from - max(redone_from, history.first))
+            lost += int(np.count_nonzero(finished & (history.steps >= redone_from)))
     return Reading(float(lost), lost)
 
 

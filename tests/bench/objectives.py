@@ -1,0 +1,142 @@
+"""SLOs evaluated in bulk, by the length of a job's history; and a month's report of many jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+from prometheus_client import CollectorRegistry, generate_latest
+
+from stepwatch.cli.main import main
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.asked.openslo import default_slos
+from stepwatch.collector.slo.asked.site import Objectives, read_objectives
+from stepwatch.collector.slo.objectives import evaluate_slo
+from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.slices import SLICE, SLICE_SECONDS
+from stepwatch.collector.web.metrics import JobExporter
+from tests.cli.report.month import FIRST_DAY, month
+from tests.collector.made import HandClock, body, run_segments
+
+from .result import Result
+
+SLOS, WINDOWS, JOBS = 10_000, 8, 1_000
+_MANY_JOBS, _MANY_SLOS = 500, 16
+_DAY = 86_400
+_EACH = 200
+"""SLOs of one job: as many jobs as make all of them."""
+
+
+def measure() -> Iterator[Result]:
+    """A day and a month of history; then the report."""
+    first: float | None = None
+    for days in (1, 30):
+        seconds, lone = _windows(days)
+        first = first or seconds
+        beside = f"{seconds / first:.2f} x that of a day; "
+        beside += f"an SLO with its budget {lone * 1e6:.0f} us"
+        yield Result(
+            f"{SLOS:,} SLOs x {WINDOWS} windows over {days} day(s) of history",
+            f"{seconds:.2f} s", "1 s", beside,
+        )  # fmt: skip
+    yield _report()
+    yield from _series()
+
+
+def _windows(days: int) -> tuple[float, float]:
+    """Processor seconds of all windows, and of one SLO with its state and budget."""
+    now_s = float(FIRST_DAY + days * _DAY)
+    lines = [_line(days, seed) for seed in range(SLOS // _EACH)]
+    spans = np.geomspace(300, 28 * _DAY, WINDOWS).tolist()
+    spent = []
+    for _ in range(3):
+        began = time.process_time()
+        for line in lines:
+            for _ in range(_EACH):
+                for seconds in spans:
+                    line.window(now_s, seconds)
+        spent.append(time.process_time() - began)
+    slo = next(each for each in default_slos() if each.limit is None)
+    slos = [slo._replace(target=slo.target - Decimal(one) / 10_000) for one in range(_EACH)]
+    began = time.process_time()
+    for line in lines:
+        for each in slos:
+            evaluate_slo(each, line, now_s)
+    return statistics.median(spent), (time.process_time() - began) / SLOS
+
+
+def _line(days: int, seed: int) -> SliceLine:
+    """Slices of ten seconds: 64 devices, a share of them good."""
+    random, count = np.random.default_rng(seed), days * _DAY // SLICE_SECONDS
+    rows = np.zeros(count, dtype=SLICE)
+    rows["start_s"] = FIRST_DAY + np.arange(count) * SLICE_SECONDS
+    rows["seconds"] = SLICE_SECONDS
+    rows["total"] = 64.0 * SLICE_SECONDS
+    rows["good"] = rows["total"] - random.integers(0, 1_000_000, count) / 1e6
+    for name in ("good", "total"):
+        rows[f"cumulative_{name}"] = np.cumsum(rows[name])
+    rows["observed"] = rows["expected"] = 64
+    return SliceLine.of_rows(rows)
+
+
+def _series() -> Iterator[Result]:
+    """Lines of /metrics of jobs with an open incident, with the shipped SLOs and with sixteen."""
+    shipped = read_objectives()
+    known = itertools.cycle(shipped.slos.values())
+    slos = {f"{slo.name}-{at}": slo for at, slo in zip(range(_MANY_SLOS), known, strict=False)}
+    slos = {name: slo._replace(name=name) for name, slo in slos.items()}
+    for jobs, objectives, words, budget in (
+        (1, shipped, "the shipped SLOs", "60"),
+        (_MANY_JOBS, Objectives(slos), f"{_MANY_SLOS} SLOs each", "50,000"),
+    ):
+        series, seconds = _exported(jobs, objectives)
+        yield Result(
+            f"series of {jobs} job(s) with {words}", f"{series:,}", budget,
+            f"{series / jobs:.0f} a job; one scrape {seconds:.2f} CPU-s",
+        )  # fmt: skip
+
+
+def _exported(jobs: int, objectives: Objectives) -> tuple[int, float]:
+    """Series that name a job, and processor seconds of a scrape."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.sqlite(Path(folder) / "store.db")
+        service = Service(store, HandClock(30.0), objectives=objectives)
+        for job in range(jobs):
+            slow = {(2, "forward"): 0.2}
+            service.receive(body(run_segments(60, excess=slow, slow_from=40, job=f"job-{job}")))
+        service.evaluate()
+        registry = CollectorRegistry()
+        registry.register(JobExporter(service))
+        began = time.process_time()
+        text = generate_latest(registry).decode()
+        seconds = time.process_time() - began
+        store.close()
+    return sum('job_name="' in line for line in text.splitlines()), seconds
+
+
+def _report() -> Result:
+    """Wall time of the whole command, once the interpreter is up."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        store = Store.sqlite(path)
+        store.save_evaluation("any", [], [], days=month(JOBS, ("production", "research")))
+        store.close()
+        words = ["report", "--since", time.strftime("%Y-%m-%d", time.gmtime(FIRST_DAY))]
+        words += ["--store", str(path), "--html", str(Path(folder) / "month.html"), "--json"]
+        began = time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()):
+            main(words)
+        seconds = time.perf_counter() - began
+    return Result(
+        f"report of a month over {JOBS:,} jobs, from SQLite, as JSON and HTML",
+        f"{seconds:.1f} s", "5 s", "the store opened for it",
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""`python -m tests.slis` moves each SLI by a fault on a real run, and compares it with a figure by
+hand; exit 1 where they differ by more than the case allows."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from stepwatch.cli import text
+from tests import matrices
+from tests.slis.cases import CASES, NOT_MOVED, Case, Row
+from tests.slis.run import Ran, SliSite
+
+
+def arguments(words: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.slis",
+        description=__doc__,
+        epilog="example: python -m tests.slis --only kill --json slis.json",
+    )
+    parser.add_argument("--only", action="append", choices=[case.name for case in CASES])
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs and the store")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the cases, one after the other, and print the table."""
+    asked = arguments(words)
+    done: list[dict[str, Any]] = []
+    with matrices.folders("slis", asked.keep) as (folder, rings):
+        site = SliSite(folder, rings)
+        try:
+            site.start()
+            for case in CASES:
+                if not asked.only or case.name in asked.only:
+                    done += rows_of(case, site.run(case))
+                    off = sum(not row["agrees"] for row in done)
+                    print(f"{case.name}: {off} of {len(done)} differ", flush=True)
+        except KeyboardInterrupt:
+            print(matrices.INTERRUPTED, file=sys.stderr)
+        finally:
+            site.close()
+    matrices.show(table(done), {"rows": done, "not_moved": NOT_MOVED}, asked.json)
+    return int(not done or not all(row["agrees"] for row in done))
+
+
+def rows_of(case: Case, ran: Ran) -> Iterator[dict[str, Any]]:
+    """Each SLI of a case with its three values, the figure by hand, and whether they agree."""
+    for row in case.rows:
+        by_hand, after = row.figure(ran.trained), ran.after.get(row.sli)
+        yield {
+            "sli": row.sli,
+            "moved_by": case.what,
+            "before": ran.before.get(row.sli),
+            "during": ran.during.get(row.sli),
+            "after": after,
+            "by_hand": by_hand,
+            "agrees": agrees(row, after, by_hand),
+        }
+
+
+def agrees(row: Row, found: float | None, by_hand: float) -> bool:
+    """Whether an SLI is what it should be; one that is unknown is not."""
+    allowed = row.share * abs(by_hand) + row.absolute
+    return found is not None and abs(found - by_hand) <= allowed
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown: one line an SLI."""
+    lines = [
+        "| SLI | moved by | before | during | after | by hand |",
+        "|-----|----------|--------|--------|-------|---------|",
+    ]
+    for row in rows:
+        values = (_shown(row[name]) for name in ("before", "during", "after", "by_hand"))
+        off = "" if row["agrees"] else " **differs**"
+        lines.append(f"| {row['sli']} | {row['moved_by']} | {' | '.join(values)}{off} |")
+    return "\n".join(lines)
+
+
+def _shown(value: float | None) -> str:
+    return text.UNKNOWN if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+if __name__ == "__main__":
+    sys.exit(matrices.command("tests.slis", main))

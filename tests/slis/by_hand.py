@@ -1,0 +1,179 @@
+"""What SLIs should be, from what the trainer wrote itself: its history and its result. Pure.
+
+Nothing here comes from stepwatch's records: step times are those that rank 0 took around its own
+steps, checkpoints and resumes those that the trainer noted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Vector
+
+RANKS = 4
+WARM_UP = 3
+DEVICE_HOUR = 2.5
+"""Of the rate card that the collector is given."""
+
+
+class Trained(NamedTuple):
+    """What a run left: steps (wall and own seconds), checkpoints, resumes, and how it ended.
+
+    Steps are those that were kept. `fault` are the steps with the fault; the launcher was started
+    at `launched_s`, Unix seconds.
+    """
+
+    steps: Sequence[Mapping[str, float]]
+    checkpoints: Sequence[Mapping[str, Any]]
+    resumes: Sequence[Mapping[str, float]]
+    result: Mapping[str, Any]
+    tokens_per_step: int
+    fault: range
+    launched_s: float
+
+    @property
+    def seconds(self) -> Vector:
+        """Of each step, checkpoints between them left out."""
+        return np.array([step["seconds"] for step in self.steps])
+
+    @property
+    def usual(self) -> float:
+        """Seconds of the median step before the fault."""
+        return float(median(self.seconds[WARM_UP : self.fault.start]))
+
+    @property
+    def extra(self) -> float:
+        """Seconds that the steps with the fault took longer than usual, all together."""
+        return float(np.sum(self.seconds[self.fault.start : self.fault.stop] - self.usual))
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the beginning of the first step to the end of the last."""
+        first, last = self.steps[0], self.steps[-1]
+        return last["wall_seconds"] - first["wall_seconds"] + first["seconds"]
+
+
+def read(folder: Path, tokens_per_step: int, fault: range, launched_s: float) -> Trained:
+    """Read the trainer's files: `history.jsonl` of its run, and `result.json` if it was written."""
+    text = (folder / "run" / "history.jsonl").read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    result = folder / "result.json"
+    return Trained(
+        [line for line in lines if "loss" in line],
+        [line for line in lines if "stall_seconds" in line],
+        [line for line in lines if "from_step" in line],
+        json.loads(result.read_text()) if result.is_file() else {},
+        tokens_per_step,
+        fault,
+        launched_s,
+    )
+
+
+Figure = Callable[[Trained], float]
+
+
+def percentile(percent: float) -> Figure:
+    """A quantile of the steps after the first."""
+    return lambda run: float(np.percentile(run.seconds[1:], percent))
+
+
+def spread(run: Trained) -> float:
+    """p95 over p50."""
+    return percentile(95)(run) / percentile(50)(run)
+
+
+def usual_share(run: Trained) -> float:
+    """Of the time in steps, that in steps no longer than twice the usual one."""
+    seconds = run.seconds[WARM_UP:]
+    return float(seconds[seconds <= 2 * run.usual].sum() / seconds.sum())
+
+
+def throughput(run: Trained) -> float:
+    """Tokens of the steps after the first over the time they took."""
+    return run.tokens_per_step * (len(run.steps) - 1) / (run.elapsed - run.steps[0]["seconds"])
+
+
+def of_all_ranks(run: Trained) -> float:
+    """The share of device-time that the fault took from all ranks."""
+    return run.extra / run.elapsed
+
+
+def of_one_rank(run: Trained) -> float:
+    """The share of device-time that the fault took from one rank."""
+    return run.extra / run.elapsed / RANKS
+
+
+def of_the_others(run: Trained) -> float:
+    """The share of device-time that the other ranks waited for one."""
+    return run.extra / run.elapsed * (RANKS - 1) / RANKS
+
+
+def stalled(run: Trained) -> float:
+    """The share of device-time in saves, all ranks as long as rank 0."""
+    return float(sum(each["stall_seconds"] for each in run.checkpoints) / run.elapsed)
+
+
+def durable(run: Trained) -> float:
+    """Mean seconds until a checkpoint was on storage."""
+    found = [each["durable_seconds"] for each in run.checkpoints if each["durable_seconds"]]
+    return float(sum(found) / len(found))
+
+
+def verified(run: Trained) -> float:
+    """Checkpoints that verified, of all."""
+    return sum(bool(each["verified"]) for each in run.checkpoints) / len(run.checkpoints)
+
+
+def lost_steps(run: Trained) -> float:
+    """Steps that had to be done again."""
+    return float(sum(each["steps_lost"] for each in run.resumes))
+
+
+def per_device_days(run: Trained) -> float:
+    """Interruptions per 1,000 days of a device, from the first step on."""
+    return len(run.resumes) / (RANKS * run.elapsed / 86_400) * 1000
+
+
+def without_progress(run: Trained) -> float:
+    """Mean seconds without progress before a resume."""
+    return sum(each["seconds"] for each in run.resumes) / len(run.resumes)
+
+
+def complete(run: Trained) -> float:
+    """Seconds from the launch to the end of the last step."""
+    return run.steps[-1]["wall_seconds"] - run.launched_s
+
+
+def since_verified(run: Trained) -> float:
+    """Seconds from the newest checkpoint that verified to the end of the last step."""
+    newest = max(int(each["step"]) for each in run.checkpoints if each["verified"])
+    return run.steps[-1]["wall_seconds"] - run.steps[newest - 1]["wall_seconds"]
+
+
+def kept_share(run: Trained) -> float:
+    """Of the time in steps, that in steps which were not done again: those are as long as usual."""
+    again = lost_steps(run) * run.usual
+    return float(run.seconds.sum() / (run.seconds.sum() + again))
+
+
+def cost(run: Trained) -> float:
+    """Money for a million tokens, of the time from the first step on."""
+    money = RANKS * run.elapsed / 3600 * DEVICE_HOUR
+    return money / (run.tokens_per_step * len(run.steps)) * 1e6
+
+
+def bubble_over_ideal(run: Trained) -> float:
+    """Idle share of the pipeline as the trainer's schedule measured it, over its ideal."""
+    found = run.result["bubble"]
+    return float(found["measured"] - found["ideal"])
+
+
+def just(value: float) -> Figure:
+    """A figure that the case itself says."""
+    return lambda run: value

@@ -1,0 +1,149 @@
+"""Which SLI is moved by which fault, and what it should come to by the end of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.slis import by_hand
+from tests.slis.by_hand import Figure
+
+BEGINS, ENDS, STEPS = 50, 90, 140
+"""Steps before which a fault begins and ends, and steps of a run: long enough that accounts, which
+are looked at every five seconds, are of each part."""
+_FLAT = ("--mesh", "dp_shard=4", "--schedule", "1f1b")
+
+
+class Row(NamedTuple):
+    """An SLI, its figure by hand, and by how much the two may differ: a share of the figure, and
+    something absolute for figures near 0."""
+
+    sli: str
+    figure: Figure
+    share: float = 0.15
+    absolute: float = 0.02
+
+
+class Case(NamedTuple):
+    """A run of the reference trainer. `stop_at` is a step at which it gets SIGTERM, 0: none."""
+
+    name: str
+    what: str
+    faults: Sequence[str]
+    rows: Sequence[Row]
+    words: Sequence[str] = _FLAT
+    stop_at: int = 0
+    ends: int = ENDS
+
+
+def _during(fault: str) -> list[str]:
+    return [f"{fault},step={BEGINS},until={ENDS}"]
+
+
+CASES = (
+    Case(
+        "healthy",
+        "nothing",
+        [],
+        [
+            Row("job-success", by_hand.just(1.0)),
+            Row("attempt-success", by_hand.just(1.0)),
+            Row("checkpoint-success", by_hand.verified),
+            Row("checkpoint-stall", by_hand.stalled, 0.3),
+            Row("time-to-durable", by_hand.durable),
+            Row("time-to-complete", by_hand.complete, 0.0, 15.0),
+            Row("verified-checkpoint-age", by_hand.since_verified, 0.15, 1.0),
+            Row("telemetry-completeness", by_hand.just(1.0)),
+            Row("convergence", by_hand.just(0.0)),
+            Row("cost-per-million-tokens", by_hand.cost, 0.3),
+        ],
+    ),
+    Case(
+        "slow-compute",
+        "rank 2 computes 0.5 s longer",
+        _during("slow-compute:rank=2,seconds=0.5"),
+        [
+            Row("step-time-p50", by_hand.percentile(50)),
+            Row("step-time-p95", by_hand.percentile(95)),
+            Row("step-time-p99", by_hand.percentile(99)),
+            Row("step-time-spread", by_hand.spread),
+            Row("step-time", by_hand.usual_share, 0.0, 0.05),
+            Row("throughput", by_hand.throughput),
+            Row("arrival-skew", by_hand.of_the_others, 0.15, 0.05),
+        ],
+    ),
+    Case(
+        "slow-data",
+        "rank 2 waits 1.5 s longer for data",
+        _during("slow-data:rank=2,seconds=1.5"),
+        [
+            Row("data-wait", by_hand.of_one_rank, 0.15, 0.03),
+            Row("arrival-skew", by_hand.of_the_others, 0.15, 0.05),
+        ],
+    ),
+    Case(
+        "slow-collective",
+        "a transfer takes 0.5 s longer",
+        _during("slow-collective:rank=2,seconds=0.5"),
+        [Row("exposed-communication", by_hand.of_all_ranks, 0.2, 0.05)],
+    ),
+    Case(
+        "checkpoint-stall",
+        "rank 0 stands 4 s longer in saves",
+        _during("checkpoint-stall:rank=0,seconds=4"),
+        [Row("checkpoint-stall", by_hand.stalled, 0.3, 0.03)],
+        (*_FLAT, "--checkpoint-every", "10"),
+    ),
+    Case(
+        "nan-gradients",
+        "gradients of rank 1 are not finite, once",
+        [f"nan-gradients:rank=1,step={BEGINS},until={BEGINS + 1}"],
+        [Row("convergence", by_hand.just(1.0))],
+    ),
+    Case(
+        "stage-imbalance",
+        "a pipeline's last stage computes 0.1 s longer a microbatch",
+        [f"stage-imbalance:rank=2,seconds=0.1,step={BEGINS}"],
+        [Row("bubble-over-ideal", by_hand.bubble_over_ideal, 0.3, 0.05)],
+        ("--mesh", "pp=2,dp_shard=2", "--schedule", "1f1b"),
+    ),
+    Case(
+        "kill",
+        "SIGKILL of rank 1 in step 70, the newest good save at 60, one restart",
+        ["kill:rank=1,step=70"],
+        [
+            Row("job-success", by_hand.just(1.0)),
+            Row("attempt-success", by_hand.just(0.5)),
+            Row("goodput", by_hand.kept_share, 0.0, 0.03),
+            Row("interruptions", by_hand.per_device_days, 0.2, 0.0),
+            Row("resume-success", by_hand.just(1.0)),
+            Row("requeue-rate", by_hand.just(0.5)),
+            Row("lost-steps", by_hand.lost_steps, 0.0, 0.0),
+            Row("recovery-time", by_hand.without_progress, 0.25, 2.0),
+        ],
+        (*_FLAT, "--restarts", "1"),
+    ),
+    Case(
+        "preemption",
+        "SIGTERM to the launcher at step 70",
+        [],
+        [Row("preemptions", by_hand.just(1.0))],
+        stop_at=70,
+    ),
+)
+NOT_COMPARED = {
+    "waste": "what transfers of usual steps take is not in the trainer's files",
+    "collective-time": "the same",
+}
+"""What no figure by hand is there for; that all device-time is in one of its parts is tested by
+`tests/collector/slo/test_waste.py`."""
+NOT_MOVED = {
+    "queue-wait": "no scheduler",
+    "device-busy": "no GPU",
+    "tensor-activity": "no GPU",
+    "mfu": "no GPU, so no peak to compare with",
+    "network-use": "ranks talk over loopback",
+    "scaling-efficiency": "one node",
+    "cost-per-epoch": "no record says where an epoch ends",
+}
+"""What is unknown on one machine without a GPU, and why."""
