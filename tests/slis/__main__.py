@@ -53,6 +53,8 @@ def rows_of(case: Case, ran: Ran) -> Iterator[dict[str, Any]]:
     """Each SLI of a case with its three values, the figure by hand, and whether they agree."""
     for row in case.rows:
         by_hand, after = row.figure(ran.trained), ran.after.get(row.sli)
+        if row.has_before:
+            by_hand += (ran.before.get(row.sli) or 0.0) * (1 - by_hand)
         yield {
             "sli": row.sli,
             "moved_by": case.what,

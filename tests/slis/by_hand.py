@@ -119,6 +119,11 @@ def stalled(run: Trained) -> float:
     return float(sum(each["stall_seconds"] for each in run.checkpoints) / run.elapsed)
 
 
+def stalled_on_one(run: Trained) -> float:
+    """The share of device-time in saves that take long on rank 0 alone: the others wait outside."""
+    return stalled(run) / RANKS
+
+
 def durable(run: Trained) -> float:
     """Mean seconds until a checkpoint was on storage."""
     found = [each["durable_seconds"] for each in run.checkpoints if each["durable_seconds"]]

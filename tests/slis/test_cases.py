@@ -59,6 +59,12 @@ def test_what_differs_or_is_unknown_does_not_agree(found: float | None, expected
     assert agrees(Row("any", by_hand.just(1.0), 0.1, 0.01), found, 1.0) is expected
 
 
+def test_a_share_stands_on_what_was_there_before(run: Trained) -> None:
+    case = Case("case", "a fault", [], [Row("goodput", by_hand.just(0.5), 0, 0.01, True)])
+    (row,) = rows_of(case, Ran({"goodput": 0.2}, {}, {"goodput": 0.6}, run))
+    assert row["by_hand"] == pytest.approx(0.6) and row["agrees"]
+
+
 def test_the_table_says_what_differs(run: Trained) -> None:
     case = Case("case", "a fault", [], [Row("goodput", by_hand.just(0.5))])
     shown = table([*rows_of(case, Ran({}, {"goodput": 0.7}, {"goodput": 0.9}, run))])
