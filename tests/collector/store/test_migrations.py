@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import sqlalchemy as sa
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import SCHEMA_VERSION, Store
 from stepwatch.collector.store.database import schema_of
-from stepwatch.collector.store.migrations import migrate, moving
+from stepwatch.collector.store.migrations import migrate, moving, versions
 from stepwatch.collector.store.slices import Slice
 from stepwatch.collector.store.snapshots import StoredSnapshot
 from stepwatch.collector.store.upkeep.checks import problems
@@ -148,12 +149,12 @@ def test_a_store_is_moved_back_and_forth_when_asked(url: str, engine: sa.Engine)
     payloads = earlier.make(url)
     Store(url).close()
     for dry_run in (True, False):
-        assert moving.move(url, "2", dry_run=dry_run)[:2] == ("4", "2")
+        assert moving.move(url, "2", dry_run=dry_run)[:2] == ("5", "2")
         with engine.connect() as connection:
-            assert schema_of(connection) == ("4" if dry_run else "2")
+            assert schema_of(connection) == ("5" if dry_run else "2")
         engine.dispose()
     assert moving.move(url, "1")[:2] == ("2", "1")
-    assert moving.move(url, "4")[:2] == ("1", "4") and moving.move(url, "4")[:2] == ("4", "4")
+    assert moving.move(url, "5")[:2] == ("1", "5") and moving.move(url, "5")[:2] == ("5", "5")
     store = Store(url)
     assert [item.payload for item in store.segments(JOB)] == payloads[JOB]
     store.close()
@@ -166,8 +167,16 @@ def test_a_store_in_use_is_not_moved(url: str) -> None:
         moving.move(url, "2")
     store.close()
     assert moving.move(url, "2", dry_run=True).to == "2"
-    with pytest.raises(StoreError, match="has schema 4; this stepwatch moves between 1, 2, 3, 4"):
+    with pytest.raises(
+        StoreError, match="has schema 5; this stepwatch moves between 1, 2, 3, 4, 5"
+    ):
         moving.move(url, "9")
+
+
+def test_every_schema_has_its_migration() -> None:
+    files = Path(versions.__file__).parent.glob("schema_*.py")
+    found = sorted(file.stem.removeprefix("schema_") for file in files)
+    assert found == sorted(moving.KNOWN)
 
 
 def test_an_empty_database_is_not_moved(url: str) -> None:

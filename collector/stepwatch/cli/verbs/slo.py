@@ -10,22 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from stepwatch.cli import text
+from stepwatch.cli.slo_in_full import in_full
 from stepwatch.cli.source import add_source_arguments, ask, component
+from stepwatch.signals.errors import UsageError
+from stepwatch.signals.phrases import closest_hint
 
-EXAMPLE = "stepwatch slo llama-7b; stepwatch slo check slos/ --site site.yaml"
+EXAMPLE = "stepwatch slo llama-7b goodput; stepwatch slo check slos/ --site site.yaml"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "job", nargs="?", help="one job; 'check' to check the documents that follow"
+        "job", nargs="?", help="one job, and one of its SLOs; 'check' to check documents"
     )
     parser.add_argument(
         "files",
         nargs="*",
         type=Path,
-        metavar="FILE",
-        help="documents, or folders of them, to check",
+        metavar="SLO|FILE",
+        help="an SLO of the job; with check: documents, or folders of them",
     )
     parser.add_argument(
         "--site", type=Path, metavar="FILE", help="with check: the site file over one folder"
@@ -42,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _define(as_json=arguments.json)
     if arguments.job == "check":
         return _check(arguments.files, arguments.site, as_json=arguments.json)
+    if arguments.job and arguments.files:
+        return _in_full(arguments, str(arguments.files[0]))
     if arguments.job:
         return _one(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
     jobs = ask(arguments, "/v1/jobs")["jobs"]
@@ -66,6 +71,20 @@ def _one(arguments: argparse.Namespace, path: str) -> int:
         width = text.columns() if sys.stdout.isatty() else None
         print(f"\n{sli_table(found, width)}")
     return int(any(slo["state"] == "exhausted" for slo in slos))
+
+
+def _in_full(arguments: argparse.Namespace, name: str) -> int:
+    """One SLO of a job: its window, budget and burn, what ate it, and what shaped the figure."""
+    job = component(arguments.job, "job")
+    found = ask(arguments, f"/v1/jobs/{job}/slos")
+    known = {slo["name"]: slo for slo in found["slos"]}
+    if name not in known:
+        hint = closest_hint(name, known)
+        problem = f"{job} has no SLO {name[:63]!r}{hint}; it has {', '.join(known) or 'none'}"
+        raise UsageError(problem)
+    slo = known[name]
+    print(json.dumps({**found, "slos": [slo]}, indent=1) if arguments.json else in_full(found, slo))
+    return int(slo["state"] == "exhausted")
 
 
 def _value(slo: dict[str, Any]) -> str:
@@ -143,7 +162,7 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
     from stepwatch.collector.slo.asked.burn import reachable
     from stepwatch.collector.slo.asked.openslo import parse_slo
     from stepwatch.collector.slo.asked.site import read_objectives
-    from stepwatch.signals.errors import ConfigurationError, UsageError
+    from stepwatch.signals.errors import ConfigurationError
 
     if not files and site is None:
         raise UsageError("slo check needs a document; write stepwatch slo check FILE")

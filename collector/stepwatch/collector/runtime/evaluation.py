@@ -30,7 +30,7 @@ from stepwatch.collector.runtime.detector_failures import not_looked_for
 from stepwatch.collector.runtime.job_state import has_ended, is_abandoned, job_state
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.asked.rates import RateCard
-from stepwatch.collector.slo.asked.site import Objectives
+from stepwatch.collector.slo.asked.site import Objectives, Planned
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
 from stepwatch.collector.slo.objectives import SloStatus, evaluate_limit, evaluate_slo
 from stepwatch.collector.slo.over_run.registry import readings
@@ -65,6 +65,8 @@ class Verdicts:
     slices: dict[str, RunningSlices] = field(default_factory=dict)
     """Those of each SLI, by its name."""
     accounts: Accounts = field(default_factory=Accounts)
+    planned: list[Planned] = field(default_factory=list)
+    """When work was planned that jobs of its class do not pay for."""
     rates: RateCard | None = None
     """What device-time costs, None where nobody said."""
     stalled_seconds: float = math.nan
@@ -249,6 +251,7 @@ class Evaluator:
         nothing, asked = SliceLine(), self.objectives
         job_class = job.current.job_class
         slos, without = asked.of(job_class), asked.without(job_class)
+        verdicts.planned = asked.planned_for(job_class)
         limits = {slo.sli for slo in slos if slo.limit is not None}
         found = self._limit_readings(job, verdicts, limits) if limits else {}
         return [

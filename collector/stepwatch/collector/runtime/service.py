@@ -76,6 +76,9 @@ class Service:
         self._state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
         self._evaluator.notifies = notifier is not None
+        self._reads_only = reads_only
+        self._noted: Objectives | None = None
+        """The objectives of which the store keeps the generations."""
         self._notifier = notifier
         self.tenancy = Tenancy(leases)
         self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
@@ -99,6 +102,8 @@ class Service:
         try:
             if not reads_only:
                 decode_kept(store)
+            known = store.newest_generations()
+            self._evaluator.objectives = self._evaluator.objectives.of_generations(known)
             self._ingest = Ingest(store, self.clock, self._hand_over)
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
             while self._restore(RENEW_SECONDS):
@@ -119,6 +124,17 @@ class Service:
         for line in objectives.changes_since(self._evaluator.objectives):
             logger.info("objectives: %s", line)
         self._evaluator.objectives = objectives
+
+    def _note_generations(self) -> None:
+        """Keep in the store from when on each SLO asks for what it does."""
+        asked = self._evaluator.objectives
+        if self._reads_only or asked is self._noted:
+            return
+        slos = {name: (slo.revision, slo.document) for name, slo in asked.slos.items()}
+        found = self.store.note_generations(slos, self.now())
+        noted = asked.of_generations(found)
+        if self._evaluator.objectives is asked:  # else another one is asked for since then
+            self._evaluator.objectives = self._noted = noted
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Store the segments of a request body.
@@ -239,6 +255,8 @@ class Service:
         While the store does not answer a job is counted and tried again the next time.
         """
         began, failures = time.monotonic(), self.evaluation_failures
+        with self._failing():
+            self._note_generations()
         with self._failing():
             self._succession.follow()
         with self._failing():

@@ -44,7 +44,8 @@ class Slo(NamedTuple):
     """An objective: `target` share of good device-seconds of `sli` over a `window`.
 
     With a `limit` it is about the value of an SLI over the run instead, and has no budget; `target`
-    is 1 then.
+    is 1 then. `generation` counts how often it was changed, 0 where nobody keeps that; this one is
+    in force since `since_s` (Unix seconds).
     """
 
     name: str
@@ -53,11 +54,20 @@ class Slo(NamedTuple):
     target: Decimal
     window: Window
     limit: Limit | None = None
+    generation: int = 0
+    since_s: float = math.nan
 
     @property
     def revision(self) -> str:
         """Eight digits that change with what is asked for."""
-        return hashlib.sha256(repr(self[2:]).encode()).hexdigest()[:8]
+        asked = (self.sli, self.target, self.window, self.limit)
+        return hashlib.sha256(repr(asked).encode()).hexdigest()[:8]
+
+    @property
+    def document(self) -> dict[str, str]:
+        """What it asks for, in words."""
+        asked = self.limit.words if self.limit else f"at least {self.target.normalize():f} good"
+        return {"sli": self.sli, "asked": asked, "window": self.window.words}
 
 
 class SloStatus(NamedTuple):

@@ -230,6 +230,18 @@ account_day = sa.Table(
 )
 """What became of a job's device-time in one day, UTC: microseconds by cause, tokens, steps."""
 
+generation = sa.Table(
+    "generation",
+    metadata,
+    sa.Column("slo", sa.String(63), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("since_s", sa.Float, nullable=False),
+    sa.Column("revision", sa.String(16), nullable=False),
+    sa.Column("document", sa.JSON, nullable=False),
+    sa.Column("written_by", sa.String(160), nullable=False),
+)
+"""What each SLO asked for, from when on."""
+
 upkeep = sa.Table(
     "upkeep",
     metadata,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +13,12 @@ import sqlalchemy as sa
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.accounts import (
     AccountDay,
+    Generation,
+    newest_generations,
+    note_generations,
     put_account_days,
     read_account_days,
+    read_generations,
 )
 from stepwatch.collector.store.database import (
     REFUSALS,
@@ -225,6 +229,23 @@ class Store:
     def account_days(self, from_s: int, until_s: int, job: str | None = None) -> list[AccountDay]:
         """Days of accounts that begin from `from_s` on and before `until_s`, of one job or all."""
         return read_account_days(self._engine, from_s, until_s, job)
+
+    def note_generations(
+        self, asked: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
+    ) -> dict[str, Generation]:
+        """Begin a generation of each SLO of which the revision changed; those in force, by name.
+
+        `asked` maps a name to its revision and document.
+        """
+        return note_generations(self._engine, asked, now_s)
+
+    def newest_generations(self) -> dict[str, Generation]:
+        """What each SLO asked for last, by name."""
+        return newest_generations(self._engine)
+
+    def generations(self, slo: str) -> list[Generation]:
+        """What an SLO asked for, and from when on, oldest first."""
+        return read_generations(self._engine, slo)
 
     def incidents(
         self, job: str | None = None, state: str | None = None, limit: int = 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 from importlib import resources
 from typing import Any
 
@@ -21,13 +22,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
-from stepwatch.collector.web import job_view, withheld_view
+from stepwatch.collector.web import job_view, slo_view, withheld_view
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
     HEATMAPS,
     LINE,
     RUN,
     SLIS,
+    SLOS,
     SUMMARY,
     dated,
     encoded,
@@ -59,7 +61,7 @@ def make_api(
     """
     api = Api(service, runbook)
     service.shared_views.offer(
-        [LINE, SUMMARY, COLLECTIVES, SLIS, RUN, *HEATMAPS.values()], ["line", "job"]
+        [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, RUN, *HEATMAPS.values()], ["line", "job"]
     )
     routes = [
         Route("/v1/segments", api.segments, methods=["POST"]),
@@ -68,6 +70,7 @@ def make_api(
         Route("/v1/jobs/{job}/heatmap", api.heatmap),
         Route("/v1/jobs/{job}/collectives", api.collectives),
         Route("/v1/jobs/{job}/slis", api.slis),
+        Route("/v1/jobs/{job}/slos", api.slos),
         Route("/v1/jobs/{job}/run", api.run),
         Route("/v1/incidents", api.incidents),
         Route("/v1/incidents/{id}", api.incident),
@@ -178,6 +181,20 @@ class Api:
     async def slis(self, request: Request) -> Response:
         """The SLIs of a job over its run so far; what is not known says why."""
         return await self._job_answer(request, SLIS)
+
+    async def slos(self, request: Request) -> Response:
+        """The SLOs of a job in full: window, budget, what ate it, and what they asked for when."""
+        answer = await self._job_answer(request, SLOS)
+        if answer.status_code != 200:
+            return answer
+        document = json.loads(bytes(answer.body))
+
+        def in_full() -> dict[str, Any]:
+            store = self._service.store
+            known = {slo["name"]: store.generations(slo["name"]) for slo in document["slos"]}
+            return slo_view.with_generations(document, known)
+
+        return _json(await run_in_threadpool(in_full))
 
     async def run(self, request: Request) -> Response:
         """What the newest attempt of a job was: pace, phases, SLIs, and what it is made of."""

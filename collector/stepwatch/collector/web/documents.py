@@ -10,7 +10,7 @@ from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view
+from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
 
 OLD_SECONDS = 10.0
 """An older answer is stale: whoever evaluates its job makes one every few seconds."""
@@ -70,6 +70,8 @@ SUMMARY = View("job", job_view.job_summary, encoded)
 COLLECTIVES = View("collectives", _collectives, encoded)
 SLIS = View("slis", sli_view.job_slis, encoded)
 """The SLIs of a job over its run."""
+SLOS = View("slos", slo_view.job_slos, encoded)
+"""The SLOs of a job in full."""
 RUN = View("run", run_view.job_run, encoded)
 """What a run was, to compare it with others."""
 HEATMAPS = {metric: _heatmap(metric) for metric in job_view.HEATMAP_METRICS}

@@ -52,7 +52,9 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "newest_record_at": attempt.received_s,
         "open_incidents": len(verdicts.open_incidents()),
         "worst": _worst(verdicts),
-        "slos": [_slo(status, clock_of(job.totals.steps_on)) for status in verdicts.slo_statuses],
+        "slos": [
+            slo_line(status, clock_of(job.totals.steps_on)) for status in verdicts.slo_statuses
+        ],
     }
 
 
@@ -204,7 +206,7 @@ def _phase_name(number: int) -> str | None:
     return PHASE_NAMES[number] if number < len(PHASE_NAMES) else None
 
 
-def _slo(status: SloStatus, clock: str | None) -> dict[str, Any]:
+def slo_line(status: SloStatus, clock: str | None) -> dict[str, Any]:
     slo = status.slo
     return {
         "name": slo.name,
@@ -215,6 +217,8 @@ def _slo(status: SloStatus, clock: str | None) -> dict[str, Any]:
         "limit": None if slo.limit is None else slo.limit.words,
         "window": slo.window.words,
         "revision": slo.revision,
+        "generation": slo.generation or None,
+        "since": None if math.isnan(slo.since_s) else slo.since_s,
         "ratio": _rounded(status.ratio, 6),
         "budget_remaining": _rounded(status.budget_remaining, 6),
         "budget": _budget_words(status),

@@ -31,6 +31,7 @@ from stepwatch.collector.slo.asked.openslo_schema import Strict
 from stepwatch.collector.slo.asked.rates import RateCard, read_rates
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
 from stepwatch.collector.slo.objectives import Slo
+from stepwatch.collector.store.accounts import Generation
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.phrases import closest_hint
 
@@ -71,13 +72,13 @@ class Objectives(NamedTuple):
         names = self.classes.get(job_class, others)
         return [self.slos[name] for name in names]
 
+    def planned_for(self, job_class: str) -> list[Planned]:
+        """When work was planned that jobs of a class do not pay for."""
+        return [each for each in self.planned if each.classes is None or job_class in each.classes]
+
     def without(self, job_class: str) -> Sequence[Span]:
         """Planned time of jobs of a class: spans in rising order and apart, Unix seconds."""
-        mine = sorted(
-            (each.from_s, each.until_s)
-            for each in self.planned
-            if each.classes is None or job_class in each.classes
-        )
+        mine = sorted((each.from_s, each.until_s) for each in self.planned_for(job_class))
         apart: list[Span] = []
         for first, until in mine:
             if apart and first <= apart[-1][1]:
@@ -86,12 +87,23 @@ class Objectives(NamedTuple):
                 apart.append((first, until))
         return apart
 
+    def of_generations(self, known: Mapping[str, Generation]) -> Objectives:
+        """The same, each SLO with the number of its generation and since when that is in force; one
+        that asks for something else than its newest generation has none yet."""
+        slos = {
+            name: slo._replace(generation=known[name].number, since_s=known[name].since_s)
+            if name in known and known[name].revision == slo.revision
+            else slo
+            for name, slo in self.slos.items()
+        }
+        return self._replace(slos=slos)
+
     def changes_since(self, before: Objectives) -> list[str]:
         """What is asked for otherwise than before, a line each."""
         found = []
         for name in sorted(self.slos.keys() | before.slos.keys()):
             old, new = before.slos.get(name), self.slos.get(name)
-            if old != new:
+            if (old and old.revision) != (new and new.revision):
                 words = [each.revision if each else "none" for each in (old, new)]
                 found.append(f"SLO {name}: revision {words[0]} becomes {words[1]}")
         if self.classes != before.classes:

@@ -1,0 +1,105 @@
+"""One SLO of a job as text: window, budget, burn, what ate it, and what shaped the figure. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stepwatch.cli import text
+
+_LEAST_SHARE = 0.005
+Document = Mapping[str, Any]
+
+
+def in_full(job: Document, slo: Document) -> str:
+    """Paragraphs and tables within 100 columns; what is not known is said so."""
+    lines = [
+        f"{job['job']}, SLO {slo['name']}: {slo['state']}",
+        *([f"  {slo['reason']}"] if slo["reason"] else []),
+        "",
+        *_entries(slo),
+    ]
+    eaten = list(_eaten(job))
+    if eaten:
+        lines += ["", text.table(["what device-time of the job went to", "", ""], eaten, "")]
+    if slo["incidents"]:
+        lines += ["", _incidents(slo)]
+    lines += ["", *_audit(slo)]
+    return "\n".join(lines)
+
+
+def _entries(slo: Document) -> Iterator[str]:
+    asked = slo["limit"] or f"at least {text.share(slo['target'])} good"
+    yield f"  asked    {slo['sli']} {asked}, over {slo['window']}"
+    value = slo["ratio"]
+    known = text.UNKNOWN if value is None else text.share(value) if slo["limit"] is None else value
+    yield f"  measured {known}"
+    if slo["window_begins_at"] is not None:
+        span = f"{text.clock(slo['window_begins_at'])} to {text.clock(slo['window_ends_at'])}"
+        yield f"  window   {span}"
+    if slo["limit"] is None:
+        yield f"  budget   {_budget(slo)}"
+        yield f"  burn     {_burn(slo)}"
+
+
+def _budget(slo: Document) -> str:
+    lost, allowed = slo["lost_device_seconds"], slo["allowed_device_seconds"]
+    if lost is None or allowed is None:
+        return text.UNKNOWN
+    left = f"{lost / 3600:,.3f} of {allowed / 3600:,.3f} device-h are spent"
+    return f"{slo['budget']}: {left}"
+
+
+def _burn(slo: Document) -> str:
+    """How fast the budget goes, now and over the window, and when it is gone at each."""
+    lost, allowed = slo["lost_device_seconds"], slo["allowed_device_seconds"]
+    if slo["burn_rate"] is None or not allowed or slo["window_begins_at"] is None:
+        return text.UNKNOWN
+    now, mean = float(slo["burn_rate"]), lost / allowed
+    words = f"{now:.2f}x in the last minute, {mean:.2f}x over the window"
+    seconds = slo["window_ends_at"] - slo["window_begins_at"]
+    left = 1.0 - mean
+    if left <= 0 or seconds <= 0:
+        return words
+    # At 1x what is allowed of so many seconds lasts as long.
+    ends = sorted(left * seconds / rate for rate in (now, mean) if rate > 0)
+    if not ends:
+        return f"{words}; nothing is being spent"
+    spans = [text.seconds(each) for each in dict.fromkeys(ends)]
+    never = "" if len(ends) == 2 else ", or never"
+    return f"{words}; at these rates it is gone in {' to '.join(spans)}{never}"
+
+
+def _eaten(job: Document) -> Iterator[list[str]]:
+    total = sum(job["device_seconds"].values())
+    for cause, seconds in sorted(job["device_seconds"].items(), key=lambda item: -item[1]):
+        if total and seconds / total >= _LEAST_SHARE:
+            yield [cause, f"{seconds / 3600:,.3f} device-h", text.percent(seconds / total)]
+
+
+def _incidents(slo: Document) -> str:
+    rows = [
+        [
+            each["id"],
+            f"{each['kind']}, {each['cause']}",
+            f"rank {each['rank']}" if each["rank"] >= 0 else f"node {each['node']}",
+            f"{each['device_seconds_lost'] / 3600:,.3f} device-h",
+            "" if each["cost"] is None else text.money(each["cost"], each["currency"]),
+        ]
+        for each in slo["incidents"]
+    ]
+    return text.table(["incidents in the window", "what", "who", "lost", ""], rows, "", left=3)
+
+
+def _audit(slo: Document) -> Iterator[str]:
+    """What this SLO asked for and since when, and what is not as it first was counted."""
+    yield "audit"
+    for each in slo["generations"]:
+        asked = each["document"]
+        words = f"{asked['sli']} {asked['asked']}, over {asked['window']}"
+        yield f"  {text.clock(each['since_s'])}  generation {each['number']}: {words}"
+    if not slo["generations"]:
+        yield "  no collector has kept since when it is asked for"
+    for each in slo["audit"]:
+        span = f"{text.clock(each['from'])} to {text.clock(each['until'])}"
+        yield text.wrapped(f"{span}: {each['text']}", "  ", 98, hang=2)

@@ -1,0 +1,93 @@
+"""Which objective was in force when: a generation for each change of what an SLO asks for."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import insert, writing
+
+_BY_SIZE = 160
+"""Characters of the column."""
+_MOST = 1000
+"""Generations of one SLO that are read: the newest."""
+
+
+class Generation(NamedTuple):
+    """What an SLO asked for from `since_s` (Unix seconds) on; `number` counts from 1.
+
+    `revision` changes with the `document`; `written_by` is the host and process that began it.
+    """
+
+    slo: str
+    number: int
+    since_s: float
+    revision: str
+    document: dict[str, Any]
+    written_by: str
+
+
+def note_generations(
+    engine: sa.Engine, asked: Mapping[str, tuple[str, dict[str, Any]]], now_s: float
+) -> dict[str, Generation]:
+    """Begin a generation of each SLO that asks for something else than its newest one.
+
+    `asked` maps a name to its revision and document. Returns the generations in force. Of two
+    processes that begin one at once the first does.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    table = schema.generation
+    by = f"{socket.gethostname()}:{os.getpid()}"[:_BY_SIZE]
+    with writing(engine) as connection:
+        known = _newest(connection)
+        fresh = [
+            Generation(
+                name, known[name].number + 1 if name in known else 1, now_s, revision, document, by
+            )
+            for name, (revision, document) in asked.items()
+            if name not in known or known[name].revision != revision
+        ]
+        if fresh:
+            statement = insert(connection.dialect, table).on_conflict_do_nothing()
+            connection.execute(statement, [each._asdict() for each in fresh])
+            known = _newest(connection)
+    return {name: known[name] for name in asked}
+
+
+def newest_generations(engine: sa.Engine) -> dict[str, Generation]:
+    """The newest generation of each SLO, by name.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    with engine.connect() as connection:
+        return _newest(connection)
+
+
+def read_generations(engine: sa.Engine, slo: str) -> list[Generation]:
+    """All generations of an SLO, oldest first.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    table = schema.generation
+    query = sa.select(table).where(table.c.slo == slo).order_by(table.c.number.desc()).limit(_MOST)
+    with engine.connect() as connection:
+        return [Generation(**row._mapping) for row in connection.execute(query)][::-1]
+
+
+def _newest(connection: sa.Connection) -> dict[str, Generation]:
+    table = schema.generation
+    numbers = sa.select(table.c.slo, sa.func.max(table.c.number).label("number"))
+    newest = numbers.group_by(table.c.slo).subquery()
+    query = sa.select(table).join(
+        newest, (table.c.slo == newest.c.slo) & (table.c.number == newest.c.number)
+    )
+    return {row.slo: Generation(**row._mapping) for row in connection.execute(query)}

@@ -1,0 +1,126 @@
+"""The SLOs of a job in full: window, budget, burn, what ate it, and what made the figure so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from stepwatch.collector.runtime.evaluation import Verdicts
+from stepwatch.collector.runtime.job_state import job_state
+from stepwatch.collector.slo.asked.site import Planned
+from stepwatch.collector.slo.closing import attempt_steps
+from stepwatch.collector.slo.objectives import SloStatus
+from stepwatch.collector.slo.registry import AttemptSteps
+from stepwatch.collector.slo.waste import CAUSES
+from stepwatch.collector.state.job import LiveJob, RunKey
+from stepwatch.collector.state.step_facts import clock_of
+from stepwatch.collector.store.accounts import Generation
+from stepwatch.collector.web.job_view import slo_line
+
+_AMENDED_BY_RESUMES = ("goodput",)
+"""SLIs of which a later attempt turns steps bad that were good."""
+_MOST_INCIDENTS = 10
+
+
+def job_slos(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+    """Each SLO, where its window begins, what device-time went to, incidents in the window, and
+    what shaped it: planned time, steps done again, parts of the log that cannot be read."""
+    attempts, clock = attempt_steps(job), clock_of(job.totals.steps_on)
+    return {
+        "job": job.name,
+        "state": job_state(job.current, verdicts.open_incidents(), now),
+        "slos": [
+            _in_full(status, job, verdicts, attempts, clock) for status in verdicts.slo_statuses
+        ],
+        "open_incidents": len(verdicts.open_incidents()),
+        "device_seconds": verdicts.accounts.seconds(),
+        "causes": [str(cause) for cause in CAUSES],
+    }
+
+
+def _in_full(
+    status: SloStatus,
+    job: LiveJob,
+    verdicts: Verdicts,
+    attempts: Mapping[RunKey, AttemptSteps],
+    clock: str | None,
+) -> dict[str, Any]:
+    slo, slices = status.slo, verdicts.slices.get(status.slo.sli)
+    first_s = slices.line.first_s if slices is not None else math.inf
+    begins = slo.window.begins(job.newest_s, first_s) if slices is not None else math.nan
+    begins = max(begins, first_s) if math.isfinite(first_s) else begins
+    return {
+        **slo_line(status, clock),
+        "window_begins_at": begins,
+        "window_ends_at": job.newest_s,
+        "incidents": _incidents(verdicts, begins),
+        "audit": sorted(
+            (
+                *_planned(verdicts.planned, begins, job.newest_s),
+                *_redone(slo.sli, attempts, begins),
+                *_unread(job, begins),
+            ),
+            key=lambda each: float(each["from"]),
+        ),
+    }
+
+
+def _incidents(verdicts: Verdicts, begins: float) -> list[dict[str, Any]]:
+    """Those that cost device-time since the window began, the dearest first."""
+    found = [
+        each
+        for each in verdicts.incidents.values()
+        if each.device_seconds_lost > 0 and not each.last_seen_at < begins
+    ]
+    found.sort(key=lambda each: -each.device_seconds_lost)
+    names = ("id", "kind", "cause", "rank", "node", "device_seconds_lost", "cost", "currency")
+    return [{name: getattr(each, name) for name in names} for each in found[:_MOST_INCIDENTS]]
+
+
+def _planned(planned: Iterable[Planned], begins: float, ends: float) -> Iterator[dict[str, Any]]:
+    for each in planned:
+        if each.until_s > begins and each.from_s < ends:
+            text = f"planned, counts for nothing: {each.why}"
+            yield {"from": each.from_s, "until": each.until_s, "what": "planned", "text": text}
+
+
+def _redone(
+    sli: str, attempts: Mapping[RunKey, AttemptSteps], begins: float
+) -> Iterator[dict[str, Any]]:
+    """Steps that were good until a later attempt did them again."""
+    if sli not in _AMENDED_BY_RESUMES:
+        return
+    for number, attempt in enumerate(attempts.values()):
+        steps = attempt.steps
+        if not steps.lost.any():
+            continue
+        ends = steps.end_s[steps.lost]
+        if float(ends[-1]) <= begins:
+            continue
+        first, last = int(steps.lost.argmax()), len(steps.lost) - 1
+        first, last = first + attempt.first_step, last + attempt.first_step
+        text = (
+            f"steps {first} to {last} of run {number} were done again after a restart: "
+            "their device-time no longer is good"
+        )
+        began = float(ends[0] - steps.allocated[steps.lost][0])
+        yield {"from": began, "until": float(ends[-1]), "what": "amended", "text": text}
+
+
+def _unread(job: LiveJob, begins: float) -> Iterator[dict[str, Any]]:
+    for part in job.unread:
+        if part.until_s > begins:
+            text = f"{part.segments} segments of the log cannot be read: coverage is lower"
+            yield {"from": part.from_s, "until": part.until_s, "what": "unread", "text": text}
+
+
+def with_generations(
+    document: dict[str, Any], generations: Mapping[str, Iterable[Generation]]
+) -> dict[str, Any]:
+    """The document, each SLO with what it asked for before, and since when."""
+    slos = [
+        {**slo, "generations": [each._asdict() for each in generations.get(slo["name"], ())]}
+        for slo in document["slos"]
+    ]
+    return {**document, "slos": slos}

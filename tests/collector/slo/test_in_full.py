@@ -1,0 +1,159 @@
+"""One SLO in full: since when it asks for what, and what turned its figure afterwards."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from stepwatch.cli.main import OK, PROBLEM, USAGE, main
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.asked.rates import Rate, RateCard
+from stepwatch.collector.slo.asked.site import Objectives, Planned, read_objectives
+from stepwatch.collector.slo.asked.windows import RollingWindow
+from stepwatch.collector.slo.objectives import Slo
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.slo_view import job_slos
+from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments
+from tests.collector.slo.test_run_slis import KILLED
+
+GOODPUT = Slo("goodput", "Goodput", "goodput", Decimal("0.9"), RollingWindow(3600))
+RATES = RateCard("USD", (Rate(date(2020, 1, 1), 3600.0),))
+
+
+def asked(*slos: Slo, planned: tuple[Planned, ...] = ()) -> Objectives:
+    """These SLOs, for jobs of every class."""
+    return Objectives({slo.name: slo for slo in slos}, planned=planned, rates=RATES)
+
+
+def test_a_kill_at_step_30_with_a_save_at_20_turns_steps_bad_backwards(tmp_path: Path) -> None:
+    """All of it through one collector: the first attempt is good until the second resumes."""
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(7.6)
+    service = Service(store, clock, objectives=asked(GOODPUT))
+    service.receive(body(KILLED[:33]))
+    service.evaluate()
+
+    def found() -> dict[str, Any]:
+        answer = service.job(JOB)
+        assert answer is not None
+        found: dict[str, Any] = job_slos(*answer, service.now())["slos"][0]
+        return found
+
+    before, account = found(), store.account_days(0, 1 << 40, JOB)[0].document
+    assert before["audit"] == [] and "redone-after-restart" not in account
+    clock.advance(21.4 - 7.6)
+    service.receive(body(KILLED[33:]))
+    service.evaluate()
+    after, account = found(), store.account_days(0, 1 << 40, JOB)[0].document
+    (amended,) = after["audit"]
+    assert amended["what"] == "amended" and "steps 20 to 30 of run 0" in amended["text"]
+    # Steps 20 to 30 of 0.2 s ended at 5.2 to 7.2 s of the run.
+    assert amended["from"] - EPOCH == pytest.approx(5.0, abs=0.01)
+    assert amended["until"] - EPOCH == pytest.approx(7.2, abs=0.01)
+    assert account["redone-after-restart"] == pytest.approx(4 * 11 * 0.2 * 1e6, rel=0.01)
+    # By hand: start-up of a second, steps 0 to 19 kept, 20 to 30 not, then 41 steps after another
+    # second of start-up; the time between the attempts is in no step.
+    assert after["ratio"] == pytest.approx((20 + 41) * 0.2 / (7.2 + 9.2), abs=0.01)
+    assert before["ratio"] == pytest.approx(31 * 0.2 / 7.2, abs=0.01)
+    lost = after["lost_device_seconds"]
+    assert lost == pytest.approx(4 * (16.4 - 61 * 0.2), abs=0.2)
+    store.close()
+
+
+def test_a_document_that_changes_begins_a_generation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(13.0)
+    service = Service(store, clock, objectives=asked(GOODPUT))
+    service.receive(body(run_segments(60)))
+    for target in ("0.9", "0.9", "0.95", "0.9"):
+        service.ask_for(asked(GOODPUT._replace(target=Decimal(target))))
+        clock.advance(1.0)
+        service.evaluate()
+    numbers = [(each.number, each.document["asked"]) for each in store.generations("goodput")]
+    assert numbers == [
+        (1, "at least 0.9 good"),
+        (2, "at least 0.95 good"),
+        (3, "at least 0.9 good"),
+    ]
+    moments = [each.since_s for each in store.generations("goodput")]
+    assert moments == sorted(moments)
+    again = Service(store, clock, objectives=asked(GOODPUT))
+    again.evaluate()
+    assert len(store.generations("goodput")) == 3, "a restart changes nothing"
+    answer = again.job(JOB)
+    assert answer is not None
+    (status,) = answer[1].slo_statuses
+    assert (status.slo.generation, status.slo.since_s) == (3, moments[-1])
+    store.close()
+    words = ["slo", JOB, "step-time", "--store", str(tmp_path / "store.db")]
+    assert main(words) in (OK, PROBLEM)
+    assert "audit" in capsys.readouterr().out
+
+
+def test_two_that_begin_a_generation_at_once_begin_one(tmp_path: Path) -> None:
+    stores = [Store.sqlite(tmp_path / "store.db") for _ in range(2)]
+    words = {"goodput": ("aaaa", {"sli": "goodput"})}
+    found = [store.note_generations(words, 5.0 + at) for at, store in enumerate(stores)]
+    assert found[0] == found[1] and found[1]["goodput"].since_s == 5.0
+    for store in stores:
+        store.close()
+
+
+def test_a_store_that_does_not_answer_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.sqlite(tmp_path / "store.db")
+    service = Service(store, HandClock(13.0), objectives=asked(GOODPUT))
+    kept = store.note_generations
+
+    def gone(*_: object) -> None:
+        raise sa.exc.OperationalError("insert", {}, OSError("gone"))
+
+    monkeypatch.setattr(store, "note_generations", gone)
+    service.evaluate()
+    assert service.evaluation_failures == 1 and store.generations("goodput") == []
+    monkeypatch.setattr(store, "note_generations", kept)
+    service.evaluate()
+    assert [each.number for each in store.generations("goodput")] == [1]
+    store.close()
+
+
+def test_planned_time_is_in_the_audit(tmp_path: Path) -> None:
+    store = Store.sqlite(tmp_path / "store.db")
+    planned = Planned(EPOCH + 4.0, EPOCH + 8.0, "new firmware")
+    later = Planned(EPOCH + 9e5, EPOCH + 9e6, "next month")
+    service = Service(store, HandClock(13.0), objectives=asked(GOODPUT, planned=(planned, later)))
+    service.receive(body(run_segments(60)))
+    service.evaluate()
+    answer = service.job(JOB)
+    assert answer is not None
+    (slo,) = job_slos(*answer, service.now())["slos"]
+    (line,) = slo["audit"]
+    assert line["what"] == "planned" and line["text"].endswith("new firmware")
+    store.close()
+
+
+def test_one_slo_is_shown_with_all_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(17.0)
+    service = Service(store, clock, objectives=read_objectives()._replace(rates=RATES))
+    slow = {(2, "forward"): 0.5}
+    service.receive(body(run_segments(80, excess=slow, slow_from=40)))
+    service.evaluate()
+    names = [status.name for status in service.job(JOB)[1].slo_statuses]  # type: ignore[index]
+    store.close()
+    path = ["--store", str(tmp_path / "store.db")]
+    for name in names:
+        assert main(["slo", JOB, name, *path]) in (OK, PROBLEM)
+        shown = capsys.readouterr().out
+        assert f"{JOB}, SLO {name}: " in shown and "generation 1: " in shown
+        assert max(map(len, shown.splitlines())) <= 100
+    assert main(["slo", JOB, "step-tim", *path]) == USAGE
+    assert "step-time" in capsys.readouterr().err
+    assert main(["slo", "no-such-job", "goodput", *path]) != OK
