@@ -79,9 +79,8 @@ def _in_full(arguments: argparse.Namespace, name: str) -> int:
     found = ask(arguments, f"/v1/jobs/{job}/slos")
     known = {slo["name"]: slo for slo in found["slos"]}
     if name not in known:
-        hint = closest_hint(name, known)
-        problem = f"{job} has no SLO {name[:63]!r}{hint}; it has {', '.join(known) or 'none'}"
-        raise UsageError(problem)
+        hint = closest_hint(name, known) or "its class has none"
+        raise UsageError(f"job {job} has no SLO {name[:63]!r}; {hint}")
     slo = known[name]
     print(json.dumps({**found, "slos": [slo]}, indent=1) if arguments.json else in_full(found, slo))
     return int(slo["state"] == "exhausted")

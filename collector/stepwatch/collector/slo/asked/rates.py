@@ -87,8 +87,7 @@ def read_rates(path: Path) -> RateCard:
 
 def _card(found: Mapping[str, Any], text: str, source: str) -> RateCard:
     problems = [
-        f"{source}:{_line(text, key)}: there is no key {key!r}{closest_hint(key, _TOP)}; "
-        f"write {' and '.join(_TOP)}"
+        f"{source}:{_line(text, key)}: there is no key {key!r}; {closest_hint(key, _TOP)}"
         for key in found
         if key not in _TOP
     ]
@@ -123,7 +122,7 @@ def _wrong(table: Any) -> str:
         return "rate: write [[rate]]"
     for key in table:
         if key not in _KEYS:
-            return f"there is no key {key!r}{closest_hint(key, _KEYS)}; write {', '.join(_KEYS)}"
+            return f"there is no key {key!r}; {closest_hint(key, _KEYS)}"
     since, price = table.get("from"), table.get("device_hour")
     if isinstance(since, datetime) or not isinstance(since, date):
         return "from: write a day without quotes, such as 2026-01-01"
