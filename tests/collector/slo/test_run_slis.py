@@ -18,8 +18,9 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.over_run import registry, slis
 from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
 from stepwatch.collector.slo.over_run.sli import Reading
+from stepwatch.collector.slo.over_run.slis.pace.throughput import FLOPS, PEAK
 from stepwatch.collector.store import Store
-from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, StepFlag
+from stepwatch.signals.records import CheckpointEvent, Fact, Kind, LifecycleEvent, StepFlag
 from stepwatch.signals.wire import Segment
 from tests.collector.made import (
     JOB,
@@ -27,6 +28,7 @@ from tests.collector.made import (
     HandClock,
     body,
     checkpoint_rows,
+    fact_rows,
     lifecycle_rows,
     run_segments,
     segment,
@@ -118,6 +120,25 @@ def test_a_healthy_run() -> None:
     assert found["lost-steps"].value == found["preemptions"].value == 0.0
     assert found["telemetry-completeness"].value == 1.0
     assert found["interruptions"].value == 0.0 and found["interruptions"].high > 0
+
+
+def utilisation(*described: tuple[str, str]) -> Reading:
+    """MFU of 60 steps of 0.2 s of 400 tokens on four ranks, with these facts."""
+    segments = run_segments(60)
+    first = segments[0]
+    rows = [first.tables[Kind.LIFECYCLE], *(fact_rows(Fact(*each)) for each in described)]
+    first = first._replace(tables={**first.tables, Kind.LIFECYCLE: np.concatenate(rows)})
+    return of([first, *segments[1:]], 12.0)["mfu"]
+
+
+def test_mfu_is_known_where_somebody_says_what_a_token_takes_and_a_device_can_do() -> None:
+    # 2,000 tokens/s of 1,000 FLOPs on four devices of 10^6 FLOP/s: half of what they can do.
+    found = utilisation((FLOPS, "1000"), (PEAK, "1e6"))
+    assert found.value == pytest.approx(0.5, rel=0.01)
+    assert "what a token takes" in utilisation((PEAK, "1e6")).unknown
+    for peak in ("", "0", "-1", "nan", "inf", "fast"):
+        assert "what its device can do" in utilisation((FLOPS, "1000"), (PEAK, peak)).unknown
+    assert "cannot be" in utilisation((FLOPS, "1000"), (PEAK, "1e5")).unknown
 
 
 def test_a_step_that_was_not_finished_is_not_lost() -> None:

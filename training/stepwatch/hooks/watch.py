@@ -130,10 +130,11 @@ class Watch:
     def describe(self, **parts: Any) -> None:
         """Record what the run is made of, so that it can be compared with others.
 
-        `config`, `data`, `code` and `environment` are each a mapping, a dataclass or a namespace,
-        nested or not; call it before the first step, on any rank. Versions, settings of libraries
-        and the commit are recorded without it. Values of names such as `hub_token` or `api_key`
-        are withheld.
+        `config`, `model`, `data`, `code` and `environment` are each a mapping, a dataclass or a
+        namespace, nested or not; call it before the first step, on any rank. Versions, settings of
+        libraries and the commit are recorded without it. Values of names such as `hub_token` or
+        `api_key` are withheld. MFU is known where `model` has `flops_per_token`, forward and
+        backward, and `environment` the `device_peak_flops_per_second`.
         """
         self._describing.describe(parts)
 

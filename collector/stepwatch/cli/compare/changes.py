@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-PARTS = ("config", "code", "data", "environment")
+PARTS = ("config", "model", "code", "data", "environment")
 
 
 class Change(NamedTuple):

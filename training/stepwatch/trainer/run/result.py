@@ -18,7 +18,7 @@ from stepwatch.trainer.integrity import json_bytes
 
 from .history import History, StepLine
 from .session import Session
-from .utilisation import model_flops_utilisation, peak_flops
+from .utilisation import model_flops_utilisation, peak_of
 
 
 def _percentiles(seconds: Sequence[float]) -> dict[str, float | None]:
@@ -89,13 +89,12 @@ def _samples(session: Session) -> list[int]:
 
 
 def _utilisation(session: Session, rate: float | None) -> float | None:
-    device, options = session.runtime.device, session.options
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    options = session.options
     return model_flops_utilisation(
         rate,
         session.model.size.flops_per_token(options.model.length),
         session.runtime.world,
-        peak_flops(name, options.model.precision),
+        peak_of(session.runtime.device, options.model.precision),
     )
 
 

@@ -37,6 +37,7 @@ from .open_dataset import VerifiedDataset, open_dataset
 from .preemption import StopRequest
 from .resume import load_newest, start_at
 from .run_manifest import run_identity, run_manifest
+from .utilisation import peak_of
 
 _OF_FILES = ("run_dir", "json", "rendezvous")
 
@@ -90,8 +91,13 @@ def _watch(options: Options, runtime: Runtime) -> Watch:
     )
 
 
-def _describe(watch: Watch, manifest: Mapping[str, Any]) -> None:
-    """What the run is made of, without where its files are: that differs in every run."""
+def _describe(
+    watch: Watch, manifest: Mapping[str, Any], flops_per_token: float, peak: float | None
+) -> None:
+    """What the run is made of, without where its files are: that differs in every run.
+
+    `flops_per_token` and `peak` (FLOP/s of a device, None where it is not known) are for MFU.
+    """
     config = {
         section: {name: value for name, value in values.items() if name not in _OF_FILES}
         for section, values in manifest["configuration"].items()
@@ -100,7 +106,9 @@ def _describe(watch: Watch, manifest: Mapping[str, Any]) -> None:
         config=config,
         code=manifest["code"],
         data={"sha256": manifest["data_sha256"]},
-        environment=manifest["environment"],
+        model={"flops_per_token": flops_per_token},
+        environment=manifest["environment"]
+        | ({} if peak is None else {"device_peak_flops_per_second": peak}),
     )
 
 
@@ -165,7 +173,8 @@ def _build(options: Options, run_dir: Path, runtime: Runtime, stop: StopRequest)
         first = load_newest(root, runtime, model, identity=identity, watch=watch)
     start = start_at(first, run_dir, runtime, watch, anew=not resuming)
     manifest = run_manifest(options, data.digest)
-    _describe(watch, manifest)
+    peak = peak_of(runtime.device, options.model.precision)
+    _describe(watch, manifest, model.size.flops_per_token(options.model.length), peak)
     return Session(
         options=options,
         runtime=runtime,

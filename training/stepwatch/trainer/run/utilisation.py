@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 
+import torch
+
 
 def peak_flops(device_name: str, precision: str) -> float | None:
     """Peak FLOP/s of one device in `precision`; None where `peaks.toml` has no entry."""
@@ -14,6 +16,12 @@ def peak_flops(device_name: str, precision: str) -> float | None:
             peak = row.get(precision)
             return None if peak is None else float(peak)
     return None
+
+
+def peak_of(device: torch.device, precision: str) -> float | None:
+    """Peak FLOP/s of a device in `precision`; None where it is not known."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return peak_flops(name, precision)
 
 
 def model_flops_utilisation(

@@ -6,7 +6,10 @@ import math
 
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.state.step_facts import tokens_per_second
+from stepwatch.collector.state.trackers.run_facts import RunFacts
 
+FLOPS, PEAK = "model.flops_per_token", "environment.device_peak_flops_per_second"
+"""Facts of a run."""
 _NO_TOKENS = "no rank reports tokens: pass tokens= to Watch.step"
 
 
@@ -31,7 +34,30 @@ def scaling_efficiency(facts: JobFacts) -> Reading:
 
 def mfu(facts: JobFacts) -> Reading:
     """Model FLOPs per second over the peak of the devices."""
-    return unknown("no rank reports the FLOPs of a token, nor the peak of its device")
+    attempt = facts.job.current
+    known = attempt.tracker(RunFacts).known()
+    flops, peak = (_positive(known.get(name)) for name in (FLOPS, PEAK))
+    if not flops:
+        return unknown("no rank says what a token takes: Watch.describe(model={flops_per_token})")
+    if not peak:
+        words = "environment={device_peak_flops_per_second}"
+        return unknown(f"no rank says what its device can do: Watch.describe({words})")
+    found = tokens_per_second(attempt)
+    if found is None or not attempt.world:
+        return unknown(_NO_TOKENS)
+    share = found * flops / (peak * attempt.world)
+    if share > 1.0:
+        return unknown(f"{share:.3g} of the peak cannot be: one of the two is wrong")
+    return Reading(share, detail=f"{flops:.3g} FLOPs a token, peak {peak:.3g} FLOP/s a device")
+
+
+def _positive(text: str | None) -> float:
+    """The number that a text is; 0.0 where it is none, or not finite."""
+    try:
+        number = float(text or 0)
+    except ValueError:
+        return 0.0
+    return number if 0 < number < math.inf else 0.0
 
 
 SLIS = (
@@ -68,7 +94,7 @@ SLIS = (
         weight="time",
         expected="0.35 to 0.5 of dense models",
         trap="recomputation is not model FLOPs",
-        needs="FLOPs per token, and the peak of the device: no record carries them yet",
+        needs="FLOPs per token and the peak of the device, from Watch.describe; tokens of steps",
         measure=mfu,
     ),
 )
