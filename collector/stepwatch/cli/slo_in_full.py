@@ -46,8 +46,12 @@ def _budget(slo: Document) -> str:
     lost, allowed = slo["lost_device_seconds"], slo["allowed_device_seconds"]
     if lost is None or allowed is None:
         return text.UNKNOWN
-    left = f"{lost / 3600:,.3f} of {allowed / 3600:,.3f} device-h are spent"
-    return f"{slo['budget']}: {left}"
+    spent = f"{lost / 3600:,.3f} of {allowed / 3600:,.3f} device-h are spent"
+    price = slo["price"]
+    if price is not None:
+        money = [text.money(each * price["money"], price["currency"]) for each in (lost, allowed)]
+        spent += f", at today's rate {money[0]} of {money[1]}"
+    return f"{slo['budget']}: {spent}"
 
 
 def _burn(slo: Document) -> str:

@@ -40,7 +40,8 @@ def test_a_browser_shows_it_without_an_error_and_asks_nobody(written: Path) -> N
             visitor.page.goto(written.as_uri())
             page = visitor.page
             assert page.locator("h1").inner_text() == "Report on all jobs"
-            assert page.locator("h2").count() >= 6
+            assert page.locator("h2").count() >= 7
+            assert page.get_by_role("heading", name="Classes").is_visible()
             bars = page.locator("svg rect")
             assert bars.count() >= 30 * 5
             heights = [float(bar.get_attribute("height") or 0) for bar in bars.all()]

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, main
+from stepwatch.cli.slo_in_full import in_full
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.rates import Rate, RateCard
 from stepwatch.collector.slo.asked.site import Objectives, Planned, read_objectives
@@ -146,7 +147,13 @@ def test_one_slo_is_shown_with_all_of_it(
     slow = {(2, "forward"): 0.5}
     service.receive(body(run_segments(80, excess=slow, slow_from=40)))
     service.evaluate()
-    names = [status.name for status in service.job(JOB)[1].slo_statuses]  # type: ignore[index]
+    answer = service.job(JOB)
+    assert answer is not None
+    full = {slo["name"]: slo for slo in job_slos(*answer, service.now())["slos"]}
+    assert full["step-time"]["price"] == {"money": 1.0, "currency": "USD"}
+    shown = in_full({"job": JOB, "device_seconds": {}}, {**full["step-time"], "generations": []})
+    assert "USD of " in shown
+    names = [status.name for status in answer[1].slo_statuses]
     store.close()
     path = ["--store", str(tmp_path / "store.db")]
     for name in names:

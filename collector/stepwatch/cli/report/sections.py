@@ -37,6 +37,7 @@ def sections(report: Document, card: RateCard | None = None) -> list[Section]:
     return [
         Section("", _headline(report, card)),
         Section("Where device-time went", table=_causes(report, card)),
+        *([_classes(report)] if len(report["classes"]) > 1 else []),
         _jobs(report, card),
         Section("Days", table=_days(report)),
         _listed("Incidents that cost most", _incidents(report)),
@@ -90,6 +91,23 @@ def _causes(report: Document, card: RateCard | None) -> Table:
     row = ["all", hours(allocated), "100%"]
     rows.append([*row, _money(money, card)] if card else row)
     return Table(["cause", "device-time", "share", *(["cost"] if card else [])], rows)
+
+
+def _classes(report: Document) -> Section:
+    """One line a class: ratios are sums over all of its jobs, so a large job weighs more."""
+    rows = [
+        [
+            each["job_class"] or text.UNKNOWN,
+            f"{each['jobs']:,}",
+            hours(each["allocated_seconds"]),
+            text.share(each["goodput_ratio"]),
+            f"{each['tokens']:,}",
+        ]
+        for each in sorted(report["classes"], key=lambda each: -each["allocated_seconds"])
+    ]
+    return Section(
+        "Classes", table=Table(["class", "jobs", "device-time", "goodput", "tokens"], rows)
+    )
 
 
 def _jobs(report: Document, card: RateCard | None) -> Section:

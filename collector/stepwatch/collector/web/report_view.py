@@ -17,7 +17,7 @@ Document = dict[str, Any]
 def report_document(
     days: Sequence[AccountDay], incidents: Iterable[Mapping[str, Any]], from_s: int, until_s: int
 ) -> Document:
-    """Device-seconds by cause of each job, each day and all together, and what cost most.
+    """Device-seconds by cause of each job, class, day and all together, and what cost most.
 
     `days` and `incidents` are those of the time from `from_s` to `until_s` (Unix seconds), whole
     days of UTC. Ratios are sums over sums, None where nothing was allocated. Of each job the
@@ -25,7 +25,9 @@ def report_document(
     """
     by_job: dict[str, list[AccountDay]] = {}
     by_day: dict[int, list[AccountDay]] = {}
+    by_class: dict[str, list[AccountDay]] = {}
     for day in days:
+        by_class.setdefault(day.job_class, []).append(day)
         by_job.setdefault(day.job, []).append(day)
         by_day.setdefault(day.day_s, []).append(day)
     inside = [
@@ -40,6 +42,10 @@ def report_document(
         "causes": [str(cause) for cause in CAUSES],
         "total": _summed(days),
         "jobs": [_job(job, mine) for job, mine in sorted(by_job.items())],
+        "classes": [
+            {"job_class": name, "jobs": len({day.job for day in of}), **_summed(of)}
+            for name, of in sorted(by_class.items())
+        ],
         "days": [{"day": start, **_summed(of)} for start, of in sorted(by_day.items())],
         "incidents": [_incident(each) for each in _worst(inside)],
         "incident_count": len(inside),

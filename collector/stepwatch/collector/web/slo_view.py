@@ -54,6 +54,7 @@ def _in_full(
         **slo_line(status, clock),
         "window_begins_at": begins,
         "window_ends_at": job.newest_s,
+        "price": _price(job, verdicts),
         "incidents": _incidents(verdicts, begins),
         "audit": sorted(
             (
@@ -64,6 +65,13 @@ def _in_full(
             key=lambda each: float(each["from"]),
         ),
     }
+
+
+def _price(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
+    """What a device-second costs now; None where nobody said."""
+    rates = verdicts.rates
+    found = rates.price(job.newest_s, job.current.job_class) if rates else None
+    return None if found is None else found._asdict()
 
 
 def _incidents(verdicts: Verdicts, begins: float) -> list[dict[str, Any]]:
