@@ -28,8 +28,15 @@ def in_full(job: Document, slo: Document) -> str:
     return "\n".join(lines)
 
 
+def asked_words(slo: Document) -> str:
+    """What is asked for of an SLO with a target."""
+    if slo["time_slices"]:
+        return f"at least {text.share(slo['target'])} in {slo['time_slices']}"
+    return f"at least {text.share(slo['target'])} good"
+
+
 def _entries(slo: Document) -> Iterator[str]:
-    asked = slo["limit"] or f"at least {text.share(slo['target'])} good"
+    asked = slo["limit"] or asked_words(slo)
     yield f"  asked    {slo['sli']} {asked}, over {slo['window']}"
     value = slo["ratio"]
     known = text.UNKNOWN if value is None else text.share(value) if slo["limit"] is None else value

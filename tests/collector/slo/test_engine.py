@@ -22,6 +22,7 @@ from stepwatch.collector.slo.objectives import (
     SHORT_WINDOW_SECONDS,
     Limit,
     Slo,
+    TimeSlices,
     evaluate_limit,
     evaluate_slo,
 )
@@ -130,6 +131,65 @@ def test_any_history_is_as_counting_finds(
     else:
         expected_state = SloState.BURNING if burn is not None and burn > 1 else SloState.OK
     assert found.state is expected_state
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    HISTORY,
+    SPANS,
+    WINDOWS,
+    st.integers(0, 500),
+    st.sampled_from([10, 60, 300]),
+    st.sampled_from(["0.5", "0.9", "1"]),
+)
+def test_slices_of_time_are_as_counting_finds(
+    parts: list[tuple[int, int, float, int]],
+    spans: list[tuple[int, int]],
+    window: Window,
+    later: int,
+    length: int,
+    share: str,
+) -> None:
+    slices, without = history_of(parts), apart(spans)
+    now = float(slices[-1].start_s + later)
+    asked = TimeSlices(Decimal(share), length)
+    slo = Slo("one", "", "goodput", Decimal("0.9"), window, time_slices=asked)
+    found = evaluate_slo(slo, SliceLine(slices), now, (), without)
+    begins = window.begins(now, float(slices[0].start_s))
+    good = total = Fraction(0)
+    observed = expected = 0
+    start = int(begins // length) * length
+    while start + length <= now:
+        inside = [part for part in slices if start <= part.start_s < start + length]
+        # The second that a slice starts in is the last one that is asked for.
+        at = brute(inside, start, math.inf, without)
+        observed, expected = observed + at[2], expected + at[3]
+        if at[2] >= COVERAGE_FLOOR * at[3]:
+            good += at[1] if at[0] >= Fraction(share) * at[1] else 0
+            total += at[1]
+        start += length
+    if not total:
+        assert found.state is SloState.UNKNOWN and found.ratio is None
+        return
+    assert found.ratio is not None and found.lost_seconds is not None
+    assert Fraction(found.lost_seconds) == total - good
+    assert Fraction(found.allowed_seconds or 0) == total * Fraction(1, 10)
+    assert abs(Fraction(found.ratio) - good / total) < Fraction(1, 10**20)
+
+
+def test_a_slice_of_time_counts_once_it_is_over() -> None:
+    """Five minutes of which the first ten seconds are bad: half way they would be spoilt, at their
+    end they are good; and one with a tenth of its records is neither."""
+    parts: list[tuple[int, int, float, int]] = [(0, 40_000, 0.0, 4)] + [(0, 40_000, 1.0, 4)] * 59
+    asked = TimeSlices(Decimal("0.9"), 300)
+    slo = Slo("one", "", "goodput", Decimal("0.9"), RunWindow(), time_slices=asked)
+    slices = history_of(parts)
+    assert evaluate_slo(slo, SliceLine(slices[:10]), BEGAN + 100.0).state is SloState.UNKNOWN
+    found = evaluate_slo(slo, SliceLine(slices), BEGAN + 600.0)
+    assert found.state is SloState.OK and found.ratio == 1
+    silent = history_of([*parts[:30], *[(0, 40_000, 0.0, 0)] * 30])
+    found = evaluate_slo(slo, SliceLine(silent), BEGAN + 600.0)
+    assert found.state is SloState.FROZEN and found.ratio == 1
 
 
 def test_planned_work_counts_for_nothing() -> None:

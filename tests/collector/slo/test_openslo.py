@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo
 from stepwatch.collector.slo.asked.windows import RollingWindow
+from stepwatch.collector.slo.objectives import TimeSlices
 from stepwatch.signals.errors import ConfigurationError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -109,6 +110,35 @@ def test_a_second_objective_is_refused_and_not_ignored() -> None:
 def test_a_document_may_name_an_sli_that_was_added() -> None:
     text = GOOD.replace("sli: goodput", "sli: calm")
     assert parse_slo(text, "job.yaml", {"calm"}).sli == "calm"
+
+
+SLICES = GOOD.replace("Occurrences", "Timeslices").replace(
+    "- target: 0.999", "- target: 0.999\n      timeSliceTarget: 0.9\n      timeSliceWindow: 5m"
+)
+
+
+def test_slices_of_time() -> None:
+    slo = parse_slo(SLICES, "job.yaml")
+    assert slo.time_slices == TimeSlices(Decimal("0.9"), 300)
+    assert slo.document["asked"] == "at least 0.999 in slices of 5 min with at least 90% good"
+    assert slo.revision != parse_slo(GOOD, "job.yaml").revision
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("timeSliceWindow: 5m", "timeSliceWindow: 7m", "is kept in slices of 5 min; write a mult"),
+        ("timeSliceWindow: 5m", "timeSliceWindow: 30d", "30d is no part of the window; write how"),
+        ("      timeSliceWindow: 5m\n", "", "Timeslices need timeSliceTarget and timeSliceWindow"),
+        ("timeSliceTarget: 0.9", "timeSliceTarget: 90", "write the share of a slice that must be"),
+        ("Timeslices", "Occurrences", "timeSliceTarget and timeSliceWindow need budgetingMethod"),
+        ("Timeslices", "RatioTimeslices", "would be an average of ratios"),
+    ],
+)
+def test_slices_of_time_that_cannot_be_counted_are_refused(old: str, new: str, words: str) -> None:
+    assert old in SLICES
+    (line,) = refused(SLICES.replace(old, new))
+    assert line.startswith("job.yaml:") and words in line
 
 
 @given(st.text() | st.text("- :[]{}&*!|>'\"%@`#,?\n ab1", max_size=60))

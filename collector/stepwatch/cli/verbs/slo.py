@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.slo_in_full import in_full
+from stepwatch.cli.slo_in_full import asked_words, in_full
 from stepwatch.cli.source import add_source_arguments, ask, component
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.phrases import closest_hint
@@ -192,6 +192,7 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
                 "sli": slo.sli,
                 "target": None if slo.limit else float(slo.target),
                 "limit": slo.limit.words if slo.limit else None,
+                "time_slices": slo.time_slices.words if slo.time_slices else None,
                 "window": slo.window.words,
                 "burn": [
                     {
@@ -224,10 +225,7 @@ def checked(slo: dict[str, Any]) -> str:
     """A document that is one, and what its alerts would ask for."""
     if slo["limit"]:
         return f"{slo['file']}: {slo['name']}: {slo['sli']} {slo['limit']} over {slo['window']}"
-    lines = [
-        f"{slo['file']}: {slo['name']}: {text.share(slo['target'])} of {slo['sli']} over "
-        f"{slo['window']}"
-    ]
+    lines = [f"{slo['file']}: {slo['name']}: {slo['sli']} {asked_words(slo)}, over {slo['window']}"]
     if not slo["burn"]:
         lines.append(
             "  no alert on how fast the budget burns: its window is too short, or has no length"

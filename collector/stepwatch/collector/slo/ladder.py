@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.store.slices import SLICE_SECONDS
 from stepwatch.signals.arrays import Rows
 
 AT_ONCE = 288
@@ -27,6 +28,12 @@ class Rung(NamedTuple):
 
 LADDER = (Rung(300, 2 * 86_400), Rung(3600, 28 * 86_400))
 """Finest first; each a multiple of the one before, and of a slice."""
+
+
+def coarsest_seconds(ago_s: float) -> int:
+    """How long slices may be of what happened up to `ago_s` before the newest one."""
+    lengths = [rung.seconds for rung in LADDER if rung.after_s < ago_s]
+    return max(lengths, default=SLICE_SECONDS)
 
 
 def joined(rows: Rows, seconds: int) -> Rows:

@@ -7,13 +7,17 @@ import math
 import operator
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
+from functools import partial
 from typing import NamedTuple
 
-from stepwatch.collector.slo.asked.windows import Window
+import numpy as np
+
+from stepwatch.collector.slo.asked.windows import Window as AskedWindow
 from stepwatch.collector.slo.over_run.sli import Reading
-from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.slo.slice_line import SliceLine, Window
 from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
 from stepwatch.collector.state.holding.unread import Unread, unread_share
+from stepwatch.signals.arrays import Vector
 
 SHORT_WINDOW_SECONDS = 60
 LEAST_TOTAL = Decimal("60")
@@ -36,6 +40,24 @@ class Limit(NamedTuple):
         return f"{_SIGNS[self.op]} {self.value}"
 
 
+class TimeSlices(NamedTuple):
+    """Time is counted in slices of `seconds`: one is good if `share` of its device-seconds are."""
+
+    share: Decimal
+    seconds: int
+
+    @property
+    def words(self) -> str:
+        """As people write it."""
+        length = f"{self.seconds // 60} min" if self.seconds % 3600 else f"{self.seconds // 3600} h"
+        return f"slices of {length} with at least {percent_words(self.share)} good"
+
+
+def percent_words(share: Decimal) -> str:
+    """A share as people write it, exactly: 0.995 is `99.5%`."""
+    return f"{(share * 100).normalize():f}%"
+
+
 _OPERATORS = {"lte": operator.le, "lt": operator.lt, "gte": operator.ge, "gt": operator.gt}
 _SIGNS = {"lte": "at most", "lt": "below", "gte": "at least", "gt": "above"}
 
@@ -43,6 +65,7 @@ _SIGNS = {"lte": "at most", "lt": "below", "gte": "at least", "gt": "above"}
 class Slo(NamedTuple):
     """An objective: `target` share of good device-seconds of `sli` over a `window`.
 
+    With `time_slices` device-seconds count as good or bad by the slice of time that they are in.
     With a `limit` it is about the value of an SLI over the run instead, and has no budget; `target`
     is 1 then. `generation` counts how often it was changed, 0 where nobody keeps that; this one is
     in force since `since_s` (Unix seconds).
@@ -52,21 +75,26 @@ class Slo(NamedTuple):
     title: str
     sli: str
     target: Decimal
-    window: Window
+    window: AskedWindow
     limit: Limit | None = None
     generation: int = 0
     since_s: float = math.nan
+    time_slices: TimeSlices | None = None
 
     @property
     def revision(self) -> str:
         """Eight digits that change with what is asked for."""
-        asked = (self.sli, self.target, self.window, self.limit)
+        asked: tuple[object, ...] = (self.sli, self.target, self.window, self.limit)
+        if self.time_slices is not None:  # left out where there are none: stores hold revisions
+            asked += (self.time_slices,)
         return hashlib.sha256(repr(asked).encode()).hexdigest()[:8]
 
     @property
     def document(self) -> dict[str, str]:
         """What it asks for, in words."""
         asked = self.limit.words if self.limit else f"at least {self.target.normalize():f} good"
+        if self.time_slices is not None:
+            asked = f"at least {self.target.normalize():f} in {self.time_slices.words}"
         return {"sli": self.sli, "asked": asked, "window": self.window.words}
 
 
@@ -109,20 +137,26 @@ def evaluate_slo(
     planned.
     """
     seconds = now_s - slo.window.begins(now_s, slices.first_s)
-    good, total, coverage = slices.window(now_s, seconds, without)
+    short_seconds: float = SHORT_WINDOW_SECONDS
+    if slo.time_slices is None:
+        counted = slices.window
+    else:
+        short_seconds = max(short_seconds, slo.time_slices.seconds)
+        counted = partial(in_time_slices, slices, slo.time_slices)
+    good, total, coverage = counted(now_s, seconds, without)
     if total == 0:
         return SloStatus(slo, SloState.UNKNOWN, reason="nothing was counted in its window")
     ratio = good / total
     allowed = (1 - slo.target) * total
     remaining = 1 - (total - good) / allowed
-    short_good, short_total, short_coverage = slices.window(now_s, SHORT_WINDOW_SECONDS, without)
+    short_good, short_total, short_coverage = counted(now_s, short_seconds, without)
     burn = None
     if short_total > 0:
         burn = (1 - short_good / short_total) / (1 - slo.target)
         coverage = short_coverage
     if coverage is not None and unread:
         coverage = min(coverage, _read(seconds, slices, now_s, unread))
-        coverage = min(coverage, _read(SHORT_WINDOW_SECONDS, slices, now_s, unread))
+        coverage = min(coverage, _read(short_seconds, slices, now_s, unread))
     reason = ""
     if coverage is None or coverage < COVERAGE_FLOOR:
         state = SloState.FROZEN
@@ -146,6 +180,45 @@ def evaluate_slo(
         allowed_seconds=allowed,
         reason=reason,
     )
+
+
+def in_time_slices(
+    line: SliceLine,
+    asked: TimeSlices,
+    now_s: float,
+    seconds: float,
+    without: Sequence[tuple[float, float]] = (),
+) -> Window:
+    """Device-seconds in good slices of time, and in all, of those that ended within the last
+    `seconds` before Unix time `now_s`; the one in which that begins counts whole.
+
+    A slice of time with too few of its records is neither: it lowers the coverage alone.
+    """
+    first = (now_s - seconds) // asked.seconds * asked.seconds
+    last = now_s // asked.seconds * asked.seconds
+    rows = line.rows_between(first, last, without)
+    if not len(rows):
+        return Window(Decimal(0), Decimal(0), None)
+    places = rows["start_s"] // asked.seconds
+    begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+    good, total, observed, expected = (
+        np.add.reduceat(rows[name], begins) for name in ("good", "total", "observed", "expected")
+    )
+    is_known = observed >= float(COVERAGE_FLOOR) * expected
+    is_good = is_known & (good >= float(asked.share) * total - _MICROSECOND_S)
+    return Window(
+        _summed(total[is_good]),
+        _summed(total[is_known]),
+        Decimal(int(observed.sum())) / int(expected.sum()) if expected.any() else None,
+    )
+
+
+_MICROSECOND_S = 1e-6
+
+
+def _summed(seconds: Vector) -> Decimal:
+    """Their sum, exact to the microsecond."""
+    return Decimal(int(np.rint(seconds * 1e6).astype(np.int64).sum())).scaleb(-6)
 
 
 def evaluate_limit(slo: Slo, reading: Reading) -> SloStatus:

@@ -89,6 +89,21 @@ class SliceLine:
         """The same as an array with the columns of `SLICE`; not to be written to."""
         return self._rows[self._index(start_s) : self._used]
 
+    def rows_between(
+        self, first_s: float, until_s: float, without: Sequence[tuple[float, float]] = ()
+    ) -> Rows:
+        """Those that start from `first_s` on, before `until_s` and not `without` some spans, as an
+        array with the columns of `SLICE`; not to be written to."""
+        first, last = self._index(first_s), self._index(until_s)
+        spans = [(self._index(begins), self._index(ends)) for begins, ends in without]
+        cut = [(at, until) for at, until in spans if at < last and until > first]
+        if not cut:
+            return self._rows[first:last]
+        kept = np.ones(last - first, dtype=np.bool_)
+        for at, until in cut:
+            kept[max(0, at - first) : max(0, until - first)] = False
+        return self._rows[first:last][kept]
+
     def before(self, start_s: float) -> Slice | None:
         """The last slice that starts before `start_s`; None where there is none."""
         at = self._index(start_s)

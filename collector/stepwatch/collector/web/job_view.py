@@ -215,6 +215,7 @@ def slo_line(status: SloStatus, clock: str | None) -> dict[str, Any]:
         "clock": clock,
         "target": None if slo.limit is not None else float(slo.target),
         "limit": None if slo.limit is None else slo.limit.words,
+        "time_slices": None if slo.time_slices is None else slo.time_slices.words,
         "window": slo.window.words,
         "revision": slo.revision,
         "generation": slo.generation or None,

@@ -17,14 +17,23 @@ from stepwatch.collector.slo.asked.openslo_schema import (
     Calendar,
     Document,
     Metric,
+    Objective,
     TimeWindow,
 )
-from stepwatch.collector.slo.asked.windows import CalendarWindow, RollingWindow, RunWindow, Window
+from stepwatch.collector.slo.asked.windows import (
+    CalendarWindow,
+    RollingWindow,
+    RunWindow,
+    Window,
+    longest_seconds,
+)
 from stepwatch.collector.slo.asked.yaml_lines import Document as Lines
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
-from stepwatch.collector.slo.objectives import SHORT_WINDOW_SECONDS, Limit, Slo
+from stepwatch.collector.slo.ladder import coarsest_seconds
+from stepwatch.collector.slo.objectives import SHORT_WINDOW_SECONDS, Limit, Slo, TimeSlices
 from stepwatch.collector.slo.over_run.registry import discover_run_slis
 from stepwatch.collector.slo.registry import discover
+from stepwatch.collector.store.slices import SLICE_SECONDS
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.phrases import closest_hint
 from stepwatch.signals.places import NAME_LIMIT
@@ -47,10 +56,13 @@ _WHAT_TO_DO = {
     "spec.timeWindow": "give exactly one window",
     "spec.timeWindow.duration": _DURATIONS,
     "spec.timeWindow.isRolling": "write true, or false with a calendar",
-    "spec.budgetingMethod": "write Occurrences: device-seconds are counted, not slices of time",
+    "spec.budgetingMethod": "write Occurrences for device-seconds, or Timeslices; RatioTimeslices "
+    "would be an average of ratios, which hides hours of large jobs",
     "spec.objectives": "give exactly one objective; write a document for each",
     "spec.objectives.target": "write a share of good device-time between 0 and 1, such as 0.95",
     "spec.objectives.op": "write lte, lt, gte or gt",
+    "spec.objectives.timeSliceTarget": "write the share of a slice that must be good, such as 0.95",
+    "spec.objectives.timeSliceWindow": "write how long a slice is, such as 5m",
 }
 
 
@@ -127,7 +139,38 @@ def _slo_of(found: Document, slis: Collection[str] | None) -> Slo:
         raise _Problem(where, "target is missing; write a share between 0 and 1, such as 0.95")
     if not found.spec.timeWindow:
         raise _Problem(("spec",), "timeWindow is missing; write - duration: 28d")
-    return Slo(name, title, sli, objective.target, _window(found.spec.timeWindow[0]))
+    window = _window(found.spec.timeWindow[0])
+    slices = _time_slices(found.spec.budgetingMethod, objective, window)
+    return Slo(name, title, sli, objective.target, window, time_slices=slices)
+
+
+def _time_slices(method: str, objective: Objective, window: Window) -> TimeSlices | None:
+    """Slices of time that a document asks for; None with Occurrences."""
+    where: Place = ("spec", "objectives", 0)
+    asked = objective.timeSliceTarget, objective.timeSliceWindow
+    if method != "Timeslices":
+        if asked != (None, None):
+            raise _Problem(
+                where, "timeSliceTarget and timeSliceWindow need budgetingMethod: Timeslices"
+            )
+        return None
+    share, length = asked
+    if share is None or length is None:
+        what = "Timeslices need timeSliceTarget and timeSliceWindow, such as 0.95 and 5m"
+        raise _Problem(where, what)
+    match = _DURATION.fullmatch(length)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
+    if not SLICE_SECONDS <= seconds <= longest_seconds(window):
+        what = f"{length} is no part of the window; write how long a slice is, such as 5m"
+        raise _Problem((*where, "timeSliceWindow"), what)
+    coarsest = coarsest_seconds(longest_seconds(window))
+    if seconds % coarsest:
+        what = (
+            f"what happened in a window of {window.words} is kept in slices of "
+            f"{coarsest // 60} min; write a multiple of {coarsest // 60}m"
+        )
+        raise _Problem((*where, "timeSliceWindow"), what)
+    return TimeSlices(share, seconds)
 
 
 def _known(metric: Metric, place: Place, slis: Collection[str]) -> str:

@@ -87,12 +87,14 @@ class Indicator(Strict):
 
 
 class Objective(Strict):
-    """What is asked for: a target, or a limit."""
+    """What is asked for: a target, of device-seconds or of slices of time, or a limit."""
 
     displayName: str = ""
     target: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
     op: Literal["lte", "lt", "gte", "gt"] | None = None
     value: Annotated[Decimal, Field(allow_inf_nan=False)] | None = None
+    timeSliceTarget: Annotated[Decimal, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    timeSliceWindow: Annotated[str, AfterValidator(_duration)] | None = None
 
 
 class Calendar(Strict):
@@ -117,7 +119,7 @@ class Spec(Strict):
     service: Any = None
     indicator: Indicator
     timeWindow: Annotated[list[TimeWindow], Field(max_length=1)] = []
-    budgetingMethod: Literal["Occurrences"] = "Occurrences"
+    budgetingMethod: Literal["Occurrences", "Timeslices"] = "Occurrences"
     objectives: Annotated[list[Objective], Field(min_length=1, max_length=1)]
     alertPolicies: Any = None
 

@@ -97,6 +97,16 @@ def shortest_seconds(window: Window) -> float:
     return days * 86_400.0 - (3600.0 if window.unit == "d" else 0.0)
 
 
+def longest_seconds(window: Window) -> float:
+    """How long a window is at most; infinite for a run."""
+    if isinstance(window, RollingWindow):
+        return float(window.seconds)
+    if isinstance(window, RunWindow):
+        return math.inf
+    days = {"d": 1, "w": 7, "M": 31, "Q": 92, "Y": 366}[window.unit] * window.periods
+    return days * 86_400.0 + 3600.0
+
+
 def _plus_months(start: datetime, months: int) -> datetime:
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     first = start.replace(year=year, month=month + 1, day=1)
