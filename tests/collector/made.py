@@ -207,6 +207,16 @@ def fact_rows(fact: Fact) -> Rows:
     return _piece_rows(LifecycleEvent.FACT, fact)
 
 
+def with_facts(segments: list[Segment], *facts: tuple[str, str]) -> list[Segment]:
+    """The segments of a run, of which the first says names and values of what it is made of."""
+    first, *others = segments
+    rows = [first.tables[Kind.LIFECYCLE], *(fact_rows(Fact(*each)) for each in facts)]
+    return [
+        first._replace(tables={**first.tables, Kind.LIFECYCLE: np.concatenate(rows)}),
+        *others,
+    ]
+
+
 def _piece_rows(event: LifecycleEvent, parts: Iterable[str]) -> Rows:
     texts = piece_texts(parts)
     rows = lifecycle_rows(event, [0] * len(texts), 0, 1.0)

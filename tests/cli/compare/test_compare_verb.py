@@ -6,16 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, main
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.run_view import MOST_BLOCKS
-from stepwatch.signals.records import Fact, Kind
-from stepwatch.signals.wire import Segment
-from tests.collector.made import HandClock, body, fact_rows, run_segments
+from stepwatch.signals.records import Fact
+from tests.collector.made import HandClock, body, run_segments, with_facts
 
 RATES = """
 currency = "USD"
@@ -30,13 +28,6 @@ device_hour = 2.0
 Saved = dict[str, Any]
 
 
-def described(segments: list[Segment], *facts: Fact) -> list[Segment]:
-    """The same run, with facts in its first segment."""
-    first = segments[0]
-    rows = np.concatenate([first.tables[Kind.LIFECYCLE], *map(fact_rows, facts)])
-    return [first._replace(tables={**first.tables, Kind.LIFECYCLE: rows}), *segments[1:]]
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three jobs of 120 steps: two alike, one slower by a tenth, and one of 20 steps."""
@@ -45,9 +36,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     service = Service(opened, HandClock(30.0))
     lr = Fact("config.lr", "0.1")
     runs = {
-        "base": described(run_segments(120, job="base"), lr, Fact("code.commit", "abc")),
-        "same": described(run_segments(120, job="same"), lr, Fact("code.commit", "abc")),
-        "slow": described(run_segments(120, seconds=0.22, job="slow"), lr, Fact("data.set", "b")),
+        "base": with_facts(run_segments(120, job="base"), lr, Fact("code.commit", "abc")),
+        "same": with_facts(run_segments(120, job="same"), lr, Fact("code.commit", "abc")),
+        "slow": with_facts(run_segments(120, seconds=0.22, job="slow"), lr, Fact("data.set", "b")),
         "short": run_segments(20, job="short"),
     }
     for segments in runs.values():

@@ -14,7 +14,7 @@ from stepwatch.cli.verbs import report
 from stepwatch.collector.slo.waste import CAUSES
 from stepwatch.collector.store import Store
 from tests.browser import Visitor, opened_browser
-from tests.cli.report.month import FIRST_DAY, month
+from tests.cli.report.month import FIRST_DAY, PROJECTS, month
 
 MARKUP = "<img src=x onerror=alert(1)>"
 
@@ -41,7 +41,9 @@ def test_a_browser_shows_it_without_an_error_and_asks_nobody(written: Path) -> N
             page = visitor.page
             assert page.locator("h1").inner_text() == "Report on all jobs"
             assert page.locator("h2").count() >= 7
-            assert page.get_by_role("heading", name="Classes").is_visible()
+            for heading in ("Classes", "SLOs", "Projects"):
+                assert page.get_by_role("heading", name=heading, exact=True).is_visible()
+            assert page.locator("b").count() == 0 and page.get_by_text(PROJECTS[2]).count() == 1
             bars = page.locator("svg rect")
             assert bars.count() >= 30 * 5
             heights = [float(bar.get_attribute("height") or 0) for bar in bars.all()]

@@ -12,10 +12,19 @@ from stepwatch.cli.main import OK, USAGE, main
 from stepwatch.cli.verbs import report
 from stepwatch.collector.runtime.accounting import EVERY_SECONDS
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.asked.site import read_objectives
 from stepwatch.collector.slo.waste import CAUSES
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind, LifecycleEvent
-from tests.collector.made import EPOCH, JOB, HandClock, body, lifecycle_rows, run_segments
+from tests.collector.made import (
+    EPOCH,
+    JOB,
+    HandClock,
+    body,
+    lifecycle_rows,
+    run_segments,
+    with_facts,
+)
 from tests.collector.runtime.test_evaluation import Site
 
 RATES = 'currency = "USD"\n[[rate]]\nfrom = 2020-01-01\ndevice_hour = 3600.0\n'
@@ -47,6 +56,52 @@ def test_all_of_the_allocation_is_in_the_report(
     assert total["goodput_ratio"] == total["seconds"]["productive"] / total["allocated_seconds"]
     assert [each["kind"] for each in found["incidents"]] == ["straggler"]
     assert "cost" not in found["jobs"][0]
+
+
+def test_slos_stand_in_the_report_by_class_with_their_trend(
+    worked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["slo", JOB, "--store", str(worked), "--json"]) == OK
+    slos = {each["name"]: each for each in json.loads(capsys.readouterr().out)["slos"]}
+    assert main(["report", "--store", str(worked), "--since", "14d", "--json"]) == OK
+    lines = {each["slo"]: each for each in json.loads(capsys.readouterr().out)["slos"]}
+    assert set(lines) == {name for name, each in slos.items() if each["target"]}
+    for name, line in lines.items():
+        assert line["good_ratio"] == pytest.approx(slos[name]["ratio"], abs=1e-6)
+        assert line["lost_device_seconds"] == slos[name]["lost_device_seconds"]
+        assert [part["good_ratio"] for part in line["trend"]].count(None) == 13
+    assert main(["report", "--store", str(worked), "--since", "14d"]) == OK
+    shown = capsys.readouterr().out
+    assert "## SLOs\n" in shown and "figure for each day, - where nothing" in shown
+
+
+def test_who_jobs_belong_to_comes_from_the_run_or_the_site_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(report, "_now_s", lambda: int(EPOCH) + 100)
+    site, rates = tmp_path / "site.yaml", tmp_path / "rates.toml"
+    site.write_text(f"owners:\n  - jobs: {JOB[:2]}*\n    project: other\n    team: pretraining\n")
+    rates.write_text(RATES)
+    store = Store.sqlite(tmp_path / "store.db")
+    service = Service(store, HandClock(30.0), objectives=read_objectives(None, site))
+    facts = [("owner.project", "llama"), ("owner.cost_centre", "4711")]
+    service.receive(body(with_facts(run_segments(60), *facts)))
+    service.evaluate()
+    store.close()
+    words = ["report", "--store", str(tmp_path / "store.db"), "--rates", str(rates)]
+    assert main([*words, "--json"]) == OK
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["owner"] == {"project": "llama", "team": "pretraining", "cost_centre": "4711"}
+    assert main(words) == OK
+    shown = capsys.readouterr().out
+    for part in ("## Projects", "| llama ", "## Teams", "| pretraining ", "## Cost centres"):
+        assert part in shown
+    # What an earlier collector stored is taken up with its owner, and nothing is written again.
+    again = Service(Store.sqlite(tmp_path / "store.db"), HandClock(30.0))
+    again.evaluate()
+    (day,) = again.store.account_days(0, 1 << 40, JOB)
+    assert day.document["owner"]["project"] == "llama"
+    again.store.close()
 
 
 def test_status_shows_what_device_time_went_to(

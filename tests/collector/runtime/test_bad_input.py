@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.runtime.service import Service
@@ -160,6 +160,7 @@ CHANGES = st.one_of(
 
 
 @settings(max_examples=40, deadline=None)
+@example([random_tokens(0), tokens(1, 2**32 - 1)], 0)
 @given(st.lists(CHANGES, min_size=1, max_size=3), st.integers(0, 5))
 def test_records_that_are_wrong_call_nobody_out(
     tmp_path_factory: pytest.TempPathFactory,

@@ -20,7 +20,7 @@ from stepwatch.collector.slo.over_run.registry import discover_run_slis, reading
 from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.collector.slo.over_run.slis.pace.throughput import FLOPS, PEAK
 from stepwatch.collector.store import Store
-from stepwatch.signals.records import CheckpointEvent, Fact, Kind, LifecycleEvent, StepFlag
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, StepFlag
 from stepwatch.signals.wire import Segment
 from tests.collector.made import (
     JOB,
@@ -28,12 +28,12 @@ from tests.collector.made import (
     HandClock,
     body,
     checkpoint_rows,
-    fact_rows,
     lifecycle_rows,
     run_segments,
     segment,
     state_rows,
     step_rows,
+    with_facts,
 )
 
 WORLD = 4
@@ -124,11 +124,7 @@ def test_a_healthy_run() -> None:
 
 def utilisation(*described: tuple[str, str]) -> Reading:
     """MFU of 60 steps of 0.2 s of 400 tokens on four ranks, with these facts."""
-    segments = run_segments(60)
-    first = segments[0]
-    rows = [first.tables[Kind.LIFECYCLE], *(fact_rows(Fact(*each)) for each in described)]
-    first = first._replace(tables={**first.tables, Kind.LIFECYCLE: np.concatenate(rows)})
-    return of([first, *segments[1:]], 12.0)["mfu"]
+    return of(with_facts(run_segments(60), *described), 12.0)["mfu"]
 
 
 def test_mfu_is_known_where_somebody_says_what_a_token_takes_and_a_device_can_do() -> None:

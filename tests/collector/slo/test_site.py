@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo import asked
+from stepwatch.collector.slo.asked.owners import owner_of
 from stepwatch.collector.slo.asked.site import Objectives, Planned, read_objectives
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
@@ -95,6 +96,22 @@ def test_a_mistake_is_told_with_its_line_and_what_to_do(
     site.write_text(SITE.replace(old, new, 1))
     (found,) = refused(folder, site)
     assert found.startswith(f"{site}:{line}: ") and words in found, found
+
+
+def test_owners_are_said_by_patterns_where_a_run_says_nothing(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(
+        "owners:\n  - {jobs: llama-*, project: llama}\n  - {jobs: '*', project: rest, team: t}\n"
+    )
+    rules = read_objectives(None, site).owners
+    assert owner_of("llama-7b", {}, rules) == {"project": "llama", "team": "t"}
+    assert owner_of("llama-7b", {"owner.project": "mine"}, rules)["project"] == "mine"
+    assert owner_of("other", {"owner.cost_centre": "4711"}, ()) == {"cost_centre": "4711"}
+    site.write_text("owners:\n  - {jobs: a, projekt: b}\n")
+    (line,) = refused(None, site)
+    assert line.startswith(
+        f"{site}:2: owners.projekt: there is no such key; did you mean 'project'"
+    )
 
 
 def test_two_documents_of_one_name_and_a_folder_without_any(folder: Path, tmp_path: Path) -> None:

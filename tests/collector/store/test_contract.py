@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stepwatch.collector.store import Store, StoredSegment, schema
+from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals import wire
 from tests.collector.made import JOB, run_segments
@@ -43,6 +44,21 @@ def test_a_coarse_slice_takes_the_place_of_those_in_it(opened: Store) -> None:
     opened.save_evaluation(JOB, [("goodput", coarse)], [])
     assert opened.slices(JOB, "goodput") == [coarse, last]
     assert opened.slices(JOB, "step-time") == SLICES, "another SLI's stay"
+
+
+def test_sums_before_moments_are_those_of_jobs_with_an_account(opened: Store) -> None:
+    days = [AccountDay(JOB, 86_400, "a", {"owner": {"team": "ü"}, "steps": 3})]
+    parts = [Slice(start, 1, 1.0, 2.0, 4, 4, 1.0 * n, 2.0 * n) for n, start in ((1, 10), (2, 40))]
+    opened.save_evaluation(JOB, [("goodput", part) for part in parts], [], days=days)
+    opened.save_evaluation("later", [("goodput", part) for part in parts], [])
+    found = opened.slice_sums("goodput", [10, 11, 40, 41], 0)
+    assert {job: sums.tolist() for job, sums in found.items()} == {
+        JOB: [[0.0, 0.0], [1.0, 2.0], [1.0, 2.0], [2.0, 4.0]]
+    }
+    assert opened.slice_sums("goodput", [41], 86_401) == {}, "no day since then"
+    assert list(opened.slice_sums("goodput", [41], 0, JOB)) == [JOB]
+    assert opened.slice_sums("step-time", [41], 0) == opened.slice_sums("goodput", [41], 0, "x")
+    assert opened.account_days(0, 1 << 40) == days
 
 
 def test_incidents_are_found_by_id_job_and_state(opened: Store) -> None:

@@ -131,7 +131,8 @@ class Watch:
         """Record what the run is made of, so that it can be compared with others.
 
         `config`, `model`, `data`, `code` and `environment` are each a mapping, a dataclass or a
-        namespace, nested or not; call it before the first step, on any rank. Versions, settings of
+        namespace, nested or not, and so is `owner`: the `project`, `team` and `cost_centre` that
+        reports account it to. Call it before the first step, on any rank. Versions, settings of
         libraries and the commit are recorded without it. Values of names such as `hub_token` or
         `api_key` are withheld. MFU is known where `model` has `flops_per_token`, forward and
         backward, and `environment` the `device_peak_flops_per_second`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from stepwatch.cli.report.cost import job_cost
 from stepwatch.collector.slo.asked.rates import HOUR, RateCard
 
 MOST_JOBS = 20
+DAY = 86_400
 Document = Mapping[str, Any]
 
 
@@ -37,7 +39,9 @@ def sections(report: Document, card: RateCard | None = None) -> list[Section]:
     return [
         Section("", _headline(report, card)),
         Section("Where device-time went", table=_causes(report, card)),
+        *([_slos(report)] if report["slos"] else []),
         *([_classes(report)] if len(report["classes"]) > 1 else []),
+        *_owners(report, card),
         _jobs(report, card),
         Section("Days", table=_days(report)),
         _listed("Incidents that cost most", _incidents(report)),
@@ -110,21 +114,98 @@ def _classes(report: Document) -> Section:
     )
 
 
+def _slos(report: Document) -> Section:
+    """One line a class and SLO: budgets of the report's time, and the trend in parts of it."""
+    rows = []
+    for line in report["slos"]:
+        lost, allowed = line["lost_device_seconds"], line["allowed_device_seconds"]
+        trend = [_compact(part["good_ratio"]) for part in line["trend"]]
+        rows.append(
+            [
+                line["slo"],
+                line["job_class"]
+                or ("all of these" if line["job_class"] is None else text.UNKNOWN),
+                f"{line['jobs']:,}",
+                text.share(line["target"]),
+                text.share(line["good_ratio"]),
+                f"{hours(lost)} of {hours(allowed)}" if allowed > 0 else text.UNKNOWN,
+                " ".join(trend),
+            ]
+        )
+    head = ["SLO", "class", "jobs", "target", "good", "budget spent", "trend, percent"]
+    starts = [part["from"] for part in report["slos"][0]["trend"]]
+    days = (starts[1] - starts[0]) // DAY if len(starts) > 1 else None
+    closing = (
+        f"The budget is that of the report's time. The trend has a figure for each "
+        f"{'day' if days == 1 else f'{days} days'}, - where nothing was counted."
+        if days
+        else "The budget is that of the report's time."
+    )
+    return Section("SLOs", table=Table(head, rows), closing=closing)
+
+
+def _compact(ratio: float | None) -> str:
+    """A share in percent, rounded down: 99.97 is no 100."""
+    return "-" if ratio is None else f"{math.floor(ratio * 1000) / 10:g}"
+
+
+_OWNERS = {"project": "Projects", "team": "Teams", "cost_centre": "Cost centres"}
+
+
+def _owners(report: Document, card: RateCard | None) -> Iterator[Section]:
+    """A section for each of project, team and cost centre that any job names."""
+    for field, title in _OWNERS.items():
+        found: dict[str, list[Document]] = {}
+        for job in report["jobs"]:
+            found.setdefault(job["owner"].get(field, ""), []).append(job)
+        if not any(found):
+            continue
+        ordered = sorted(found.items(), key=lambda each: -_allocated(each[1]))
+        rows = [_owner(name or text.UNKNOWN, jobs, report, card) for name, jobs in ordered]
+        left = len(rows) - MOST_JOBS
+        closing = f"{left} more, with less device-time." if left > 0 else ""
+        head = [field.replace("_", " "), "jobs", "device-time", "goodput", "lost most to"]
+        head += ["cost"] if card else []
+        yield Section(title, table=Table(head, rows[:MOST_JOBS]), closing=closing)
+
+
+def _allocated(jobs: Iterable[Document]) -> float:
+    return float(sum(job["allocated_seconds"] for job in jobs))
+
+
+def _owner(
+    name: str, jobs: Sequence[Document], report: Document, card: RateCard | None
+) -> list[str]:
+    """Sums over sums, as everywhere."""
+    allocated = _allocated(jobs)
+    seconds = {
+        cause: sum(float(job["seconds"][cause]) for job in jobs) for cause in report["causes"]
+    }
+    good = seconds["productive"] / allocated if allocated > 0 else None
+    row = [name, f"{len(jobs):,}", hours(allocated), text.share(good), _worst(seconds, allocated)]
+    if card:
+        money, without = _cost(jobs, card)
+        row.append(text.UNKNOWN if without else _money(money, card))
+    return row
+
+
+def _worst(seconds: Mapping[str, float], allocated: float) -> str:
+    """The cause that most was lost to, and its share."""
+    worst = max((cause for cause in seconds if cause != "productive"), key=lambda at: seconds[at])
+    lost = seconds[worst]
+    return f"{worst} {text.percent(lost / allocated)}" if lost else "nothing"
+
+
 def _jobs(report: Document, card: RateCard | None) -> Section:
     ordered = sorted(report["jobs"], key=lambda job: -job["allocated_seconds"])
     rows = []
     for job in ordered[:MOST_JOBS]:
-        worst = max(
-            (cause for cause in report["causes"] if cause != "productive"),
-            key=lambda cause, job=job: float(job["seconds"][cause]),  # type: ignore[misc]
-        )
-        lost = job["seconds"][worst]
         row = [
             job["job"],
             job["job_class"] or text.UNKNOWN,
             hours(job["allocated_seconds"]),
             text.share(job["goodput_ratio"]),
-            f"{worst} {text.percent(lost / job['allocated_seconds'])}" if lost else "nothing",
+            _worst(job["seconds"], job["allocated_seconds"]),
             f"{job['tokens']:,}",
         ]
         if card:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from stepwatch.collector.slo.asked.owners import OwnerRule, owner_of
 from stepwatch.collector.slo.asked.rates import RateCard, cost_of
 from stepwatch.collector.slo.over_run.sli import Cost
 from stepwatch.collector.slo.registry import AttemptSteps
@@ -16,6 +17,7 @@ from stepwatch.collector.slo.waste import (
     CAUSES,
     COLUMNS,
     MICROSECONDS,
+    OWNER,
     Days,
     Tail,
     document_of,
@@ -25,6 +27,7 @@ from stepwatch.collector.slo.waste import (
 )
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob, RunKey
+from stepwatch.collector.state.trackers.run_facts import RunFacts
 from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.records import LifecycleEvent
@@ -54,8 +57,10 @@ class Accounts:
         moment: tuple[float, float],
         *,
         ended: bool,
+        owners: Sequence[OwnerRule] = (),
     ) -> list[AccountDay]:
-        """The days that changed since they were stored, at wall and monotonic seconds `moment`.
+        """The days that changed since they were stored, at wall and monotonic seconds `moment`,
+        with the owner that they are accounted to.
 
         Of a job that runs they are looked at once a minute, of one with few steps once in five
         seconds. Call `accept` once they are stored.
@@ -66,8 +71,10 @@ class Accounts:
         self.looked_s = monotonic_s
         self.days = job_days(attempts.values(), _tails(job, attempts, wall_s, ended=ended))
         job_class = job.current.job_class
+        owner = owner_of(job.name, job.current.tracker(RunFacts).known(), owners)
+        beside = {OWNER: owner} if owner else {}
         return [
-            AccountDay(job.name, start, job_class, document_of(entry))
+            AccountDay(job.name, start, job_class, {**document_of(entry), **beside})
             for start, entry in sorted(self.days.items())
             if _is_news(entry, self.stored.get(start))
         ]

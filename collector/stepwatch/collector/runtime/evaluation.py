@@ -201,7 +201,8 @@ class Evaluator:
         notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
         coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
         rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
-        days = verdicts.accounts.look(job, steps, (now, context.now_s), ended=ended)
+        moment_s, owners = (now, context.now_s), self.objectives.owners
+        days = verdicts.accounts.look(job, steps, moment_s, ended=ended, owners=owners)
         self._store.save_evaluation(job.name, rows, documents, lease, notices, days)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():

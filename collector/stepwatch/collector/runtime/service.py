@@ -115,6 +115,11 @@ class Service:
                 f"cannot read the store: {reason}; restore it from a copy, or pass another --store"
             ) from error
 
+    @property
+    def objectives(self) -> Objectives:
+        """What is asked of jobs now."""
+        return self._evaluator.objectives
+
     def ask_for(self, objectives: Objectives | None) -> None:
         """Ask something else of jobs from the next evaluation on; None where it could not be read:
         then what was asked for stays, and `objectives_unreadable` says so."""

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import insert
-from stepwatch.signals.arrays import Rows
+from stepwatch.signals.arrays import Matrix, Rows
 
 SLICE_SECONDS = 10
 SLICE = np.dtype(
@@ -55,6 +55,32 @@ def read_slices(connection: sa.Connection, job: str, sli: str) -> Rows:
     # The driver's own tuples: a job of a month has 30,000 slices, and a restart reads all of them.
     found = connection.execute(query.order_by(_TABLE.c.start_s)).cursor.fetchall()
     return np.fromiter(found, dtype=SLICE, count=len(found))
+
+
+def read_sums(
+    connection: sa.Connection, sli: str, moments: Sequence[int], since_s: int, job: str | None
+) -> dict[str, Matrix]:
+    """Sums of good and total device-seconds of all slices that start before each of `moments`, by
+    job: (moments, 2). Of jobs with an account of a day from `since_s` on, or of one."""
+    days, jobs = schema.account_day, sa.select(schema.account_day.c.job).distinct()
+    jobs = jobs.where(days.c.day_s >= since_s)
+    named = (jobs if job is None else jobs.where(days.c.job == job)).subquery()
+    mine = (_TABLE.c.job == named.c.job, _TABLE.c.sli == sli)
+    inner = _TABLE.alias()
+    newest = (
+        sa.select(sa.func.max(inner.c.start_s))
+        .where(inner.c.job == named.c.job, inner.c.sli == sli)
+        .where(inner.c.start_s < sa.bindparam("moment"))
+        .scalar_subquery()
+    )
+    sums = (_TABLE.c.cumulative_good, _TABLE.c.cumulative_total)
+    at_newest = sa.and_(*mine, _TABLE.c.start_s == newest)
+    query = sa.select(named.c.job, *sums).select_from(named.join(_TABLE, at_newest))
+    found: dict[str, Matrix] = {}
+    for at, moment in enumerate(moments):
+        for name, good, total in connection.execute(query, {"moment": moment}):
+            found.setdefault(name, np.zeros((len(moments), 2)))[at] = good, total
+    return found
 
 
 def slices_of(rows: Rows) -> list[Slice]:

@@ -34,12 +34,12 @@ from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import SegmentInserts
 from stepwatch.collector.store.schema import SegmentRow
-from stepwatch.collector.store.slices import Slice, put_slices, read_slices, slices_of
+from stepwatch.collector.store.slices import Slice, put_slices, read_slices, read_sums, slices_of
 from stepwatch.collector.store.snapshots import Snapshots
 from stepwatch.collector.store.undecoded import Undecoded
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.collector.store.views import StoredViews
-from stepwatch.signals.arrays import Rows
+from stepwatch.signals.arrays import Matrix, Rows
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
 
@@ -229,6 +229,14 @@ class Store:
     def account_days(self, from_s: int, until_s: int, job: str | None = None) -> list[AccountDay]:
         """Days of accounts that begin from `from_s` on and before `until_s`, of one job or all."""
         return read_account_days(self._engine, from_s, until_s, job)
+
+    def slice_sums(
+        self, sli: str, moments: Sequence[int], since_s: int, job: str | None = None
+    ) -> dict[str, Matrix]:
+        """Good and total device-seconds of an SLI before each of `moments` (Unix seconds), by job:
+        (moments, 2). Of jobs with an account of a day from `since_s` on, or of one."""
+        with self._engine.connect() as connection:
+            return read_sums(connection, sli, moments, since_s, job)
 
     def note_generations(
         self, asked: Mapping[str, tuple[str, dict[str, Any]]], now_s: float

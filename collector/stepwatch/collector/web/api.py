@@ -35,7 +35,7 @@ from stepwatch.collector.web.documents import (
     encoded,
 )
 from stepwatch.collector.web.metrics import JobExporter
-from stepwatch.collector.web.report_view import report_document
+from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StepwatchError
@@ -45,8 +45,6 @@ MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
 """Time a client has to send its body, so that a stalled one does not keep others out."""
 _LATEST_S = 1 << 40
-_REPORTED = 10_000
-"""Newest incidents that a report looks at."""
 _OPEN_PATHS = ("/healthz", "/readyz", "/", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
@@ -217,13 +215,10 @@ class Api:
         if not 0 <= first < until <= _LATEST_S:
             return _problem(400, "from must be before until")
 
-        def found() -> dict[str, Any]:
-            store, job, wanted = self._service.store, query.get("job"), query.get("class")
-            days = store.account_days(first, until, job)
-            days = [day for day in days if wanted in (None, day.job_class)]
-            return report_document(days, store.incidents(job, limit=_REPORTED), first, until)
-
-        return _json(await run_in_threadpool(found))
+        job, job_class = query.get("job"), query.get("class")
+        return _json(
+            await run_in_threadpool(report_of, self._service, first, until, job, job_class)
+        )
 
     async def incident(self, request: Request) -> Response:
         """One incident."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stepwatch.collector.slo.waste import CAUSES, MICROSECONDS, Spent
+from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, OWNER, Spent
 from stepwatch.collector.store.accounts import AccountDay
 
 WORST = 10
@@ -15,13 +15,18 @@ Document = dict[str, Any]
 
 
 def report_document(
-    days: Sequence[AccountDay], incidents: Iterable[Mapping[str, Any]], from_s: int, until_s: int
+    days: Sequence[AccountDay],
+    incidents: Iterable[Mapping[str, Any]],
+    from_s: int,
+    until_s: int,
+    slos: Sequence[Document] = (),
 ) -> Document:
     """Device-seconds by cause of each job, class, day and all together, and what cost most.
 
     `days` and `incidents` are those of the time from `from_s` to `until_s` (Unix seconds), whole
     days of UTC. Ratios are sums over sums, None where nothing was allocated. Of each job the
-    allocated device-seconds stand by day, too: what they cost may change.
+    allocated device-seconds stand by day, too: what they cost may change. `slos` are how classes
+    stood to their SLOs.
     """
     by_job: dict[str, list[AccountDay]] = {}
     by_day: dict[int, list[AccountDay]] = {}
@@ -47,6 +52,7 @@ def report_document(
             for name, of in sorted(by_class.items())
         ],
         "days": [{"day": start, **_summed(of)} for start, of in sorted(by_day.items())],
+        "slos": list(slos),
         "incidents": [_incident(each) for each in _worst(inside)],
         "incident_count": len(inside),
         "nodes": _nodes(inside),
@@ -54,10 +60,11 @@ def report_document(
 
 
 def _job(job: str, days: Sequence[AccountDay]) -> Document:
-    """One job; `job_class` is that of its newest day."""
+    """One job; `job_class` and `owner` are those of its newest day."""
     return {
         "job": job,
         "job_class": days[-1].job_class,
+        "owner": days[-1].document.get(OWNER, {}),
         "allocated_by_day": {str(day.day_s): _summed([day])["allocated_seconds"] for day in days},
         **_summed(days),
     }
@@ -66,7 +73,7 @@ def _job(job: str, days: Sequence[AccountDay]) -> Document:
 def _summed(days: Iterable[AccountDay]) -> Document:
     totals: Counter[str] = Counter()
     for day in days:
-        totals.update({str(name): int(value) for name, value in day.document.items()})
+        totals.update({name: int(day.document.get(name, 0)) for name in COLUMNS})
     seconds = {str(cause): totals[cause] / MICROSECONDS for cause in CAUSES}
     allocated = sum(totals[cause] for cause in CAUSES)
     return {

@@ -8,7 +8,7 @@ from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import LifecycleEvent, piece_texts
 
-PARTS = ("config", "model", "code", "data", "environment")
+PARTS = ("config", "model", "code", "data", "environment", "owner")
 
 
 class Describing:

@@ -27,6 +27,8 @@ _LIBRARIES = (
     "deepspeed",
     "torchtitan",
 )
+_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
 _MOST_PARENTS = 32
 _MOST_BYTES = 1 << 20
 
@@ -80,6 +82,30 @@ def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield "commit", commit
 
 
+def owner(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Who a run is accounted to: STEPWATCH_PROJECT, STEPWATCH_TEAM and STEPWATCH_COST_CENTRE.
+
+    Without them the account of a Slurm job is its cost centre, and the namespace of a Kubernetes
+    pod its project.
+    """
+    account = environ.get("SLURM_JOB_ACCOUNT", "")
+    for name, text in (
+        ("project", environ.get(places.ENV_PROJECT) or _namespace()),
+        ("team", environ.get(places.ENV_TEAM, "")),
+        ("cost_centre", environ.get(places.ENV_COST_CENTRE) or account),
+    ):
+        if text.strip():
+            yield name, text.strip()
+
+
+def _namespace() -> str:
+    """Of the pod that this process runs in; empty outside of Kubernetes."""
+    try:
+        return _read(_NAMESPACE)
+    except OSError:
+        return ""
+
+
 def commit_of(folder: Path) -> str:
     """The commit that is checked out in the Git repository around `folder`; empty where there is
     none, or it cannot be read."""
@@ -117,4 +143,8 @@ def _read(path: Path) -> str:
 
 def found(environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, Any]]:
     """All of it, by part of a run."""
-    return {"code": dict(code(environ)), "environment": dict(environment(environ))}
+    return {
+        "code": dict(code(environ)),
+        "environment": dict(environment(environ)),
+        "owner": dict(owner(environ)),
+    }

@@ -23,6 +23,8 @@ from stepwatch.signals.names import Cause, FindingKind
 WORK_PHASES = ("forward", "backward")
 """Phases that grow with the tokens."""
 
+_FULL = float(np.iinfo(np.uint32).max)
+"""The largest count that a record holds: whatever was counted did not fit, so it is not known."""
 _MEDIAN_OF_SQUARE = 0.455
 """Median of the square of a standard normal value (chi-squared of one degree of freedom)."""
 
@@ -60,6 +62,7 @@ def detect(window: Window, limits: Thresholds) -> list[Finding]:
     There is no finding with more stages than a pipeline has.
     """
     tokens = window.planes["tokens"].astype(np.float64)
+    tokens[tokens >= _FULL] = 0.0
     findings: list[Finding] = []
     stages = np.unique(window.stage)
     for stage in stages.tolist() if len(stages) <= MAX_STAGES else ():

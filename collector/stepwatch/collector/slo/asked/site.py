@@ -10,6 +10,10 @@
         until: 2026-11-20T10:00:00Z
         why: new firmware on the switches
         classes: [production]
+    owners:
+      - jobs: llama-*
+        project: llama
+        team: pretraining
 
 A class that is not named has those of the class "*", or all where there is none. Planned time
 counts for nothing, in any SLO. Where nobody gives a site file or documents, those in this folder
@@ -28,6 +32,7 @@ from pydantic import Field, ValidationError
 
 from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo, problem_line
 from stepwatch.collector.slo.asked.openslo_schema import Strict
+from stepwatch.collector.slo.asked.owners import FIELDS, OwnerRule
 from stepwatch.collector.slo.asked.rates import RateCard, read_rates
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
 from stepwatch.collector.slo.objectives import Slo
@@ -45,6 +50,8 @@ _WHAT_TO_DO = {
     "maintenance.from": "write a moment, such as 2026-11-20T08:00:00Z",
     "maintenance.until": "write a moment, such as 2026-11-20T10:00:00Z",
     "maintenance.why": "say what was done",
+    "owners": "write a list of jobs with their project, team or cost_centre",
+    "owners.jobs": "write the name of a job, or a pattern such as llama-*",
 }
 
 
@@ -58,13 +65,14 @@ class Planned(NamedTuple):
 
 
 class Objectives(NamedTuple):
-    """What is asked of jobs: SLOs by name, names by class, and planned work; and what their
-    device-time costs, None where nobody gave a rate card."""
+    """What is asked of jobs: SLOs by name, names by class, and planned work; what their device-time
+    costs, None where nobody gave a rate card; and who they are accounted to."""
 
     slos: Mapping[str, Slo]
     classes: Mapping[str, tuple[str, ...]] = {}
     planned: tuple[Planned, ...] = ()
     rates: RateCard | None = None
+    owners: tuple[OwnerRule, ...] = ()
 
     def of(self, job_class: str) -> list[Slo]:
         """The SLOs of jobs of a class; all of them where the site says nothing of any other."""
@@ -110,6 +118,8 @@ class Objectives(NamedTuple):
             found.append("SLOs of classes changed")
         found += [f"planned: {each.why}" for each in self.planned if each not in before.planned]
         found += [f"not planned: {each.why}" for each in before.planned if each not in self.planned]
+        if self.owners != before.owners:
+            found.append("owners changed: they count for days that are written from now on")
         if self.rates != before.rates:
             found.append("rates changed: they count from now on, and for all of a report")
         return found
@@ -126,9 +136,17 @@ class _Planned(Strict):
     classes: list[str] | None = None
 
 
+class _Owner(Strict):
+    jobs: str
+    project: str = ""
+    team: str = ""
+    cost_centre: str = ""
+
+
 class _Site(Strict):
     classes: dict[str, _Class] = Field(default_factory=dict)
     maintenance: list[_Planned] = Field(default_factory=list)
+    owners: list[_Owner] = Field(default_factory=list)
 
 
 def read_objectives(
@@ -166,7 +184,7 @@ def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
     except YamlError as error:
         raise ConfigurationError(f"{source}:{error.line}: {error}") from error
     except ValidationError as error:
-        keys = ("classes", "maintenance", "slos", "from", "until", "why")
+        keys = ("classes", "maintenance", "slos", "from", "until", "why", "owners", "jobs", *FIELDS)
         lines = [problem_line(each, document, source, _WHAT_TO_DO, keys) for each in error.errors()]
         raise ConfigurationError("\n".join(lines)) from error
     problems = [
@@ -184,7 +202,10 @@ def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
         for each in found.maintenance
     )
     classes = {name: tuple(each.slos) for name, each in found.classes.items()}
-    return Objectives(slos, classes, planned)
+    owners = tuple(
+        OwnerRule(each.jobs, each.model_dump(include=set(FIELDS))) for each in found.owners
+    )
+    return Objectives(slos, classes, planned, owners=owners)
 
 
 def _documents(folder: Path) -> dict[str, Slo]:

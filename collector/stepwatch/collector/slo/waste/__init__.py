@@ -4,6 +4,7 @@ from .causes import CAUSES, DEFINITIONS, Spent
 from .days import (
     COLUMNS,
     DAY_SECONDS,
+    OWNER,
     Days,
     Tail,
     add_to_days,
@@ -21,6 +22,7 @@ __all__ = [
     "DAY_SECONDS",
     "DEFINITIONS",
     "MICROSECONDS",
+    "OWNER",
     "Accounts",
     "Days",
     "Spent",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,10 @@ Days = dict[int, Integers]
 
 COLUMNS = (*CAUSES, "tokens", "steps")
 """What an entry holds: microseconds by cause, and tokens and steps that were not redone."""
+
+
+OWNER = "owner"
+"""In a document: who the job is accounted to, beside its entry."""
 
 
 class Tail(NamedTuple):
@@ -54,16 +58,17 @@ def document_of(entry: Integers) -> dict[str, int]:
     return {str(name): int(value) for name, value in zip(COLUMNS, entry, strict=True) if value}
 
 
-def entry_of(document: Mapping[str, int]) -> Integers:
-    """The entry that a document holds; what it does not name is 0.
+def entry_of(document: Mapping[str, Any]) -> Integers:
+    """The entry that a document holds; what it does not name is 0, and its owner is none of it.
 
     Raises:
         ValueError: it holds something else.
     """
     known = {str(name) for name in COLUMNS}
-    if not all(name in known and isinstance(value, int) for name, value in document.items()):
+    counts = {name: value for name, value in document.items() if name != OWNER}
+    if not all(name in known and isinstance(value, int) for name, value in counts.items()):
         raise ValueError("no account of a day")
-    return np.array([document.get(str(name), 0) for name in COLUMNS], dtype=np.int64)
+    return np.array([counts.get(str(name), 0) for name in COLUMNS], dtype=np.int64)
 
 
 def _nothing() -> Integers:

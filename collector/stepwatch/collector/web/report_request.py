@@ -1,0 +1,37 @@
+"""Reads from the store what a report is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.web.report_slos import slo_lines
+from stepwatch.collector.web.report_view import report_document
+
+_REPORTED = 10_000
+"""Newest incidents that a report looks at."""
+
+
+def report_of(
+    service: Service, first: int, until: int, job: str | None, job_class: str | None
+) -> dict[str, Any]:
+    """The report on whole days from `first` on, before `until` (Unix seconds): of a job, of jobs of
+    a class, or of all.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the store does not answer.
+    """
+    store = service.store
+    days = store.account_days(first, until, job)
+    days = [day for day in days if job_class in (None, day.job_class)]
+    classes: dict[str, list[str]] = {}
+    for name, newest in {day.job: day.job_class for day in days}.items():
+        classes.setdefault(newest, []).append(name)
+    lines = slo_lines(
+        service.objectives,
+        classes,
+        first,
+        until,
+        lambda sli, moments: store.slice_sums(sli, moments, first, job),
+    )
+    return report_document(days, store.incidents(job, limit=_REPORTED), first, until, lines)

@@ -1,0 +1,115 @@
+"""How jobs of each class stood to their SLOs over the time of a report. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stepwatch.collector.slo.asked.site import Objectives
+from stepwatch.collector.slo.objectives import Slo
+from stepwatch.signals.arrays import Mask, Matrix, Vector
+
+MOST_PARTS = 14
+"""Of the time of a report: of up to 14 days each is a part, of 30 each three."""
+_DAY = 86_400
+Sums = Callable[[str, Sequence[int]], Mapping[str, Matrix]]
+"""Of an SLI before some moments (Unix seconds), good and total device-seconds: (moments, 2) a job.
+"""
+
+
+def slo_lines(
+    asked: Objectives, classes: Mapping[str, Sequence[str]], from_s: int, until_s: int, sums: Sums
+) -> list[dict[str, Any]]:
+    """A line for each class of jobs and SLO with a target on device-time, and one for all classes
+    that have it, where there are several.
+
+    `classes` are the names of jobs by class. Sums over sums: an hour of 1,000 devices weighs 1,000
+    times an hour of one. Planned time counts for nothing. The budget is that of the report's time,
+    not of the SLO's window.
+    """
+    edges = part_edges(from_s, until_s)
+    by_slo: dict[str, list[tuple[str, int, Matrix]]] = {}
+    for name, jobs in sorted(classes.items()):
+        for slo in _with_budget(asked, name):
+            counted = _counted(slo, jobs, edges, asked.without(name), sums)
+            by_slo.setdefault(slo.name, []).append((name, len(jobs), counted))
+    lines = []
+    for name, rows in sorted(by_slo.items()):
+        lines += [_line(asked.slos[name], *row, edges) for row in rows]
+        if len(rows) > 1:
+            parts = np.sum([row[2] for row in rows], axis=0)
+            lines.append(_line(asked.slos[name], None, sum(row[1] for row in rows), parts, edges))
+    return lines
+
+
+def part_edges(from_s: int, until_s: int) -> list[int]:
+    """Where the parts of a report's time begin, and where the last one ends, Unix seconds."""
+    days = -(-(until_s - from_s) // _DAY)
+    length = -(-days // MOST_PARTS) * _DAY
+    return [*range(from_s, until_s, length), until_s]
+
+
+def _with_budget(asked: Objectives, job_class: str) -> Iterator[Slo]:
+    return (slo for slo in asked.of(job_class) if slo.limit is None and slo.time_slices is None)
+
+
+def _counted(
+    slo: Slo,
+    jobs: Sequence[str],
+    edges: Sequence[int],
+    without: Sequence[tuple[float, float]],
+    sums: Sums,
+) -> Matrix:
+    """Good and total device-seconds of some jobs in each part, without planned time: (parts, 2).
+
+    Parts 0-10 and 10-20, planned 8-12: moments 0, 8, 10, 12, 20; the 2nd and 3rd of the four spans
+    between them are left out.
+    """
+    planned = {int(np.ceil(edge)) for span in without for edge in span}
+    inside = {edge for edge in planned if edges[0] < edge < edges[-1]}
+    moments = sorted({*edges, *inside})
+    found = sums(slo.sli, moments)
+    known = [found[job] for job in jobs if job in found]
+    if not known:
+        return np.zeros((len(edges) - 1, 2))
+    spans = np.diff(np.sum(known, axis=0), axis=0)
+    spans[_is_planned(np.array(moments[:-1]), without)] = 0.0
+    part = np.searchsorted(edges, moments[:-1], side="right") - 1
+    counted = np.zeros((len(edges) - 1, 2))
+    np.add.at(counted, part, spans)
+    return counted
+
+
+def _is_planned(begins: Vector, without: Sequence[tuple[float, float]]) -> Mask:
+    found = np.zeros(len(begins), dtype=np.bool_)
+    for first, until in without:
+        found |= (begins >= np.ceil(first)) & (begins < np.ceil(until))
+    return found
+
+
+def _line(
+    slo: Slo, job_class: str | None, jobs: int, parts: Matrix, edges: Sequence[int]
+) -> dict[str, Any]:
+    good, total = parts.sum(axis=0).tolist()
+    allowed = (1.0 - float(slo.target)) * total
+    return {
+        "slo": slo.name,
+        "sli": slo.sli,
+        "job_class": job_class,
+        "jobs": jobs,
+        "target": float(slo.target),
+        "good_ratio": _ratio(good, total),
+        "lost_device_seconds": round(total - good, 3),
+        "allowed_device_seconds": round(allowed, 3),
+        "trend": [
+            {"from": start, "good_ratio": _ratio(*part)}
+            for start, part in zip(edges, parts.tolist(), strict=False)
+        ],
+    }
+
+
+def _ratio(good: float, total: float) -> float | None:
+    """None where nothing was counted: that is neither good nor bad."""
+    return round(good / total, 6) if total > 0 else None
