@@ -15,7 +15,7 @@ import pytest
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, VERBS, load_verb, main
 from stepwatch.cli.verbs.incidents import impact
-from stepwatch.cli.verbs.status import checkpoint_line
+from stepwatch.cli.verbs.status import checkpoint_line, slo_line
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
@@ -323,3 +323,17 @@ def test_symptoms_are_grouped_under_their_cause(
     prose = [line for line in detail.out.splitlines() if str(two_faults) not in line]
     longest = max(map(len, prose))
     assert longest <= columns and (columns == 80 or longest > 80)
+
+
+def test_an_slo_with_a_limit_has_no_share_and_no_budget() -> None:
+    slo = {
+        "name": "step-time-spread",
+        "state": "ok",
+        "ratio": 1.144,
+        "target": None,
+        "limit": "at most 2",
+        "clock": None,
+        "budget": "within",
+    }
+    assert slo_line(slo) == "step-time-spread: ok, 1.144, asked at most 2"
+    assert slo_line({**slo, "ratio": None, "state": "unknown"}).endswith("unknown, asked at most 2")

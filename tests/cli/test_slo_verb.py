@@ -67,7 +67,7 @@ def test_a_document_that_is_right_says_when_its_alerts_fire(
     path.write_text(SHIPPED)
     assert main(["slo", "check", str(path)]) == OK
     shown = capsys.readouterr().out
-    assert "step-time at least 95% good, over the last 28 days" in shown
+    assert "step-time: at least 95% good, over the last 28 days" in shown
     assert "is a burn rate of 13.44: from 67% bad device-time on" in shown
 
 
@@ -107,7 +107,7 @@ def test_a_folder_of_documents_with_a_site_file(
     (folder / "step-time.yaml").write_text(SHIPPED)
     site.write_text("classes:\n  production:\n    slos: [step-time]\n")
     assert main(["slo", "check", str(folder), "--site", str(site)]) == OK
-    assert "step-time at least 95% good, over the last 28 days" in capsys.readouterr().out
+    assert "step-time: at least 95% good, over the last 28 days" in capsys.readouterr().out
     site.write_text("classes:\n  production:\n    slos: [steptime]\n")
     assert main(["slo", "check", str(folder), "--site", str(site)]) == PROBLEM
     assert "there is no SLO 'steptime'; did you mean 'step-time'?" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def asked_words(slo: Document) -> str:
 
 def _entries(slo: Document) -> Iterator[str]:
     asked = slo["limit"] or asked_words(slo)
-    yield f"  asked    {slo['sli']} {asked}, over {slo['window']}"
+    yield f"  asked    {slo['sli']}: {asked}, over {slo['window']}"
     value = slo["ratio"]
     known = text.UNKNOWN if value is None else text.share(value) if slo["limit"] is None else value
     yield f"  measured {known}"
@@ -53,7 +53,7 @@ def _budget(slo: Document) -> str:
     lost, allowed = slo["lost_device_seconds"], slo["allowed_device_seconds"]
     if lost is None or allowed is None:
         return text.UNKNOWN
-    spent = f"{lost / 3600:,.3f} of {allowed / 3600:,.3f} device-h are spent"
+    spent = f"{text.device_time(lost)} of {text.device_time(allowed)} are spent"
     price = slo["price"]
     if price is not None:
         money = [text.money(each * price["money"], price["currency"]) for each in (lost, allowed)]
@@ -85,7 +85,7 @@ def _eaten(job: Document) -> Iterator[list[str]]:
     total = sum(job["device_seconds"].values())
     for cause, seconds in sorted(job["device_seconds"].items(), key=lambda item: -item[1]):
         if total and seconds / total >= _LEAST_SHARE:
-            yield [cause, f"{seconds / 3600:,.3f} device-h", text.percent(seconds / total)]
+            yield [cause, text.device_time(seconds), text.percent(seconds / total)]
 
 
 def _incidents(slo: Document) -> str:
@@ -94,7 +94,7 @@ def _incidents(slo: Document) -> str:
             each["id"],
             f"{each['kind']}, {each['cause']}",
             f"rank {each['rank']}" if each["rank"] >= 0 else f"node {each['node']}",
-            f"{each['device_seconds_lost'] / 3600:,.3f} device-h",
+            text.device_time(each["device_seconds_lost"]),
             "" if each["cost"] is None else text.money(each["cost"], each["currency"]),
         ]
         for each in slo["incidents"]
@@ -107,7 +107,7 @@ def _audit(slo: Document) -> Iterator[str]:
     yield "audit"
     for each in slo["generations"]:
         asked = each["document"]
-        words = f"{asked['sli']} {asked['asked']}, over {asked['window']}"
+        words = f"{asked['sli']}: {asked['asked']}, over {asked['window']}"
         yield f"  {text.clock(each['since_s'])}  generation {each['number']}: {words}"
     if not slo["generations"]:
         yield "  no collector has kept since when it is asked for"

@@ -63,6 +63,17 @@ def money(value: float, currency: str) -> str:
     return f"{value:,.{2 if value >= 1 or not value else 4}f} {currency}"
 
 
+def device_time(seconds: float) -> str:
+    """Device-time as people count it: device-hours, of little minutes or seconds."""
+    if seconds < 60.0:
+        return f"{seconds:.1f} device-s"
+    return (
+        f"{seconds / 60:.1f} device-min"
+        if seconds < 3600.0
+        else f"{seconds / 3600.0:,.2f} device-h"
+    )
+
+
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ", left: int = 1
 ) -> str:

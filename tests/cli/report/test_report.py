@@ -53,7 +53,7 @@ def test_all_of_the_allocation_is_in_the_report(
     assert tuple(found["causes"]) == CAUSES
     assert sum(total["seconds"].values()) == pytest.approx(total["allocated_seconds"], abs=1e-5)
     assert (total["steps"], [job["job"] for job in found["jobs"]]) == (60, [JOB])
-    assert total["goodput_ratio"] == total["seconds"]["productive"] / total["allocated_seconds"]
+    assert total["productive_ratio"] == total["seconds"]["productive"] / total["allocated_seconds"]
     assert [each["kind"] for each in found["incidents"]] == ["straggler"]
     assert "cost" not in found["jobs"][0]
 

@@ -77,9 +77,9 @@ def test_a_document_that_changes_begins_a_generation(
         service.evaluate()
     numbers = [(each.number, each.document["asked"]) for each in store.generations("goodput")]
     assert numbers == [
-        (1, "at least 0.9 good"),
-        (2, "at least 0.95 good"),
-        (3, "at least 0.9 good"),
+        (1, "at least 90% good"),
+        (2, "at least 95% good"),
+        (3, "at least 90% good"),
     ]
     moments = [each.since_s for each in store.generations("goodput")]
     assert moments == sorted(moments)

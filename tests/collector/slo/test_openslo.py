@@ -120,7 +120,7 @@ SLICES = GOOD.replace("Occurrences", "Timeslices").replace(
 def test_slices_of_time() -> None:
     slo = parse_slo(SLICES, "job.yaml")
     assert slo.time_slices == TimeSlices(Decimal("0.9"), 300)
-    assert slo.document["asked"] == "at least 0.999 in slices of 5 min with at least 90% good"
+    assert slo.document["asked"] == "at least 99.9% in slices of 5 min with at least 90% good"
     assert slo.revision != parse_slo(GOOD, "job.yaml").revision
 
 

@@ -51,8 +51,9 @@ def test_settings_are_written_after_the_first_step_and_versions_without_being_as
     assert found["data.set"] == "pile" and found["code.commit"] == "abc123"
     assert found["environment.NCCL_ALGO"] == "Ring"
     assert found["environment.python"] == ".".join(map(str, sys.version_info[:3]))
-    watch.describe(config={"lr": 0.2})
-    assert facts_in(rings) == {**found, "config.lr": "0.2"}
+    watch.describe(config={"lr": 0.2}, model={"flops_per_token": 6e9, "api_token": "abc"})
+    fresh = {"model.flops_per_token": "6000000000.0", "model.api_token": WITHHELD}
+    assert facts_in(rings) == {**found, "config.lr": "0.2", **fresh}
     assert watch.guard.errors == 0
 
 
@@ -135,7 +136,10 @@ def test_secrets_are_withheld(name: str, value: Any) -> None:
     assert text == WITHHELD
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "tokenizer", "pad_token_id", "sort_key", "author"])
+@pytest.mark.parametrize(
+    "name",
+    ["max_tokens", "tokenizer", "pad_token_id", "sort_key", "author", "flops_per_token"],
+)
 def test_settings_that_are_no_secrets_are_kept(name: str) -> None:
     assert dict(flatten({name: 1}, "config")) == {f"config.{name}": "1"}
 

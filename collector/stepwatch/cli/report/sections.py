@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.cli import text
 from stepwatch.cli.report.cost import job_cost
-from stepwatch.collector.slo.asked.rates import HOUR, RateCard
+from stepwatch.collector.slo.asked.rates import RateCard
 
 MOST_JOBS = 20
 DAY = 86_400
@@ -64,9 +64,10 @@ def _span(report: Document) -> str:
 
 def _headline(report: Document, card: RateCard | None) -> list[str]:
     total = report["total"]
+    allocated = text.device_time(total["allocated_seconds"])
     lines = [
-        f"{_span(report)}: {len(report['jobs'])} job(s), {hours(total['allocated_seconds'])}, "
-        f"goodput {text.share(total['goodput_ratio'])}, {total['steps']:,} steps kept, "
+        f"{_span(report)}: {len(report['jobs'])} job(s), {allocated}, "
+        f"productive {text.share(total['productive_ratio'])}, {total['steps']:,} steps kept, "
         f"{total['tokens']:,} tokens."
     ]
     if card is None:
@@ -75,7 +76,9 @@ def _headline(report: Document, card: RateCard | None) -> list[str]:
         money, without = _cost(report["jobs"], card)
         lines.append(f"Cost: {_money(money, card)}{_per_tokens(money, total['tokens'], card)}.")
         if without:
-            lines.append(f"No rate is valid for {hours(without)}: their cost is unknown.")
+            lines.append(
+                f"No rate is valid for {text.device_time(without)}: their cost is unknown."
+            )
     lines.append(f"{report['incident_count']} incident(s).")
     return lines
 
@@ -88,11 +91,15 @@ def _causes(report: Document, card: RateCard | None) -> Table:
     rows = []
     for cause in report["causes"]:
         seconds = total["seconds"][cause]
-        row = [cause, hours(seconds), text.percent(seconds / allocated if allocated else None)]
+        row = [
+            cause,
+            text.device_time(seconds),
+            text.percent(seconds / allocated if allocated else None),
+        ]
         if card:
             row.append(_money(money * seconds / priced, card) if priced > 0 else text.UNKNOWN)
         rows.append(row)
-    row = ["all", hours(allocated), "100%"]
+    row = ["all", text.device_time(allocated), "100%"]
     rows.append([*row, _money(money, card)] if card else row)
     return Table(["cause", "device-time", "share", *(["cost"] if card else [])], rows)
 
@@ -103,14 +110,14 @@ def _classes(report: Document) -> Section:
         [
             each["job_class"] or text.UNKNOWN,
             f"{each['jobs']:,}",
-            hours(each["allocated_seconds"]),
-            text.share(each["goodput_ratio"]),
+            text.device_time(each["allocated_seconds"]),
+            text.share(each["productive_ratio"]),
             f"{each['tokens']:,}",
         ]
         for each in sorted(report["classes"], key=lambda each: -each["allocated_seconds"])
     ]
     return Section(
-        "Classes", table=Table(["class", "jobs", "device-time", "goodput", "tokens"], rows)
+        "Classes", table=Table(["class", "jobs", "device-time", "productive", "tokens"], rows)
     )
 
 
@@ -128,7 +135,9 @@ def _slos(report: Document) -> Section:
                 f"{line['jobs']:,}",
                 text.share(line["target"]),
                 text.share(line["good_ratio"]),
-                f"{hours(lost)} of {hours(allowed)}" if allowed > 0 else text.UNKNOWN,
+                f"{text.device_time(lost)} of {text.device_time(allowed)}"
+                if allowed > 0
+                else text.UNKNOWN,
                 " ".join(trend),
             ]
         )
@@ -164,7 +173,7 @@ def _owners(report: Document, card: RateCard | None) -> Iterator[Section]:
         rows = [_owner(name or text.UNKNOWN, jobs, report, card) for name, jobs in ordered]
         left = len(rows) - MOST_JOBS
         closing = f"{left} more, with less device-time." if left > 0 else ""
-        head = [field.replace("_", " "), "jobs", "device-time", "goodput", "lost most to"]
+        head = [field.replace("_", " "), "jobs", "device-time", "productive", "lost most to"]
         head += ["cost"] if card else []
         yield Section(title, table=Table(head, rows[:MOST_JOBS]), closing=closing)
 
@@ -182,7 +191,13 @@ def _owner(
         cause: sum(float(job["seconds"][cause]) for job in jobs) for cause in report["causes"]
     }
     good = seconds["productive"] / allocated if allocated > 0 else None
-    row = [name, f"{len(jobs):,}", hours(allocated), text.share(good), _worst(seconds, allocated)]
+    row = [
+        name,
+        f"{len(jobs):,}",
+        text.device_time(allocated),
+        text.share(good),
+        _worst(seconds, allocated),
+    ]
     if card:
         money, without = _cost(jobs, card)
         row.append(text.UNKNOWN if without else _money(money, card))
@@ -203,8 +218,8 @@ def _jobs(report: Document, card: RateCard | None) -> Section:
         row = [
             job["job"],
             job["job_class"] or text.UNKNOWN,
-            hours(job["allocated_seconds"]),
-            text.share(job["goodput_ratio"]),
+            text.device_time(job["allocated_seconds"]),
+            text.share(job["productive_ratio"]),
             _worst(job["seconds"], job["allocated_seconds"]),
             f"{job['tokens']:,}",
         ]
@@ -212,7 +227,7 @@ def _jobs(report: Document, card: RateCard | None) -> Section:
             money, without = job_cost(job, card)
             row.append(text.UNKNOWN if without else _money(money, card))
         rows.append(row)
-    head = ["job", "class", "device-time", "goodput", "lost most to", "tokens"]
+    head = ["job", "class", "device-time", "productive", "lost most to", "tokens"]
     left = len(ordered) - MOST_JOBS
     closing = f"{left} more job(s), with less device-time." if left > 0 else ""
     return Section("Jobs", table=Table([*head, *(["cost"] if card else [])], rows), closing=closing)
@@ -222,13 +237,13 @@ def _days(report: Document) -> Table:
     rows = [
         [
             datetime.fromtimestamp(day["day"], UTC).strftime("%Y-%m-%d"),
-            hours(day["allocated_seconds"]),
-            text.share(day["goodput_ratio"]),
+            text.device_time(day["allocated_seconds"]),
+            text.share(day["productive_ratio"]),
             f"{day['tokens']:,}",
         ]
         for day in report["days"]
     ]
-    return Table(["day", "device-time", "goodput", "tokens"], rows)
+    return Table(["day", "device-time", "productive", "tokens"], rows)
 
 
 def _incidents(report: Document) -> Table:
@@ -239,7 +254,7 @@ def _incidents(report: Document) -> Table:
             f"{each['kind']}, {each['cause']}",
             str(each["rank"]) if each["rank"] >= 0 else "-",
             str(each["node"]),
-            hours(each["device_seconds_lost"] or 0.0),
+            text.device_time(each["device_seconds_lost"] or 0.0),
         ]
         for each in report["incidents"]
     ]
@@ -248,7 +263,7 @@ def _incidents(report: Document) -> Table:
 
 def _nodes(report: Document) -> Table:
     rows = [
-        [each["node"], str(each["incidents"]), hours(each["device_seconds_lost"])]
+        [each["node"], str(each["incidents"]), text.device_time(each["device_seconds_lost"])]
         for each in report["nodes"]
     ]
     return Table(["node", "incidents", "device-time lost"], rows)
@@ -281,13 +296,6 @@ def _actions(report: Document) -> list[str]:
         if seconds >= 0.02 * allocated
     ]
     return found or ["Nothing took 2 % of the device-time or more."]
-
-
-def hours(seconds: float) -> str:
-    """Device-time as people count it: device-hours, of little minutes or seconds."""
-    if seconds < 60.0:
-        return f"{seconds:.1f} device-s"
-    return f"{seconds / 60:.1f} device-min" if seconds < HOUR else f"{seconds / HOUR:,.2f} device-h"
 
 
 def _cost(jobs: Iterable[Document], card: RateCard) -> tuple[float, float]:

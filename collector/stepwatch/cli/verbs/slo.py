@@ -225,7 +225,9 @@ def checked(slo: dict[str, Any]) -> str:
     """A document that is one, and what its alerts would ask for."""
     if slo["limit"]:
         return f"{slo['file']}: {slo['name']}: {slo['sli']} {slo['limit']} over {slo['window']}"
-    lines = [f"{slo['file']}: {slo['name']}: {slo['sli']} {asked_words(slo)}, over {slo['window']}"]
+    lines = [
+        f"{slo['file']}: {slo['name']}: {slo['sli']}: {asked_words(slo)}, over {slo['window']}"
+    ]
     if not slo["burn"]:
         lines.append(
             "  no alert on how fast the budget burns: its window is too short, or has no length"

@@ -181,8 +181,10 @@ def cost_line(cost: dict[str, Any]) -> str:
 
 
 def slo_line(slo: dict[str, Any]) -> str:
-    """An SLO's state, ratio, target and budget; its clock where it is not the hosts'."""
-
+    """An SLO's state, ratio, target and budget, or its limit; its clock if it is not the hosts'."""
+    if slo["limit"] is not None:
+        value = text.number(slo["ratio"]) if slo["ratio"] is not None else text.UNKNOWN
+        return f"{slo['name']}: {slo['state']}, {value}, asked {slo['limit']}"
     good, target = text.share(slo["ratio"]), text.share(slo["target"])
     clock = f" ({slo['clock']})" if slo["clock"] not in (None, HOST) else ""
     state = f"{slo['name']}{clock}: {slo['state']}, {good} good, target {target}"

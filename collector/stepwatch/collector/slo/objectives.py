@@ -92,9 +92,9 @@ class Slo(NamedTuple):
     @property
     def document(self) -> dict[str, str]:
         """What it asks for, in words."""
-        asked = self.limit.words if self.limit else f"at least {self.target.normalize():f} good"
+        asked = self.limit.words if self.limit else f"at least {percent_words(self.target)} good"
         if self.time_slices is not None:
-            asked = f"at least {self.target.normalize():f} in {self.time_slices.words}"
+            asked = f"at least {percent_words(self.target)} in {self.time_slices.words}"
         return {"sli": self.sli, "asked": asked, "window": self.window.words}
 
 

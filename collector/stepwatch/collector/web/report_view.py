@@ -79,7 +79,7 @@ def _summed(days: Iterable[AccountDay]) -> Document:
     return {
         "seconds": seconds,
         "allocated_seconds": allocated / MICROSECONDS,
-        "goodput_ratio": totals[Spent.PRODUCTIVE] / allocated if allocated else None,
+        "productive_ratio": totals[Spent.PRODUCTIVE] / allocated if allocated else None,
         "tokens": totals["tokens"],
         "steps": totals["steps"],
     }

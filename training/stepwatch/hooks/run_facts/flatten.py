@@ -37,14 +37,20 @@ def flatten(values: Any, prefix: str) -> Iterator[tuple[str, str]]:
     Names are joined with dots below `prefix`; what may be a secret is `WITHHELD`. A text longer
     than 120 characters ends with a digest of all of it, so that a change in it still shows.
 
-    >>> list(flatten({"optimizer": {"lr": 0.1}, "hub_token": "x"}, "config"))
-    [('config.optimizer.lr', '0.1'), ('config.hub_token', '(withheld)')]
+    >>> list(flatten({"per_token": 6e9, "hub_token": "x"}, "config"))
+    [('config.per_token', '6000000000.0'), ('config.hub_token', '(withheld)')]
     """
     for count, (name, value) in enumerate(_leaves(values, prefix, 0)):
         if count == MOST_FACTS:
             return
-        text = WITHHELD if _SECRET_NAME.search(name) else _text(value)
+        text = WITHHELD if _is_secret(name, value) else _text(value)
         yield name[:_NAME_SIZE], WITHHELD if _SECRET_VALUE.search(text) else _short(text)
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    """Whether the name is that of a secret. A number is no token: `flops_per_token` is 6e9."""
+    is_number = isinstance(value, int | float) and name.endswith("token")
+    return _SECRET_NAME.search(name) is not None and not is_number
 
 
 def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
