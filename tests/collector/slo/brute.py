@@ -25,6 +25,10 @@ class _Run:
         self.offset_ns = 0
         """Of the wall clock when it began: later it may have been set."""
         self.ended: set[int] = set()
+        self.ended_ns = 0
+        """When the last rank said so, by a clock that nobody set."""
+        self.held_s: int | None = None
+        """Since when the devices are held."""
         self.world = 0
         self.steps: dict[int, list[tuple[int, int, float]]] = {}
         """Of each step by rank: its end by the wall clock, and by one that nobody set; seconds."""
@@ -60,13 +64,65 @@ def slices_of(log: Sequence[Segment]) -> dict[str, dict[int, list[float]]]:
                 ("goodput", kept, allocated, *counts),
                 ("step-time", 0.0 if slow else timely, timely, *counts),
             ):
-                known = found[str(sli)].get(start, [0.0] * 4)
-                found[str(sli)][start] = [a + b for a, b in zip(known, sums, strict=True)]
+                _add(found[str(sli)], start, sums)
+        after = runs[place + 1] if place + 1 < len(runs) else None
+        for moment, seconds in _stood(run, after, usual):
+            sums = [0.0, seconds * run.world, run.world, run.world]
+            _add(found["goodput"], int(moment // 10) * 10, sums)
+    return found
+
+
+def _add(slices: dict[int, list[float]], start: int, sums: Sequence[float]) -> None:
+    known = slices.get(start, [0.0] * 4)
+    slices[start] = [a + b for a, b in zip(known, sums, strict=True)]
+
+
+def _stood(run: _Run, after: _Run | None, usual: float) -> list[tuple[float, float]]:
+    """Seconds of a run in no step, in pieces of which each counts in the middle."""
+    wall = unset = run.began_ns / SECOND
+    least = 0.0
+    if run.steps:
+        reports = run.steps[max(run.steps)]
+        wall, unset = (
+            max(at for at, *_ in reports) / SECOND,
+            max(at for _, at, _ in reports) / SECOND,
+        )
+        least = max(5.0, 0.0 if math.isnan(usual) else 8 * usual)
+    is_over = 0 < run.world <= len(run.ended)
+    found = []
+    if is_over and run.ended_ns / SECOND - unset > least:
+        stood = run.ended_ns / SECOND - unset
+        found += _pieces(wall, wall + stood)
+        wall += stood
+    if after is not None and after.held_s is not None and after.began_ns:
+        begins = max(wall, after.held_s)
+        found += _pieces(begins, after.began_ns / SECOND)
+    return found
+
+
+def _pieces(begins: float, ends: float) -> list[tuple[float, float]]:
+    """Ten seconds each in the first hour, then five minutes, after a day an hour; cut where the
+    clock shows a multiple of it."""
+    found = []
+    at = begins
+    while at < ends:
+        size = 10 if at < begins + 3600 else 300 if at < begins + 86_400 else 3600
+        limit = begins + {10: 3600, 300: 86_400}.get(size, math.inf)
+        cut = (at // size + 1) * size
+        if cut >= limit:  # the next longer piece begins where the last one of these did
+            longer = {10: 300, 300: 3600}[size]
+            cut = (at // longer + 1) * longer
+        cut = min(cut, ends)
+        found.append(((at + cut) / 2, cut - at))
+        at = cut
     return found
 
 
 def _runs(log: Sequence[Segment]) -> list[_Run]:
-    """All runs in the order of their attempts; one begins where a rank starts that had ended."""
+    """All runs in the order of their attempts; one begins where a rank starts that had ended.
+
+    One that made no step is forgotten once the same attempt is launched again.
+    """
     found: dict[int, list[_Run]] = {}
     for segment in log:
         runs = found.setdefault(segment.key.attempt, [_Run()])
@@ -77,7 +133,12 @@ def _runs(log: Sequence[Segment]) -> list[_Run]:
             end, seconds = int(row["time_ns"]), int(row["duration_ns"]) / SECOND
             reports = runs[-1].steps.setdefault(int(row["step"]), [])
             reports.append((end + offset, end + runs[-1].offset_ns, seconds))
-    return [run for number in sorted(found) for run in found[number]]
+    return [
+        run
+        for number in sorted(found)
+        for run in found[number]
+        if run.steps or run is found[number][-1]
+    ]
 
 
 def _enter(runs: list[_Run], row: np.void, offset: int) -> None:
@@ -89,7 +150,11 @@ def _enter(runs: list[_Run], row: np.void, offset: int) -> None:
         if not run.world:
             run.began_ns, run.offset_ns = int(row["time_ns"]) + offset, offset
         run.world = int(row["value"])
+    elif event is LifecycleEvent.ALLOCATION:
+        runs[-1].held_s = int(row["value"])
     elif event is LifecycleEvent.RESUME:
         runs[-1].resumed = int(row["value"])
     elif event in (LifecycleEvent.FINISH, LifecycleEvent.FAILURE):
         runs[-1].ended.add(rank)
+        unset_ns = int(row["time_ns"]) + (runs[-1].offset_ns or offset)
+        runs[-1].ended_ns = max(runs[-1].ended_ns, unset_ns)

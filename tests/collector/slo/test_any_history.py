@@ -32,13 +32,21 @@ FEW = Limits(held=40, more=10, incomplete=120, single=1 << 20)
 class Launched:
     """A job of tiny steps, whose host's clock is set now and then, and that is launched again.
 
-    `sets`, `again` and `late` say how often: in each segment the clock is set, the attempt ends and
-    starts once more, a rank reports later than the other.
+    `sets`, `again`, `late` and `stands` say how often: in each segment the clock is set, the
+    attempt ends and starts once more, a rank reports later than the other; nothing moves before an
+    attempt ends, or begins, and its devices were held before that.
     """
 
-    def __init__(self, seed: int, sets: float = 0.0, again: float = 0.0, late: float = 0.0) -> None:
+    def __init__(
+        self,
+        seed: int,
+        sets: float = 0.0,
+        again: float = 0.0,
+        late: float = 0.0,
+        stands: float = 0.0,
+    ) -> None:
         self.random = np.random.default_rng(seed)
-        self.sets, self.again, self.late = sets, again, late
+        self.sets, self.again, self.late, self.stands = sets, again, late, stands
         self.now = self.set_s = 0.0
         self.sequence = 0
 
@@ -87,7 +95,12 @@ class Launched:
 
     def event(self, attempt: int, event: LifecycleEvent, first: int = 0) -> Segment:
         self.now += 0.5
+        if self.random.random() < self.stands:
+            self.now += float(self.random.choice([4.0, 9.0, 70.0, 5000.0]) * self.random.random())
         rows = [lifecycle_rows(event, range(WORLD), WORLD, self.now)]
+        if event is LifecycleEvent.START and self.random.random() < self.stands:
+            since_s = int(EPOCH + self.set_s + self.now) - int(self.random.integers(0, 3000))
+            rows.append(lifecycle_rows(LifecycleEvent.ALLOCATION, [0], since_s, self.now))
         if first and event is LifecycleEvent.START:
             rows.append(lifecycle_rows(LifecycleEvent.RESUME, range(WORLD), first, self.now))
         return self.segment(attempt, {Kind.LIFECYCLE: np.concatenate(rows)})
@@ -140,6 +153,16 @@ def test_what_was_done_before_an_attempt_is_launched_again_stays(
 ) -> None:
     found = Evaluated(FEW)
     log = list(Launched(seed, again=0.1).segments(attempts, 25))
+    looked_at(log, found, often)
+    assert_brute_force(found, log)
+
+
+@settings(max_examples=12, phases=QUICK)
+@given(st.integers(0, 1 << 32), st.integers(1, 4), st.integers(1, 9), st.booleans())
+def test_time_in_no_step_is_lost(seed: int, attempts: int, often: int, sets: bool) -> None:
+    launched = Launched(seed, sets=0.1 * sets, again=0.3, late=0.1, stands=0.5)
+    log = list(launched.segments(attempts, 8))
+    found = Evaluated(FEW, STEEP)
     looked_at(log, found, often)
     assert_brute_force(found, log)
 

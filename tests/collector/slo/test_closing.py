@@ -14,6 +14,7 @@ from stepwatch.collector.slo.ladder import LADDER, Rung
 from stepwatch.collector.slo.registry import discover
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices, Shares, summed
+from stepwatch.collector.slo.standing import standing
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.snapshot import put_together, taken_apart
 from stepwatch.collector.state.tracker import Received
@@ -105,8 +106,9 @@ class Evaluated:
     def look(self) -> list[Slice]:
         self.job.fold()
         attempts, found = attempt_steps(self.job), []
+        tails = standing(self.job, attempts)
         for each in self.running.values():
-            changed = each.changed(attempts)
+            changed = each.changed(attempts, tails)
             each.accept(changed, each.coarser(changed, self.ladder))
             found += changed
         close_old(self.job, list(self.running.values()), attempts, self.limits)
@@ -135,8 +137,14 @@ def brute(job: LiveJob) -> dict[str, list[Slice]]:
     """The slices of all steps at once, of a job that holds them."""
     job.fold()
     known = attempt_steps(job)
+    tails = [Shares.of_standing(each) for each in standing(job, known).values()]
     return {
-        name: summed([Shares.of(sli, each) for each in known.values()])
+        name: summed(
+            [
+                *(Shares.of(sli, each) for each in known.values()),
+                *(tails if sli.counts_standing else ()),
+            ]
+        )
         for name, sli in SLIS.items()
     }
 

@@ -17,6 +17,7 @@ from stepwatch.collector.slo.asked.rates import Rate, RateCard
 from stepwatch.collector.slo.asked.site import Objectives, Planned, read_objectives
 from stepwatch.collector.slo.asked.windows import RollingWindow
 from stepwatch.collector.slo.objectives import Slo
+from stepwatch.collector.slo.waste import CAUSES
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.slo_view import job_slos
 from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments
@@ -57,11 +58,13 @@ def test_a_kill_at_step_30_with_a_save_at_20_turns_steps_bad_backwards(tmp_path:
     assert amended["until"] - EPOCH == pytest.approx(7.2, abs=0.01)
     assert account["redone-after-restart"] == pytest.approx(4 * 11 * 0.2 * 1e6, rel=0.01)
     # By hand: start-up of a second, steps 0 to 19 kept, 20 to 30 not, then 41 steps after another
-    # second of start-up; the time between the attempts is in no step.
-    assert after["ratio"] == pytest.approx((20 + 41) * 0.2 / (7.2 + 9.2), abs=0.01)
+    # second of start-up; for 4.8 s between the attempts the devices were held for nothing.
+    assert after["ratio"] == pytest.approx((20 + 41) * 0.2 / (7.2 + 4.8 + 9.2), abs=0.01)
     assert before["ratio"] == pytest.approx(31 * 0.2 / 7.2, abs=0.01)
     lost = after["lost_device_seconds"]
-    assert lost == pytest.approx(4 * (16.4 - 61 * 0.2), abs=0.2)
+    assert lost == pytest.approx(4 * (21.2 - 61 * 0.2), abs=0.2)
+    allocated = sum(value for name, value in account.items() if name in CAUSES) / 1e6
+    assert allocated == pytest.approx(after["allowed_device_seconds"] / 0.1, abs=0.01)
     store.close()
 
 

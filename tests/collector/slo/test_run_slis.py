@@ -23,6 +23,7 @@ from stepwatch.collector.store import Store
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, StepFlag
 from stepwatch.signals.wire import Segment
 from tests.collector.made import (
+    EPOCH,
     JOB,
     SHARES,
     HandClock,
@@ -41,10 +42,20 @@ RANKS = range(WORLD)
 
 
 def attempt(
-    number: int, first: int, last: int, began: float, sequence: int, *, resumes: bool = False
+    number: int,
+    first: int,
+    last: int,
+    began: float,
+    sequence: int,
+    *,
+    resumes: bool = False,
+    held: bool = False,
 ) -> list[Segment]:
-    """An attempt that makes steps `first` to `last` of 0.2 s, after a second of start-up."""
+    """An attempt that makes steps `first` to `last` of 0.2 s, after a second of start-up; its
+    devices were `held` since a minute before the job began."""
     starts = [lifecycle_rows(LifecycleEvent.START, RANKS, WORLD, began)]
+    if held:
+        starts.append(lifecycle_rows(LifecycleEvent.ALLOCATION, [0], EPOCH - 60, began))
     if resumes:
         starts.append(lifecycle_rows(LifecycleEvent.RESUME, RANKS, first, began))
     made = []
@@ -78,18 +89,23 @@ def of(segments: list[Segment], seconds: float, at_once: int = 1000) -> dict[str
         return readings(facts)
 
 
-KILLED = [
-    *attempt(0, 0, 30, 0.0, 1),
-    segment(
-        90,
-        {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.VERIFIED, RANKS, 20)},
-        attempt=0,
-    ),
-    ends(0, LifecycleEvent.FAILURE, 7.5, 91),
-    *attempt(1, 20, 60, 12.0, 100, resumes=True),
-    ends(1, LifecycleEvent.FINISH, 21.4, 190),
-]
-"""Killed after step 30, with the newest good save at 20; it comes back 4.5 s later and finishes."""
+def killed(*, held: bool) -> list[Segment]:
+    """Killed after step 30, with the newest good save at 20; it comes back 4.5 s later on the same
+    devices, or on others if they were not `held`, and finishes."""
+    return [
+        *attempt(0, 0, 30, 0.0, 1, held=held),
+        segment(
+            90,
+            {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.VERIFIED, RANKS, 20)},
+            attempt=0,
+        ),
+        ends(0, LifecycleEvent.FAILURE, 7.5, 91),
+        *attempt(1, 20, 60, 12.0, 100, resumes=True, held=held),
+        ends(1, LifecycleEvent.FINISH, 21.4, 190),
+    ]
+
+
+KILLED = killed(held=True)
 
 
 def test_every_sli_of_the_field_is_there_with_all_of_its_definition() -> None:
@@ -146,7 +162,7 @@ def test_a_step_that_was_not_finished_is_not_lost() -> None:
 
 
 def test_a_kill_at_step_30_with_the_newest_good_save_at_20() -> None:
-    """Figures by hand: steps 20-30 are done twice; 7.2 s + 9.2 s ran, 4.5 s nothing did."""
+    """Figures by hand: steps 20-30 are done twice; 7.2 s + 9.2 s ran, 4.8 s nothing did."""
     found = of(KILLED, 21.4)
     assert found["lost-steps"].value == 11
     assert found["recovery-time"].value == pytest.approx(13.2 - 7.2)
@@ -154,7 +170,7 @@ def test_a_kill_at_step_30_with_the_newest_good_save_at_20() -> None:
     assert (found["requeue-rate"].value, found["resume-success"].value) == (0.5, 1.0)
     assert found["interruptions"].events == 1
     allocated = 20.4 + 1.0  # of each rank: from the first start to the last step, and its end
-    assert found["goodput"].value == pytest.approx((20 + 41) * 0.2 / (7.2 + 9.2), abs=0.02)
+    assert found["goodput"].value == pytest.approx((20 + 41) * 0.2 / (7.2 + 4.8 + 9.2), abs=0.01)
     assert found["waste"].detail.startswith("idle-allocated")
     assert "redone-after-restart" in found["waste"].detail
     assert found["time-to-complete"].value == pytest.approx(allocated, abs=0.3)
@@ -163,6 +179,12 @@ def test_a_kill_at_step_30_with_the_newest_good_save_at_20() -> None:
     before = of(KILLED[:31], 7.2)
     assert before["goodput"].value > found["goodput"].value, "it turns bad afterwards"
     assert before["lost-steps"].value == 0
+
+
+def test_what_passes_between_two_allocations_was_not_the_jobs() -> None:
+    found = of(killed(held=False), 21.4)
+    assert found["goodput"].value == pytest.approx((20 + 41) * 0.2 / (7.2 + 9.2), abs=0.01)
+    assert "idle-allocated" not in found["waste"].detail
 
 
 @pytest.mark.parametrize("seed", range(3))

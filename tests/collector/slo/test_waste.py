@@ -12,7 +12,9 @@ from stepwatch.collector.slo.waste import (
     CAUSES,
     COLUMNS,
     DEFINITIONS,
+    Run,
     Spent,
+    Tail,
     document_of,
     entry_of,
     job_days,
@@ -186,24 +188,71 @@ def total(days: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]]) -> dict[S
     return {cause: float(s) for cause, s in zip(CAUSES, sums, strict=True) if s}
 
 
-@pytest.mark.parametrize(
-    ("ended", "until", "expected"),
-    [
-        (None, None, []),
-        (None, 4.0, []),
-        (None, 60.0, [(Spent.STALL, 120.0)]),
-        (50.0, None, [(Spent.STALL, 100.0)]),
-        (50.0, 60.0, [(Spent.STALL, 100.0), (Spent.IDLE_ALLOCATED, 20.0)]),
-        (2.0, 30.0, [(Spent.IDLE_ALLOCATED, 60.0)]),
-        (2.0, None, []),
-    ],
+NEVER = Run(2, True, BEGAN, BEGAN, 1.0, None, None)
+"""A run whose last step ended at BEGAN; nothing is known since then."""
+BY_SECOND: dict[str, tuple[dict[str, float], list[tuple[Spent, float]]]] = {
+    "nothing is known": ({}, []),
+    "in its next step": ({"seen_s": 4.0}, []),
+    "it stands": ({"seen_s": 60.0}, [(Spent.STALL, 120.0)]),
+    "it stood, and ended": ({"over_s": 50.0}, [(Spent.STALL, 100.0)]),
+    "it ended": ({"over_s": 2.0}, []),
+    "on other devices": ({"over_s": 2.0, "next_began_s": 30.0}, []),
+    "on the same": (
+        {"over_s": 50.0, "next_began_s": 60.0, "next_allocated_s": -9.0},
+        [(Spent.STALL, 100.0), (Spent.IDLE_ALLOCATED, 20.0)],
+    ),
+    "on devices held for a while": (
+        {"over_s": 2.0, "next_began_s": 30.0, "next_allocated_s": 20.0},
+        [(Spent.IDLE_ALLOCATED, 20.0)],
+    ),
+    "nobody saw the end": (
+        {"next_began_s": 30.0, "next_allocated_s": -9.0},
+        [(Spent.STALL, 60.0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_SECOND)
+def test_time_in_no_step(name: str) -> None:
+    moments, expected = BY_SECOND[name]
+    run = NEVER._replace(**{key: BEGAN + at for key, at in moments.items()})  # type: ignore[arg-type]
+    found = [*tails_of(run)]
+    assert [tail.cause for tail in found] == [cause for cause, _ in expected]
+    assert [tail.seconds for tail in found] == pytest.approx([seconds for _, seconds in expected])
+
+
+def test_a_run_that_makes_no_step_starts_up_from_its_first_second_on() -> None:
+    (tail,) = tails_of(NEVER._replace(has_steps=False, usual_s=0.0, seen_s=BEGAN + 2.0))
+    assert (tail.cause, tail.seconds) == (Spent.START_UP, 4.0)
+
+
+def test_a_clock_that_was_set_makes_no_stall_longer() -> None:
+    set_s = 3600.0
+    (tail,) = tails_of(NEVER._replace(last_s=BEGAN + set_s, over_s=BEGAN + 50.0))
+    assert (tail.begins_s - BEGAN, tail.seconds) == (set_s, 100.0)
+
+
+@given(
+    st.floats(0, 1e6),
+    st.one_of(st.floats(0, 100), st.floats(0, 1e5), st.floats(0, 1e8)),
+    st.floats(0, 100),
 )
-def test_time_after_the_last_step(
-    ended: float | None, until: float | None, expected: list[tuple[Spent, float]]
+def test_pieces_sum_to_the_whole_and_stay_while_it_grows(
+    begins: float, length: float, more: float
 ) -> None:
-    one = attempt_of([1.0], [2.0], [1.0], [2])
-    last = BEGAN + 1.0
-    moments = [None if at is None else last + at for at in (ended, until)]
-    found = [(tail.cause, tail.seconds) for tail in tails_of(one, moments[0], moments[1])]
-    assert [cause for cause, _ in found] == [cause for cause, _ in expected]
-    assert [s for _, s in found] == pytest.approx([s for _, s in expected])
+    tail = Tail(Spent.STALL, begins, begins + length, 3)
+    moments, seconds = tail.pieces()
+    assert seconds.sum() == pytest.approx(tail.seconds, abs=1e-3)
+    assert (np.diff(moments) > 0).all() and (seconds > 0).all()
+    assert ((moments >= begins) & (moments <= begins + length)).all()
+    assert len(moments) <= 362 + 278 + 9602
+    grown = tail._replace(ends_s=begins + length + more).pieces()
+    same = max(len(moments) - 1, 0)
+    assert grown[0][:same].tolist() == moments[:same].tolist()
+    assert grown[1][:same].tolist() == seconds[:same].tolist()
+
+
+def test_the_worked_example_of_pieces() -> None:
+    moments, seconds = Tail(Spent.STALL, 7.0, 31.0, 2).pieces()
+    assert moments.tolist() == [8.5, 15.0, 25.0, 30.5]
+    assert seconds.tolist() == [6.0, 20.0, 20.0, 2.0]

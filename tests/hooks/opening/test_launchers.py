@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
-from stepwatch.hooks.opening.launchers import RankInWorld, known_rank, launch_key
+from stepwatch.hooks.opening.launchers import (
+    RankInWorld,
+    allocated_since_s,
+    known_rank,
+    launch_key,
+)
 from stepwatch.signals.errors import ConfigurationError
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4"}
@@ -67,6 +74,22 @@ def test_ranks_of_one_launch_share_a_key_and_two_launches_do_not() -> None:
     assert launch_key(static) != launch_key({**static, "MASTER_PORT": "2"})
     step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
     assert launch_key(step) != launch_key({**step, "SLURM_STEP_ID": "1"})
+
+
+def test_devices_are_held_since_the_batch_job_or_torchrun_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert allocated_since_s({}) is None, "a shell that started it days ago holds no devices"
+    assert allocated_since_s({"SLURM_JOB_START_TIME": "1795000000"}) == 1_795_000_000
+    for wrong in ("", "soon", "-5", "9" * 20):
+        assert allocated_since_s({"SLURM_JOB_START_TIME": wrong}) is None
+    before_s = time.time()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as launcher:
+        monkeypatch.setattr(os, "getppid", lambda: launcher.pid)
+        since_s = allocated_since_s({"TORCHELASTIC_RUN_ID": "none"})
+        assert since_s is not None and before_s - 2 <= since_s <= time.time() + 1
+        launcher.kill()
+    assert allocated_since_s({"TORCHELASTIC_RUN_ID": "none"}) is None, "nobody by that number"
 
 
 def test_where_nothing_names_the_launch_its_parent_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from .lifecycle import Lifecycle, at_exit
 from .links import logs
 from .links.announcement import Announcement
 from .links.linking import Linking
-from .opening.launchers import RankInWorld, known_rank
+from .opening.launchers import RankInWorld, allocated_since_s, known_rank
 from .opening.opener import Opener, is_wanted
 from .opening.placement import Placement
 from .phases import PhaseContext
@@ -261,6 +261,7 @@ class Watch:
         global _active
         _active = weakref.ref(self)
         self.recorder.place = placement.settle
+        self.recorder.allocated_s = allocated_since_s(os.environ)
         if self.recorder.heartbeat is not None:
             self.recorder.heartbeat.wait = placement.wait
         self.recorder.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 FRESH_HEARTBEAT_SECONDS = 3.0
@@ -15,6 +16,15 @@ def start_ticks(pid: int, proc: Path = Path("/proc")) -> int:
     """Start of a process in clock ticks since boot; 0 if unknown, also for one that has ended."""
     fields = _stat(pid, proc)
     return int(fields[_START]) if len(fields) > _START and fields[_STATE] not in "ZX" else 0
+
+
+def started_s(pid: int, proc: Path = Path("/proc")) -> float | None:
+    """When a process started, Unix seconds; None if unknown."""
+    ticks = start_ticks(pid, proc)
+    if not ticks:
+        return None
+    ago_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return time.time() - ago_s
 
 
 def pid_namespace() -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,20 +24,16 @@ from stepwatch.collector.slo.waste import (
     document_of,
     entry_of,
     job_days,
-    tails_of,
 )
-from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.state.trackers.run_facts import RunFacts
 from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.signals.arrays import Integers
-from stepwatch.signals.records import LifecycleEvent
 
 EVERY_SECONDS, LEAST_SECONDS = 60.0, 5.0
 """Between two looks at a job that runs, of many and of few steps: an account is no alarm."""
 _STEPS_A_SECOND = 100
 """Steps held for which a job is looked at a second later: looks take so much of a CPU at most."""
-_ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 _NOISE_MICROSECONDS = 1_000_000
 """By what an end that moved may make a day shorter."""
 
@@ -54,22 +51,22 @@ class Accounts:
         self,
         job: LiveJob,
         attempts: Mapping[RunKey, AttemptSteps],
-        moment: tuple[float, float],
+        tails: Mapping[RunKey, Sequence[Tail]],
+        monotonic_s: float,
         *,
         ended: bool,
         owners: Sequence[OwnerRule] = (),
     ) -> list[AccountDay]:
-        """The days that changed since they were stored, at wall and monotonic seconds `moment`,
+        """The days that changed since they were stored, at monotonic seconds `monotonic_s`,
         with the owner that they are accounted to.
 
         Of a job that runs they are looked at once a minute, of one with few steps once in five
         seconds. Call `accept` once they are stored.
         """
-        wall_s, monotonic_s = moment
         if not ended and monotonic_s - self.looked_s < _every_seconds(attempts.values()):
             return []
         self.looked_s = monotonic_s
-        self.days = job_days(attempts.values(), _tails(job, attempts, wall_s, ended=ended))
+        self.days = job_days(attempts.values(), itertools.chain(*tails.values()))
         job_class = job.current.job_class
         owner = owner_of(job.name, job.current.tracker(RunFacts).known(), owners)
         beside = {OWNER: owner} if owner else {}
@@ -124,26 +121,3 @@ def _is_news(entry: Integers, stored: Integers | None) -> bool:
         return True
     known, causes = int(stored[: len(CAUSES)].sum()), int(entry[: len(CAUSES)].sum())
     return causes >= known - _NOISE_MICROSECONDS and not np.array_equal(entry, stored)
-
-
-def _tails(
-    job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], now_s: float, *, ended: bool
-) -> Iterator[Tail]:
-    """Time after the last step of each run: until the next one begins, or until now."""
-    runs = job.runs()
-    following = [run.began_s or None for run, _ in runs.values()][1:]
-    for (key, (run, _)), next_s in zip(runs.items(), [*following, None], strict=True):
-        if key in attempts:
-            is_last = next_s is None and run is job.current
-            until_s = now_s if is_last and not ended else next_s
-            yield from tails_of(attempts[key], _ended_s(run), until_s)
-
-
-def _ended_s(run: Attempt) -> float | None:
-    """When the last rank of a run ended, Unix seconds; None where one of them did not, or nobody
-    saw it."""
-    if not run.is_over:
-        return None
-    said = [fact.at for fact in run.lifecycle if fact.event in _ENDS]
-    seen = [run.gone_at(rank) for rank in run.states]
-    return max((at for at in (*said, *seen) if not math.isnan(at)), default=None)

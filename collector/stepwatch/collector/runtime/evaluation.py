@@ -37,6 +37,8 @@ from stepwatch.collector.slo.over_run.registry import readings
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
+from stepwatch.collector.slo.standing import seen_until, standing
+from stepwatch.collector.slo.waste import Tail
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.store import Store
@@ -69,6 +71,8 @@ class Verdicts:
     """When work was planned that jobs of its class do not pay for."""
     rates: RateCard | None = None
     """What device-time costs, None where nobody said."""
+    seen_s: float = 0.0
+    """Up to when slices are known, Unix seconds: what windows of SLOs end with."""
     stalled_seconds: float = math.nan
     one_node_speed: float = math.nan
     """Tokens per second and device of other jobs of its class on one node."""
@@ -127,6 +131,7 @@ class Evaluator:
             known = SliceLine.of_rows(self._store.slice_rows(job.name, name))
             verdicts.slices[name] = RunningSlices(sli, known)
         verdicts.rates = self.objectives.rates
+        verdicts.seen_s = seen_until(job, standing(job, attempt_steps(job)).values())
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
 
     def catch_up(self, job: LiveJob) -> None:
@@ -169,7 +174,8 @@ class Evaluator:
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
             return False
         steps = attempt_steps(job)
-        fresh = self._slices(steps, verdicts)
+        tails = standing(job, steps)
+        fresh = self._slices(steps, tails, verdicts)
         ended = has_ended(attempt, now)
         context = DetectionContext(
             job, self._clock.monotonic_ns() / NANOSECONDS, self._class_throughput, wall_s=now
@@ -201,8 +207,8 @@ class Evaluator:
         notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
         coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
         rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
-        moment_s, owners = (now, context.now_s), self.objectives.owners
-        days = verdicts.accounts.look(job, steps, moment_s, ended=ended, owners=owners)
+        owners = self.objectives.owners
+        days = verdicts.accounts.look(job, steps, tails, context.now_s, ended=ended, owners=owners)
         self._store.save_evaluation(job.name, rows, documents, lease, notices, days)
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
@@ -210,6 +216,7 @@ class Evaluator:
         verdicts.accounts.accept()
         close_old(job, list(verdicts.slices.values()), steps, self._limits)
         verdicts.incidents.update((incident.id, incident) for incident in moved)
+        verdicts.seen_s = seen_until(job, tails.values())
         verdicts.slo_statuses = self._slo_statuses(job, verdicts)
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
@@ -261,7 +268,7 @@ class Evaluator:
             else evaluate_slo(
                 slo,
                 verdicts.slices[slo.sli].line if slo.sli in verdicts.slices else nothing,
-                job.newest_s,
+                verdicts.seen_s,
                 job.unread,
                 without,
             )
@@ -281,11 +288,14 @@ class Evaluator:
         return verdicts.limit_readings
 
     def _slices(
-        self, attempts: Mapping[RunKey, slis.AttemptSteps], verdicts: Verdicts
+        self,
+        attempts: Mapping[RunKey, slis.AttemptSteps],
+        tails: Mapping[RunKey, Sequence[Tail]],
+        verdicts: Verdicts,
     ) -> dict[str, list[Slice]]:
         """Slices that changed since they were stored, by SLI."""
         return {
-            name: verdicts.slices.setdefault(name, RunningSlices(sli)).changed(attempts)
+            name: verdicts.slices.setdefault(name, RunningSlices(sli)).changed(attempts, tails)
             for name, sli in self._slis.items()
         }
 

@@ -31,11 +31,13 @@ class AttemptSteps(NamedTuple):
 class Sli(NamedTuple):
     """One SLI: its name in documents and metrics, and good and total device-seconds per step.
 
-    `good_and_total` returns two arrays (steps,) in the order of the attempt's steps.
+    `good_and_total` returns two arrays (steps,) in the order of the attempt's steps. Device-time in
+    no step is bad where it `counts_standing`.
     """
 
     name: str
     good_and_total: Callable[[AttemptSteps], tuple[Vector, Vector]]
+    counts_standing: bool = False
 
 
 def discover() -> Mapping[str, Sli]:

@@ -10,7 +10,8 @@ so a slice may be closed in parts, and a clock that was set makes no difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from stepwatch.collector.slo.ladder import LADDER, Rung
 from stepwatch.collector.slo.redone import RedoneSteps, is_redone, redoable
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slice_line import SliceLine
+from stepwatch.collector.slo.waste import Tail
 from stepwatch.collector.state.job import RunKey
 from stepwatch.collector.store.slices import SLICE, Slice, slices_of
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
@@ -43,6 +45,17 @@ class Shares(NamedTuple):
         expected = np.full(len(steps.end_s), steps.world)
         return cls(steps.end_s, *sli.good_and_total(attempt), steps.observed, expected)
 
+    @classmethod
+    def of_standing(cls, tails: Iterable[Tail]) -> Shares:
+        """Those of device-time in no step: all of it is bad. A record is expected of each device
+        for each piece, and came: agents say so."""
+        parts = [(*tail.pieces(), tail.devices) for tail in tails]
+        moments = np.concatenate([np.zeros(0), *(moments for moments, _, _ in parts)])
+        total = np.concatenate([np.zeros(0), *(seconds for _, seconds, _ in parts)])
+        devices = [np.full(len(moments), devices) for moments, _, devices in parts]
+        records = np.concatenate([np.zeros(0, dtype=np.int64), *devices])
+        return cls(moments, np.zeros(len(moments)), total, records, records)
+
     def since(self, start_s: float) -> Shares:
         """Those of steps that end at `start_s` or later."""
         late = self.end_s >= start_s
@@ -62,6 +75,10 @@ class Shares(NamedTuple):
         )
 
 
+_Part = tuple[RunKey, bool]
+"""A run, and whether it is its time in no step."""
+
+
 class RunningSlices:
     """The slices of one SLI of a job, of which only those are summed again that changed.
 
@@ -75,18 +92,22 @@ class RunningSlices:
         self._redone = RedoneSteps(sli.name)
         self._is_stored = line is not None
         """Whether what is in `line` was stored by somebody who may have known more steps."""
-        self._known: Mapping[RunKey, Shares] = {}
-        self._newest: Mapping[RunKey, Shares] = {}
+        self._known: Mapping[_Part, Shares] = {}
+        self._newest: Mapping[_Part, Shares] = {}
         self._dropped: Sequence[Shares] = ()
         self._dropped_before_s = -math.inf
 
-    def changed(self, attempts: Mapping[RunKey, AttemptSteps]) -> list[Slice]:
+    def changed(
+        self,
+        attempts: Mapping[RunKey, AttemptSteps],
+        tails: Mapping[RunKey, Sequence[Tail]] = MappingProxyType({}),
+    ) -> list[Slice]:
         """The slices that differ from those in `line`, with their versions counted on.
 
-        `attempts` are all of the job, in their order. Call `accept` once they are stored: until
-        then the same differ again.
+        `attempts` are all of the job that made steps, in their order, `tails` the time of its runs
+        in no step. Call `accept` once they are stored: until then the same differ again.
         """
-        self._look(attempts)
+        self._look(attempts, tails)
         moment = min(self._first_change(), self._redone.first_change(attempts))
         if math.isinf(moment):
             return []
@@ -103,7 +124,8 @@ class RunningSlices:
         """So many of the first steps of the attempts are held no longer. What `changed` returned
         last is accepted."""
         self._known = {
-            number: each.behind(dropped.get(number, 0)) for number, each in self._known.items()
+            (run, stands): each if stands else each.behind(dropped.get(run, 0))
+            for (run, stands), each in self._known.items()
         }
 
     def coarser(self, changed: Sequence[Slice], ladder: Sequence[Rung] = LADDER) -> list[Slice]:
@@ -123,8 +145,12 @@ class RunningSlices:
         self._is_stored = False
         self._redone.accept()
 
-    def _look(self, attempts: Mapping[RunKey, AttemptSteps]) -> None:
-        self._newest = {number: Shares.of(self.sli, each) for number, each in attempts.items()}
+    def _look(
+        self, attempts: Mapping[RunKey, AttemptSteps], tails: Mapping[RunKey, Sequence[Tail]]
+    ) -> None:
+        self._newest = {(run, False): Shares.of(self.sli, each) for run, each in attempts.items()}
+        if self.sli.counts_standing:
+            self._newest |= {(run, True): Shares.of_standing(each) for run, each in tails.items()}
         closed = (each.dropped.closed_before_s for each in attempts.values() if each.dropped)
         self._dropped_before_s = max(closed, default=-math.inf)
 

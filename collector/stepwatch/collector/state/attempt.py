@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import numpy as np
+
 from stepwatch.collector.state.exit_codes import ASKED_TO_STOP, UNKNOWN_EXIT
 from stepwatch.collector.state.folding.batches import batch_of
 from stepwatch.collector.state.registry import discover
@@ -32,7 +34,7 @@ from stepwatch.collector.state.trackers.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.step_history import StepHistory
 from stepwatch.collector.state.trackers.step_window import DEVICE, StepRing, Window
 from stepwatch.collector.state.trackers.steps import Steps
-from stepwatch.signals.arrays import SmallIntegers, Vector
+from stepwatch.signals.arrays import Integers, SmallIntegers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
@@ -125,7 +127,8 @@ class Attempt(TrackedAttempt):
         self.earlier = None
 
     def keep_steps(self) -> None:
-        """Drop all but what says when its steps ended, and how long they were."""
+        """Drop all but what says when its steps and its ranks ended, and how long steps were."""
+        self.tracker(LifecycleEvents).over_s = self.over_s
         super().release()
         self._trackers = {
             kind: each if kind in _OF_STEPS else kind() for kind, each in self._trackers.items()
@@ -232,6 +235,32 @@ class Attempt(TrackedAttempt):
         return (gone_ns + offset) / NANOSECONDS if gone_ns and offset is not None else math.nan
 
     @property
+    def over_s(self) -> float | None:
+        """When the last rank ended, Unix seconds by clocks as they were set at first; None while
+        one of them lives, or where nobody saw it."""
+        events, ranks = self.tracker(LifecycleEvents), self.ranks
+        if events.over_s is not None or not self.is_over:
+            return events.over_s
+        gone_ns = self._unset_ns(ranks.rows["gone_ns"])
+        last_ns = max(events.last_end_ns, int(gone_ns.max(initial=0)))
+        return last_ns / NANOSECONDS if last_ns else None
+
+    @property
+    def seen_s(self) -> float:
+        """When an agent last looked at one of its ranks, Unix seconds by clocks as they were set at
+        first; 0 if none did."""
+        return float(self._unset_ns(self.ranks.rows["time_ns"]).max(initial=0)) / NANOSECONDS
+
+    def _unset_ns(self, moments: Integers) -> Integers:
+        """Moments of each rank (world,), monotonic on its node, as Unix nanoseconds by the clock as
+        it was set at first; 0 where there is none."""
+        ranks = self.ranks
+        offsets = [self.first_offsets.get(node, 0) for node in ranks.nodes]
+        to_wall = np.array([*offsets, 0], dtype=np.int64)[ranks.node_at]
+        known = (moments > 0) & (to_wall != 0)
+        return np.where(known, moments.astype(np.int64) + to_wall, 0)
+
+    @property
     def gone(self) -> set[int]:
         """Ranks whose process vanished before they finished."""
         return self.ranks.gone - self.ended.keys()
@@ -264,6 +293,11 @@ class Attempt(TrackedAttempt):
     def began_s(self) -> float:
         """When the first rank began, Unix seconds; 0 while unknown."""
         return self.tracker(LifecycleEvents).began_s
+
+    @property
+    def allocated_s(self) -> float:
+        """Since when its devices are held, Unix seconds; 0 while unknown."""
+        return float(self.tracker(LifecycleEvents).allocated_s)
 
     @property
     def resumed_from(self) -> int | None:

@@ -78,6 +78,31 @@ def _parts(hosts: Rows, devices: Rows, on_device: Mask) -> Rows:
     return found
 
 
+class LastStep(NamedTuple):
+    """When the last step that counts ended, Unix seconds by the wall clock, by how much clocks were
+    set by then since the attempt began, and a usual step on its clock (NaN while unknown)."""
+
+    end_s: float
+    set_s: float
+    usual_s: float
+
+
+def last_step(attempt: Attempt, ends_s: Vector) -> LastStep | None:
+    """The last step of an attempt, of which those held end at `ends_s`; None before the first."""
+    history, on_device = attempt.step_history, _on_device(attempt)
+    dropped = history.dropped
+    if len(ends_s):
+        set_s, timed = history.set_s_of(len(ends_s) - 1), bool(on_device[-1])
+        end_s = float(ends_s[-1])
+    elif dropped.count:
+        end_s, set_s = dropped.end_s, dropped.clock_set_s
+        timed = dropped.fixed_end_s == end_s
+    else:
+        return None
+    on_its_clock = _usual_on_devices(attempt, on_device) if timed else _usual_on_hosts(attempt)
+    return LastStep(end_s, set_s, on_its_clock)
+
+
 def usual_seconds(attempt: Attempt) -> Vector:
     """For each step that counts the median of the attempt's first steps on its clock (steps,).
 

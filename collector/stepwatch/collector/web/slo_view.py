@@ -48,17 +48,17 @@ def _in_full(
 ) -> dict[str, Any]:
     slo, slices = status.slo, verdicts.slices.get(status.slo.sli)
     first_s = slices.line.first_s if slices is not None else math.inf
-    begins = slo.window.begins(job.newest_s, first_s) if slices is not None else math.nan
+    begins = slo.window.begins(verdicts.seen_s, first_s) if slices is not None else math.nan
     begins = max(begins, first_s) if math.isfinite(first_s) else begins
     return {
         **slo_line(status, clock),
         "window_begins_at": begins,
-        "window_ends_at": job.newest_s,
+        "window_ends_at": verdicts.seen_s,
         "price": _price(job, verdicts),
         "incidents": _incidents(verdicts, begins),
         "audit": sorted(
             (
-                *_planned(verdicts.planned, begins, job.newest_s),
+                *_planned(verdicts.planned, begins, verdicts.seen_s),
                 *_redone(slo.sli, attempts, begins),
                 *_unread(job, begins),
             ),
@@ -70,7 +70,7 @@ def _in_full(
 def _price(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
     """What a device-second costs now; None where nobody said."""
     rates = verdicts.rates
-    found = rates.price(job.newest_s, job.current.job_class) if rates else None
+    found = rates.price(verdicts.seen_s, job.current.job_class) if rates else None
     return None if found is None else found._asdict()
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from stepwatch.signals.errors import ConfigurationError
-from stepwatch.signals.processes import start_ticks
+from stepwatch.signals.processes import start_ticks, started_s
 
 NUMBERED_BY = (
     ("RANK", "WORLD_SIZE"),
@@ -32,6 +32,7 @@ NUMBERED_BY = (
 )
 """Variables of rank and world size, in the order in which they count."""
 _OF_ONE_LAUNCH = ("SLURM_STEP_ID", "PMIX_NAMESPACE", "PMI_JOBID")
+_MOST_DIGITS = 12
 _ELASTIC_ID, _NO_ELASTIC_ID = "TORCHELASTIC_RUN_ID", ("", "none")
 
 
@@ -89,6 +90,18 @@ def launch_key(environ: Mapping[str, str]) -> str:
         parts = [str(parent), str(start_ticks(parent))]
     parts.append(environ.get("SLURM_JOB_ID", ""))
     return f"{zlib.crc32(chr(10).join(parts).encode()):08x}"
+
+
+def allocated_since_s(environ: Mapping[str, str]) -> int | None:
+    """Since when the devices are held for this job, Unix seconds: the start of the Slurm job, else
+    that of torchrun, which lives through its restarts. None where nobody says so: a shell, say."""
+    slurm = environ.get("SLURM_JOB_START_TIME", "")
+    if slurm.isascii() and slurm.isdigit() and len(slurm) < _MOST_DIGITS:
+        return int(slurm)
+    if _ELASTIC_ID not in environ:
+        return None
+    began_s = started_s(os.getppid())
+    return None if began_s is None else int(began_s)
 
 
 def number(environ: Mapping[str, str], key: str, default: int) -> int:

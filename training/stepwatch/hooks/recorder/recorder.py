@@ -52,6 +52,8 @@ class Recorder:
         """Called when the first step has ended and is written."""
         self.place: Callable[..., bool] | None = None
         """Follows what is known of the rank (`Placement.settle`); whether that moved the ring."""
+        self.allocated_s: int | None = None
+        """Since when the job's devices are held, Unix seconds; None where nobody says so."""
         self.attachments = Attachments(guard)
         self.heartbeat = Heartbeat(ring, guard) if ring is not None else None
         self.closed = False
@@ -80,6 +82,8 @@ class Recorder:
         if self.ring is not None:
             identity = self.ring.identity
             self.write_lifecycle(LifecycleEvent.START, identity.world, identity.node)
+            if identity.rank == 0 and self.allocated_s is not None:
+                self.write_lifecycle(LifecycleEvent.ALLOCATION, self.allocated_s, "")
 
     def begin(self) -> Timeline | None:
         """Start the clock of the first step, once; None while nothing is recorded."""

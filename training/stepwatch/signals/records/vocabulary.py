@@ -130,6 +130,9 @@ class LifecycleEvent(IntEnum):
     """A piece of a link to a run of an experiment tracker, see `records.pieces`."""
     FACT = 11
     """A piece of a fact of the run: what it is configured and made of, see `records.pieces`."""
+    ALLOCATION = 12
+    """`value` is since when the job has held its devices, whole Unix seconds: before this attempt,
+    where a launcher or a batch job starts it again. Rank 0 reports it, if anybody says so."""
 
 
 ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)

@@ -12,11 +12,13 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     """Good: device-seconds of work that no later attempt redoes. Total: all that was allocated.
 
     Allocation runs from the start of an attempt to its last step, all ranks included, so start-up,
-    stalls and redone steps are all lost goodput. Steps that nobody reported count for neither.
+    stalls and redone steps are all lost goodput. So is time in no step: a hang while it lasts and
+    until the ranks have ended, attempts that make no step, and waiting for the next attempt where
+    the devices were held. Steps that nobody reported count for neither.
     """
     steps = attempt.steps
     total = np.where(steps.observed > 0, steps.allocated * steps.world, 0.0)
     return np.where(steps.lost, 0.0, np.minimum(steps.busy, total)), total
 
 
-SLI = Sli("goodput", good_and_total)
+SLI = Sli("goodput", good_and_total, counts_standing=True)

@@ -6,15 +6,14 @@ from .days import (
     DAY_SECONDS,
     OWNER,
     Days,
-    Tail,
     add_to_days,
     document_of,
     entries,
     entry_of,
     job_days,
-    tails_of,
 )
 from .partition import MICROSECONDS, Accounts, partition
+from .tails import STALL_SECONDS, Run, Tail, tails_of
 
 __all__ = [
     "CAUSES",
@@ -23,8 +22,10 @@ __all__ = [
     "DEFINITIONS",
     "MICROSECONDS",
     "OWNER",
+    "STALL_SECONDS",
     "Accounts",
     "Days",
+    "Run",
     "Spent",
     "Tail",
     "add_to_days",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.signals.arrays import Integers, Vector
 
 from .causes import CAUSES, Spent
-from .partition import MICROSECONDS, STALL_SECONDS, STALL_TIMES, Accounts, partition
+from .partition import MICROSECONDS, Accounts, partition
+from .tails import Tail
 
 DAY_SECONDS = 86_400
 _GOODPUT = "goodput"
@@ -27,14 +27,6 @@ COLUMNS = (*CAUSES, "tokens", "steps")
 
 OWNER = "owner"
 """In a document: who the job is accounted to, beside its entry."""
-
-
-class Tail(NamedTuple):
-    """Device-seconds since the last step of an attempt, which no step holds yet."""
-
-    cause: Spent
-    end_s: float
-    seconds: float
 
 
 def entries(attempt: AttemptSteps) -> Accounts:
@@ -76,16 +68,17 @@ def _nothing() -> Integers:
 
 
 def job_days(attempts: Iterable[AttemptSteps], tails: Iterable[Tail] = ()) -> Days:
-    """All days of a job: of steps that were dropped, of those held, and of the time since."""
+    """All days of a job: of steps that were dropped, of those held, and of time in no step."""
     days: Days = {}
     for attempt in attempts:
         for start, sums in _dropped(attempt).items():
             days[start] = days.get(start, _nothing()) + sums
         add_to_days(days, attempt.steps.end_s, entries(attempt))
     for tail in tails:
-        one = np.zeros((1, len(COLUMNS)), dtype=np.int64)
-        one[0, CAUSES.index(tail.cause)] = int(tail.seconds * MICROSECONDS)
-        add_to_days(days, np.array([tail.end_s]), one)
+        moments, seconds = tail.pieces()
+        found = np.zeros((len(moments), len(COLUMNS)), dtype=np.int64)
+        found[:, CAUSES.index(tail.cause)] = (seconds * MICROSECONDS).astype(np.int64)
+        add_to_days(days, moments, found)
     return days
 
 
@@ -105,23 +98,3 @@ def _dropped(attempt: AttemptSteps) -> Days:
             day[productive] -= moved
             day[CAUSES.index(Spent.REDONE)] += moved
     return days
-
-
-def tails_of(attempt: AttemptSteps, ended_s: float | None, until_s: float | None) -> Iterator[Tail]:
-    """The time after the last step of an attempt: until its ranks ended nothing moved, if that is
-    more than a step may take; then nothing ran until the next one began, at `until_s`.
-
-    Unix seconds; `ended_s` is None while ranks live, or where nobody saw them end, `until_s` where
-    there is no next attempt: then what was allocated is not known.
-    """
-    steps = attempt.steps
-    if not len(steps.end_s):
-        return
-    last, usual = float(steps.end_s[-1]), float(attempt.baseline_seconds[-1])
-    least = max(STALL_SECONDS, 0.0 if math.isnan(usual) else STALL_TIMES * usual)
-    stood_until = ended_s if ended_s is not None else until_s
-    if stood_until is not None and stood_until - last > least:
-        yield Tail(Spent.STALL, stood_until, (stood_until - last) * steps.world)
-        last = stood_until
-    if ended_s is not None and until_s is not None and until_s > last:
-        yield Tail(Spent.IDLE_ALLOCATED, until_s, (until_s - last) * steps.world)

@@ -10,12 +10,11 @@ from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.signals.arrays import Vector
 
 from .causes import CAUSES, Spent
+from .tails import STALL_SECONDS, STALL_TIMES
 
 Accounts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 """Microseconds of device-time (steps, causes), columns in the order of `CAUSES`."""
 MICROSECONDS = 1_000_000
-STALL_TIMES, STALL_SECONDS = 8.0, 5.0
-"""Beyond so many usual steps, and so many seconds, nothing moved: the hang detector's own marks."""
 _FLOATS = np.dtype(np.float64)
 
 

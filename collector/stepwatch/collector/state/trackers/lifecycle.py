@@ -13,6 +13,7 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import ENDS, Kind, LifecycleEvent
 
 MAX_EVENTS = 10_000
+MOST_ALLOCATED_SECONDS = 366 * 86_400
 _OF_OTHERS = (LifecycleEvent.DEVICE_TIMING, LifecycleEvent.LINK, LifecycleEvent.FACT)
 _TAKEN = [event.value for event in LifecycleEvent if event not in _OF_OTHERS]
 
@@ -42,8 +43,11 @@ class LifecycleEvents(JoinedTracker):
 
     `ended` maps a rank to how it ended; `began_s` is when the first rank began (Unix seconds, 0
     while unknown), `began_ns` the same for each node, monotonic there; `interrupted_s` is when the
-    first rank reported that Ctrl-C ended it (infinite if none did). Events of DEVICE_TIMING are for
-    the tracker of that name.
+    first rank reported that Ctrl-C ended it (infinite if none did). `last_end_ns` is when the last
+    rank reported its end, 0 before: Unix nanoseconds by clocks as they were set at first;
+    `over_s` when it was all over, once only that is kept. `allocated_s` is since when the devices
+    are held (Unix seconds, 0 while unknown). Events of DEVICE_TIMING are for the tracker of that
+    name.
     """
 
     kinds = frozenset({Kind.LIFECYCLE})
@@ -57,6 +61,9 @@ class LifecycleEvents(JoinedTracker):
         self.interrupted_s = math.inf
         self.resumed_from: int | None = None
         self.schedule: Schedule | None = None
+        self.last_end_ns = 0
+        self.over_s: float | None = None
+        self.allocated_s = 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Fold LIFECYCLE rows in; an event that is not known is left out.
@@ -80,6 +87,11 @@ class LifecycleEvents(JoinedTracker):
                 self.resumed_from = value
             elif event in ENDS:
                 self._end(rank, LifecycleEvent(event), at)
+                to_unset_ns = attempt.first_offsets.get(batch.node, batch.to_wall_ns)
+                self.last_end_ns = max(self.last_end_ns, time_ns + to_unset_ns)
+            elif event == LifecycleEvent.ALLOCATION:
+                self._hold(value, at)
+                continue
             if len(self.events) < MAX_EVENTS:
                 words = text.decode("utf-8", "replace")
                 self.events.append(Lifecycle(at, rank, LifecycleEvent(event), value, words))
@@ -88,6 +100,11 @@ class LifecycleEvents(JoinedTracker):
         self.began_s = min(self.began_s or at, at)
         if node in attempt.offsets:
             self.began_ns[node] = min(self.began_ns.get(node, time_ns), time_ns)
+
+    def _hold(self, since_s: int, at: float) -> None:
+        """What cannot be is not believed."""
+        if at - MOST_ALLOCATED_SECONDS < since_s <= at:
+            self.allocated_s = since_s
 
     def _end(self, rank: int, event: LifecycleEvent, at: float) -> None:
         """A failure stays one whatever follows."""

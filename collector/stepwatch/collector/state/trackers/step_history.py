@@ -204,6 +204,10 @@ class StepHistory:
         """
         return int(self.rows["end_wall_ns"][-NEWEST_STEPS:].max(initial=0))
 
+    def set_s_of(self, place: int) -> float:
+        """By how much clocks were set since the attempt began when the step of a row ended."""
+        return float(self._clock_set_s()[place])
+
     def facts(self, world: int, began_s: float, resumed_at: int | None) -> StepFacts:
         """The steps held as the hosts have them; those from `resumed_at` on are lost to a later
         attempt.

@@ -1,0 +1,55 @@
+"""The device-time of a job in no step: how its runs began, ended and followed each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from stepwatch.collector.slo.registry import AttemptSteps
+from stepwatch.collector.slo.waste import STALL_SECONDS, Run, Tail, tails_of
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob, RunKey
+from stepwatch.collector.state.step_facts import LastStep, last_step
+
+
+def standing(job: LiveJob, attempts: Mapping[RunKey, AttemptSteps]) -> dict[RunKey, list[Tail]]:
+    """Time after the last step of each run, and of those that made none, by run.
+
+    `attempts` are those that made steps.
+    """
+    runs = [(key, run) for key, (run, _) in job.runs().items()]
+    following = [*(run for _, run in runs[1:]), None]
+    return {
+        key: [*tails_of(_known(run, attempts.get(key), after))]
+        for (key, run), after in zip(runs, following, strict=True)
+        if run.world and (key in attempts or run.began_s)
+    }
+
+
+def seen_until(job: LiveJob, tails: Iterable[Iterable[Tail]]) -> float:
+    """Up to when anything is known of a job, Unix seconds: its newest step, or the end of the time
+    in which it made none."""
+    return max([job.newest_s, *(tail.ends_s for of_run in tails for tail in of_run)])
+
+
+def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None) -> Run:
+    last = None if steps is None else last_step(run, steps.steps.end_s)
+    ended = last or LastStep(run.began_s, 0.0, 0.0)
+    held_since = None if after is None else after.allocated_s
+    return Run(
+        devices=run.world,
+        has_steps=last is not None,
+        last_s=ended.end_s,
+        last_unset_s=ended.end_s - ended.set_s,
+        usual_s=ended.usual_s,
+        over_s=run.over_s,
+        seen_s=_seen_standing_s(run, ended.set_s) if after is None else None,
+        next_began_s=None if after is None else after.began_s or None,
+        next_allocated_s=None if held_since is None else held_since or None,
+    )
+
+
+def _seen_standing_s(run: Attempt, set_s: float) -> float | None:
+    """When an agent last looked at a run, Unix seconds; None where it moves: hosts may be some
+    steps ahead of the last one that counts, which is that of the devices."""
+    moved = run.newest_s - set_s if len(run.step_history) else 0.0
+    return run.seen_s if run.seen_s - moved > STALL_SECONDS else None

@@ -1,0 +1,97 @@
+"""Device-time in no step: before the first one, after the last one, and until a job runs again.
+
+It is all lost. While it lasts it counts as it passes; once a step ends that takes it in, it is
+that step's. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Vector
+
+from .causes import Spent
+
+STALL_TIMES, STALL_SECONDS = 8.0, 5.0
+"""Beyond so many usual steps, and so many seconds, nothing moved: the hang detector's own marks."""
+_GRID = ((10, 3600), (300, 86_400), (3600, 400 * 86_400))
+"""Seconds of a piece, in the first hour of a tail, the first day, and after."""
+
+
+class Tail(NamedTuple):
+    """Time from `begins_s` to `ends_s` (Unix seconds) in which so many `devices` made no step."""
+
+    cause: Spent
+    begins_s: float
+    ends_s: float
+    devices: int
+
+    @property
+    def seconds(self) -> float:
+        """Device-seconds."""
+        return (self.ends_s - self.begins_s) * self.devices
+
+    def pieces(self) -> tuple[Vector, Vector]:
+        """The middles of its pieces (pieces,), Unix seconds, and device-seconds of each.
+
+        They end at whole multiples of their length, so that all but the last stay as they are while
+        a tail grows: from 7 to 31 s there are pieces of 3, 10, 10 and 1 s.
+        """
+        edges = [self.begins_s]
+        for length, until in _GRID:
+            last = min(self.ends_s, self.begins_s + until)
+            first = math.floor(edges[-1] / length) + 1
+            edges += (np.arange(first, math.ceil(last / length)) * length).tolist()
+        ends = np.array([*edges[1:], self.ends_s]) if self.ends_s > self.begins_s else np.zeros(0)
+        begins = np.array(edges[: len(ends)])
+        return (begins + ends) / 2, (ends - begins) * self.devices
+
+
+class Run(NamedTuple):
+    """What is known of when a run ran; Unix seconds, None where it is not known.
+
+    `last_s` is when its last step ended, or when it began, by the wall clock; `last_unset_s` the
+    same by clocks as they were set when it began, as are `over_s`, when its last rank ended, and
+    `seen_s`, when an agent last looked at one, of a run that nobody followed. `usual_s` is a usual
+    step, NaN while unknown, 0 before the first one. `next_began_s` is when the next run began,
+    `next_allocated_s` since when that one's devices have been held.
+    """
+
+    devices: int
+    has_steps: bool
+    last_s: float
+    last_unset_s: float
+    usual_s: float
+    over_s: float | None
+    seen_s: float | None
+    next_began_s: float | None = None
+    next_allocated_s: float | None = None
+
+
+def tails_of(run: Run) -> Iterator[Tail]:
+    """The time after the last step of a run: until its ranks ended nothing moved, if that is more
+    than a step may take; then nothing ran until the next one began, if the devices were held.
+
+    Worked example: the last step ended at 100 s, the ranks at 160 s, the next run began at 175 s
+    and its devices have been held since 0 s -> a stall from 100 to 160 s, idle to 175 s.
+    """
+    held = run.next_began_s is not None and run.next_allocated_s is not None
+    held = held and run.next_allocated_s < run.next_began_s  # type: ignore[operator]
+    stood_until = run.over_s if run.over_s is not None else run.seen_s
+    lasted = (stood_until or run.last_unset_s) - run.last_unset_s
+    least = max(STALL_SECONDS, 0.0 if math.isnan(run.usual_s) else STALL_TIMES * run.usual_s)
+    last = run.last_s
+    if lasted > (least if run.has_steps else 0.0):
+        cause = Spent.STALL if run.has_steps else Spent.START_UP
+        yield Tail(cause, last, last + lasted, run.devices)
+        last += lasted
+    if held:
+        assert run.next_began_s is not None and run.next_allocated_s is not None
+        begins = max(last, run.next_allocated_s)
+        cause = Spent.STALL if run.over_s is None else Spent.IDLE_ALLOCATED
+        if run.next_began_s > begins:
+            yield Tail(cause, begins, run.next_began_s, run.devices)
