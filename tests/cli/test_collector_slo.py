@@ -10,7 +10,10 @@ import httpx
 import pytest
 
 from stepwatch.cli.main import PROBLEM, main
+from stepwatch.cli.verbs.collector import read_again
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo import asked
+from stepwatch.collector.store import Store
 from tests.collector.made import JOB, body, run_segments
 from tests.collector.process import Process
 from tests.waiting import until
@@ -93,6 +96,22 @@ def test_documents_are_read_again_and_a_mistake_changes_nothing(tmp_path: Path) 
         assert collector.end(signal.SIGTERM) == 0
     finally:
         collector.end()
+
+
+def test_a_defect_while_reading_again_ends_no_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*paths: object) -> None:
+        raise RecursionError
+
+    store = Store.sqlite(tmp_path / "store.db")
+    service = Service(store)
+    asked = service.objectives
+    monkeypatch.setattr("stepwatch.collector.slo.asked.site.read_objectives", fails)
+    read_again(service, None, None, None)
+    assert service.objectives is asked and service.objectives_unreadable
+    assert "stays in force" in caplog.text
+    store.close()
 
 
 def test_a_collector_does_not_start_with_documents_that_are_wrong(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -62,23 +63,35 @@ def _budget(slo: Document) -> str:
 
 
 def _burn(slo: Document) -> str:
-    """How fast the budget goes, now and over the window, and when it is gone at each."""
+    """How fast the budget goes, now, in the last hour and over the window, and when it is gone."""
     lost, allowed = slo["lost_device_seconds"], slo["allowed_device_seconds"]
     if slo["burn_rate"] is None or not allowed or slo["window_begins_at"] is None:
         return text.UNKNOWN
-    now, mean = float(slo["burn_rate"]), lost / allowed
-    words = f"{now:.2f}x in the last minute, {mean:.2f}x over the window"
+    now, hour, mean = float(slo["burn_rate"]), slo["burn_rate_hour"], lost / allowed
+    words = f"{now:.2f}x in the last minute, "
+    words += "" if hour is None else f"{hour:.2f}x in the last hour, "
+    words += f"{mean:.2f}x over the window"
     seconds = slo["window_ends_at"] - slo["window_begins_at"]
-    left = 1.0 - mean
-    if left <= 0 or seconds <= 0:
+    if mean >= 1.0 or seconds <= 0:
         return words
-    # At 1x what is allowed of so many seconds lasts as long.
-    ends = sorted(left * seconds / rate for rate in (now, mean) if rate > 0)
-    if not ends:
-        return f"{words}; nothing is being spent"
-    spans = [text.seconds(each) for each in dict.fromkeys(ends)]
-    never = "" if len(ends) == 2 else ", or never"
-    return f"{words}; at these rates it is gone in {' to '.join(spans)}{never}"
+    rates = [now] if hour is None else [now, hour]
+    base = mean if slo["window_is_full"] else 1.0
+    spans = sorted({gone_in(seconds, mean, rate, base) for rate in rates})
+    if spans[0] == math.inf:
+        return f"{words}; as it burns now it lasts"
+    ends = [text.seconds(each) if each < math.inf else "never" for each in spans]
+    return f"{words}; as it burns now it is gone in {', or '.join(ends)}"
+
+
+def gone_in(seconds: float, mean: float, rate: float, base: float) -> float:
+    """In how many seconds a budget is gone at a burn `rate`, infinite if never.
+
+    So far it burned at `mean` over `seconds`. A window that still grows allows for more as it does:
+    it is gone only at more than 1x (`base`). Of a full one, what leaves it burned at `mean`, as far
+    as anybody knows (`base`). Worked example: 0.5x over 10 h, now 2x, and it grows: 0.5 * 10 h are
+    left, of which (2 - 1) h go each hour -> 5 h.
+    """
+    return (1.0 - mean) * seconds / (rate - base) if rate > base else math.inf
 
 
 def _eaten(job: Document) -> Iterator[list[str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,12 @@ async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Res
     if "://" not in store and not Path(store).is_file():
         raise UsageError(f"there is no store {store}")
     service = Service(open_store(store), reads_only=True)
+    if service.asked_otherwise and ("slo" in path or path == "/v1/report"):
+        print(
+            f"stepwatch: SLO {', '.join(service.asked_otherwise)}: the collector of this store was "
+            "given other documents than the shipped ones shown here; ask it with --collector",
+            file=sys.stderr,
+        )
     try:
         transport = httpx.ASGITransport(app=make_api(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://store") as client:

@@ -16,6 +16,7 @@ from stepwatch.collector.slo.asked.site import read_objectives
 from stepwatch.collector.slo.waste import CAUSES
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind, LifecycleEvent
+from stepwatch.signals.wire import Rows
 from tests.collector.made import (
     EPOCH,
     JOB,
@@ -23,6 +24,7 @@ from tests.collector.made import (
     body,
     lifecycle_rows,
     run_segments,
+    segment,
     with_facts,
 )
 from tests.collector.runtime.test_evaluation import Site
@@ -103,6 +105,41 @@ def test_who_jobs_belong_to_comes_from_the_run_or_the_site_file(
     (day,) = again.store.account_days(0, 1 << 40, JOB)
     assert day.document["owner"]["project"] == "llama"
     again.store.close()
+
+
+def test_an_attempt_that_has_not_said_whose_it_is_takes_nobodys_days(tmp_path: Path) -> None:
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(30.0)
+    service = Service(store, clock)
+    service.receive(body(with_facts(run_segments(60), ("owner.team", "vision"))))
+    service.evaluate()
+    for number in (1, 2):
+        start = segment(500 + number, {Kind.LIFECYCLE: began_rows(20.0 + number)}, attempt=number)
+        service.receive(body([start]))
+        clock.advance(120.0)
+        service.evaluate()
+        service = Service(store, clock)
+    (day,) = store.account_days(0, 1 << 40, JOB)
+    assert day.document["owner"] == {"team": "vision"}
+    store.close()
+
+
+def began_rows(at: float) -> Rows:
+    return lifecycle_rows(LifecycleEvent.START, range(4), 4, at)
+
+
+def test_a_site_file_that_names_an_owner_counts_at_once(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(30.0)
+    service = Service(store, clock)
+    service.receive(body(run_segments(60)))
+    service.evaluate()
+    site.write_text(f"owners:\n  - {{jobs: {JOB}, team: vision}}\n")
+    service.ask_for(read_objectives(None, site))
+    clock.advance(120.0)
+    service.evaluate()
+    (day,) = store.account_days(0, 1 << 40, JOB)
+    assert day.document["owner"] == {"team": "vision"}
+    store.close()
 
 
 def test_status_shows_what_device_time_went_to(

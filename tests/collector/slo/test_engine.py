@@ -116,10 +116,11 @@ def test_any_history_is_as_counting_finds(
     assert abs(Fraction(found.ratio) - good / total) < Fraction(1, 10**20)
     short = brute(slices, now - SHORT_WINDOW_SECONDS, now, without)
     coverage = Fraction(observed, expected) if expected else None
+    if short[3]:
+        coverage = Fraction(short[2], short[3])
     burn = None
     if short[1]:
         burn = (1 - short[0] / short[1]) / (1 - Fraction(Decimal(target)))
-        coverage = Fraction(short[2], short[3]) if short[3] else None
         assert found.burn_rate is not None
         assert abs(Fraction(found.burn_rate) - burn) < Fraction(1, 10**20)
     if coverage is None or coverage < Fraction(COVERAGE_FLOOR):
@@ -190,6 +191,10 @@ def test_a_slice_of_time_counts_once_it_is_over() -> None:
     silent = history_of([*parts[:30], *[(0, 40_000, 0.0, 0)] * 30])
     found = evaluate_slo(slo, SliceLine(silent), BEGAN + 600.0)
     assert found.state is SloState.FROZEN and found.ratio == 1
+    # A long good time does not make up for the newest slice of which nothing is known.
+    long = history_of([*parts[30:] * 20, *[(0, 40_000, 0.0, 0)] * 30])
+    found = evaluate_slo(slo, SliceLine(long), float(long[-1].start_s + 10))
+    assert found.coverage == 0 and found.state is SloState.FROZEN
 
 
 def test_planned_work_counts_for_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sqlite3
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 import sqlalchemy as sa
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, main
-from stepwatch.cli.slo_in_full import in_full
+from stepwatch.cli.slo_in_full import gone_in, in_full
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.asked.openslo import default_slos
 from stepwatch.collector.slo.asked.rates import Rate, RateCard
 from stepwatch.collector.slo.asked.site import Objectives, Planned, read_objectives
 from stepwatch.collector.slo.asked.windows import RollingWindow
@@ -167,3 +170,51 @@ def test_one_slo_is_shown_with_all_of_it(
     assert main(["slo", JOB, "step-tim", *path]) == USAGE
     assert "step-time" in capsys.readouterr().err
     assert main(["slo", "no-such-job", "goodput", *path]) != OK
+
+
+@pytest.mark.parametrize(
+    ("mean", "rate", "base", "hours"),
+    [
+        (0.5, 2.0, 1.0, 5.0),  # the worked example
+        (0.5, 0.5, 1.0, math.inf),  # as much is allowed as time passes
+        (0.5, 1.5, 0.5, 5.0),  # a full window: half a time's worth leaves it
+        (0.5, 0.5, 0.5, math.inf),
+    ],
+)
+def test_when_a_budget_is_gone(mean: float, rate: float, base: float, hours: float) -> None:
+    assert gone_in(36_000.0, mean, rate, base) == hours * 3600
+    if base != 1.0 or hours == math.inf:
+        return
+    # The same by the second: what is lost reaches what is allowed, and not before.
+    seconds, lost = 36_000, mean * 36_000
+    while lost < seconds:
+        seconds, lost = seconds + 1, lost + rate
+    assert seconds - 36_000 == pytest.approx(hours * 3600, abs=2)
+
+
+def test_a_generation_that_is_damaged_ends_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = Store.sqlite(path)
+    store.note_generations({"goodput": ("aaaa", {"sli": "goodput"})}, 5.0)
+    with sqlite3.connect(path) as database:
+        database.execute("update generation set document = '{not JSON'")
+    assert store.newest_generations()["goodput"].revision == "aaaa"
+    (found,) = store.generations("goodput")
+    assert found.document["asked"] == "unknown"
+    Service(store, HandClock(1.0)).evaluate()
+    store.close()
+
+
+def test_a_store_of_a_collector_with_other_documents_is_shown_with_a_word_on_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(13.0)
+    step_time = next(slo for slo in default_slos() if slo.name == "step-time")
+    service = Service(store, clock, objectives=asked(step_time._replace(target=Decimal("0.9"))))
+    service.receive(body(run_segments(60)))
+    service.evaluate()
+    store.close()
+    main(["slo", JOB, "--store", str(tmp_path / "store.db")])
+    assert "SLO step-time: the collector of this store was given other" in capsys.readouterr().err
+    main(["incidents", "--store", str(tmp_path / "store.db")])
+    assert capsys.readouterr().err == ""

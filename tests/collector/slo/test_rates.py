@@ -68,6 +68,14 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, says: st
     assert says in str(refused.value) and str(path) in str(refused.value)
 
 
+@pytest.mark.parametrize("text", ['"eur(" = 1\n', f"a = {'[' * 5000}{']' * 5000}\n"])
+def test_text_that_is_no_card_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rates.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=r"rates\.toml"):
+        read_rates(path)
+
+
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"No such file.*pass --rates FILE"):
         read_rates(tmp_path / "none.toml")

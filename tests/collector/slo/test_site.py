@@ -83,6 +83,8 @@ def test_planned_spans_that_touch_are_one() -> None:
         ("classes:\n  prod", "clases:\n  prod", 2, "no such key; did you mean 'classes'?"),
         ("until: 2026-11-20T10:00:00Z", "until: soon", 9, "write a moment, such as"),
         ("until: 2026-11-20T10:00:00Z", "until: 2026-11-20T08:00:00", 9, "write a moment"),
+        ("2026-11-20T10:00:00Z", "9999-12-31T23:59:59-10:00", 9, "write a moment, such as"),
+        ("2026-11-20T08:00:00Z", "0001-01-01T00:00:00+14:00", 8, "write a moment, such as"),
         ("T10:00:00Z", "T08:00:00Z", 9, "it ends before it begins"),
         ("    why: new firmware on the switches\n", "", 8, "why: is missing; say what was done"),
         ("slos: [goodput, step-time]", "slos: goodput", 4, "write a list of names of SLOs"),
@@ -105,8 +107,8 @@ def test_owners_are_said_by_patterns_where_a_run_says_nothing(tmp_path: Path) ->
     )
     rules = read_objectives(None, site).owners
     assert owner_of("llama-7b", {}, rules) == {"project": "llama", "team": "t"}
-    assert owner_of("llama-7b", {"owner.project": "mine"}, rules)["project"] == "mine"
-    assert owner_of("other", {"owner.cost_centre": "4711"}, ()) == {"cost_centre": "4711"}
+    assert owner_of("llama-7b", {"project": "mine"}, rules)["project"] == "mine"
+    assert owner_of("other", {"cost_centre": "4711"}, ()) == {"cost_centre": "4711"}
     site.write_text("owners:\n  - {jobs: a, projekt: b}\n")
     (line,) = refused(None, site)
     assert line.startswith(

@@ -19,8 +19,8 @@ def markdown(title: str, sections: Iterable[Section]) -> str:
 
 
 def aligned(table: Table) -> str:
-    """A Markdown table whose columns line up in plain text."""
-    cells = [list(table.head), *([each.replace("|", "/") for each in row] for row in table.rows)]
+    """A Markdown table whose columns line up in plain text; a name holds no markup of a wiki."""
+    cells = [list(table.head), *([*map(_plain, row)] for row in table.rows)]
     wide = [max(len(row[at]) for row in cells) for at in range(len(table.head))]
     lines = [
         "| " + " | ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True)) + " |"
@@ -28,3 +28,7 @@ def aligned(table: Table) -> str:
     ]
     rule = "|" + "|".join("-" * (size + 2) for size in wide) + "|"
     return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _plain(cell: str) -> str:
+    return cell.replace("|", "/").replace("<", "&lt;")

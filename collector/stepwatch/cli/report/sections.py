@@ -39,8 +39,9 @@ def sections(report: Document, card: RateCard | None = None) -> list[Section]:
     return [
         Section("", _headline(report, card)),
         Section("Where device-time went", table=_causes(report, card)),
-        *([_slos(report)] if report["slos"] else []),
-        *([_classes(report)] if len(report["classes"]) > 1 else []),
+        # An earlier collector has neither of these.
+        *([_slos(report)] if report.get("slos") else []),
+        *([_classes(report)] if len(report.get("classes", ())) > 1 else []),
         *_owners(report, card),
         _jobs(report, card),
         Section("Days", table=_days(report)),
@@ -111,7 +112,7 @@ def _classes(report: Document) -> Section:
             each["job_class"] or text.UNKNOWN,
             f"{each['jobs']:,}",
             text.device_time(each["allocated_seconds"]),
-            text.share(each["productive_ratio"]),
+            text.share(each.get("productive_ratio")),
             f"{each['tokens']:,}",
         ]
         for each in sorted(report["classes"], key=lambda each: -each["allocated_seconds"])
@@ -166,7 +167,7 @@ def _owners(report: Document, card: RateCard | None) -> Iterator[Section]:
     for field, title in _OWNERS.items():
         found: dict[str, list[Document]] = {}
         for job in report["jobs"]:
-            found.setdefault(job["owner"].get(field, ""), []).append(job)
+            found.setdefault(job.get("owner", {}).get(field, ""), []).append(job)
         if not any(found):
             continue
         ordered = sorted(found.items(), key=lambda each: -_allocated(each[1]))
@@ -219,7 +220,7 @@ def _jobs(report: Document, card: RateCard | None) -> Section:
             job["job"],
             job["job_class"] or text.UNKNOWN,
             text.device_time(job["allocated_seconds"]),
-            text.share(job["productive_ratio"]),
+            text.share(job.get("productive_ratio")),
             _worst(job["seconds"], job["allocated_seconds"]),
             f"{job['tokens']:,}",
         ]
@@ -238,7 +239,7 @@ def _days(report: Document) -> Table:
         [
             datetime.fromtimestamp(day["day"], UTC).strftime("%Y-%m-%d"),
             text.device_time(day["allocated_seconds"]),
-            text.share(day["productive_ratio"]),
+            text.share(day.get("productive_ratio")),
             f"{day['tokens']:,}",
         ]
         for day in report["days"]

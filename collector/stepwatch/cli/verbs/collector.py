@@ -143,6 +143,9 @@ def read_again(
     except ConfigurationError as error:
         logging.error("what was asked of jobs before stays in force: %s", error)
         service.ask_for(None)
+    except Exception:  # in a signal's handler it would end the collector
+        logging.exception("what was asked of jobs before stays in force: a defect of stepwatch")
+        service.ask_for(None)
     else:
         logging.info("read the objectives again")
 

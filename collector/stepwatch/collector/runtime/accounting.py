@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stepwatch.collector.slo.asked.owners import OwnerRule, owner_of
+from stepwatch.collector.slo.asked.owners import OwnerRule, owner_in, owner_of, said_of
 from stepwatch.collector.slo.asked.rates import RateCard, cost_of
 from stepwatch.collector.slo.over_run.sli import Cost
 from stepwatch.collector.slo.registry import AttemptSteps
@@ -46,6 +46,12 @@ class Accounts:
     stored: Days = field(default_factory=dict)
     looked_s: float = -math.inf
     """Monotonic seconds."""
+    said: dict[str, str] = field(default_factory=dict)
+    """Who an attempt said that it is accounted to; the next one has not said it at first."""
+    _owner: dict[str, str] = field(default_factory=dict)
+    """Who the newest day is stored for."""
+    _newest: tuple[int, dict[str, str]] = field(default_factory=lambda: (0, {}))
+    """The newest day that was looked at, and for whom."""
 
     def look(
         self,
@@ -68,13 +74,19 @@ class Accounts:
         self.looked_s = monotonic_s
         self.days = job_days(attempts.values(), itertools.chain(*tails.values()))
         job_class = job.current.job_class
-        owner = owner_of(job.name, job.current.tracker(RunFacts).known(), owners)
+        self.said = said_of(job.current.tracker(RunFacts).known()) or self.said
+        owner = owner_of(job.name, self.said, owners)
         beside = {OWNER: owner} if owner else {}
+        self._newest = max(self.days, default=0), owner
         return [
             AccountDay(job.name, start, job_class, {**document_of(entry), **beside})
             for start, entry in sorted(self.days.items())
-            if _is_news(entry, self.stored.get(start))
+            if _is_news(entry, self.stored.get(start)) or self._is_other_owner(start)
         ]
+
+    def _is_other_owner(self, day_s: int) -> bool:
+        """Whether the newest day is stored, for somebody else."""
+        return (day_s, self._owner) != self._newest and day_s == self._newest[0]
 
     def seconds(self) -> dict[str, float]:
         """Device-seconds of all days by cause, as they are stored; of a job that runs up to a
@@ -101,12 +113,14 @@ class Accounts:
             with contextlib.suppress(ValueError):
                 self.stored[day.day_s] = entry_of(day.document)
                 self.looked_s = monotonic_s
+                self.said = self._owner = owner_in(day.document)
 
     def accept(self) -> None:
         """What was looked at last is stored."""
         for start, entry in self.days.items():
             if _is_news(entry, self.stored.get(start)):
                 self.stored[start] = entry
+        self._owner = self._newest[1]
 
 
 def _every_seconds(attempts: Iterable[AttemptSteps]) -> float:

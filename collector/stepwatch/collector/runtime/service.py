@@ -79,6 +79,7 @@ class Service:
         self._reads_only = reads_only
         self._noted: Objectives | None = None
         """The objectives of which the store keeps the generations."""
+        self._asking = threading.Lock()
         self._notifier = notifier
         self.tenancy = Tenancy(leases)
         self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
@@ -103,6 +104,8 @@ class Service:
             if not reads_only:
                 decode_kept(store)
             known = store.newest_generations()
+            self.asked_otherwise = self._evaluator.objectives.asked_otherwise(known)
+            """SLOs of which the store was kept with another document than this collector has."""
             self._evaluator.objectives = self._evaluator.objectives.of_generations(known)
             self._ingest = Ingest(store, self.clock, self._hand_over)
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
@@ -126,9 +129,10 @@ class Service:
         self.objectives_unreadable = objectives is None
         if objectives is None:
             return
-        for line in objectives.changes_since(self._evaluator.objectives):
+        with self._asking:
+            before, self._evaluator.objectives = self._evaluator.objectives, objectives
+        for line in objectives.changes_since(before):
             logger.info("objectives: %s", line)
-        self._evaluator.objectives = objectives
 
     def _note_generations(self) -> None:
         """Keep in the store from when on each SLO asks for what it does."""
@@ -138,8 +142,11 @@ class Service:
         slos = {name: (slo.revision, slo.document) for name, slo in asked.slos.items()}
         found = self.store.note_generations(slos, self.now())
         noted = asked.of_generations(found)
-        if self._evaluator.objectives is asked:  # else another one is asked for since then
-            self._evaluator.objectives = self._noted = noted
+        for name in asked.asked_otherwise(found):
+            logger.warning("SLO %s: another collector of this store asks for something else", name)
+        with self._asking:
+            if self._evaluator.objectives is asked:  # else another one is asked for since then
+                self._evaluator.objectives = self._noted = noted
 
     def receive(self, body: bytes) -> list[Verdict]:
         """Store the segments of a request body.

@@ -7,7 +7,6 @@ import math
 import operator
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -138,21 +137,19 @@ def evaluate_slo(
     """
     seconds = now_s - slo.window.begins(now_s, slices.first_s)
     short_seconds: float = SHORT_WINDOW_SECONDS
-    if slo.time_slices is None:
-        counted = slices.window
-    else:
+    if slo.time_slices is not None:
         short_seconds = max(short_seconds, slo.time_slices.seconds)
-        counted = partial(in_time_slices, slices, slo.time_slices)
-    good, total, coverage = counted(now_s, seconds, without)
+    good, total, coverage = counted_in(slo, slices, now_s, seconds, without)
     if total == 0:
         return SloStatus(slo, SloState.UNKNOWN, reason="nothing was counted in its window")
     ratio = good / total
     allowed = (1 - slo.target) * total
     remaining = 1 - (total - good) / allowed
-    short_good, short_total, short_coverage = counted(now_s, short_seconds, without)
+    short_good, short_total, short_coverage = counted_in(slo, slices, now_s, short_seconds, without)
     burn = None
     if short_total > 0:
         burn = (1 - short_good / short_total) / (1 - slo.target)
+    if short_coverage is not None:
         coverage = short_coverage
     if coverage is not None and unread:
         coverage = min(coverage, _read(seconds, slices, now_s, unread))
@@ -180,6 +177,19 @@ def evaluate_slo(
         allowed_seconds=allowed,
         reason=reason,
     )
+
+
+def counted_in(
+    slo: Slo,
+    slices: SliceLine,
+    now_s: float,
+    seconds: float,
+    without: Sequence[tuple[float, float]] = (),
+) -> Window:
+    """What an SLO counts in the last `seconds` before Unix time `now_s`, `without` planned time."""
+    if slo.time_slices is None:
+        return slices.window(now_s, seconds, without)
+    return in_time_slices(slices, slo.time_slices, now_s, seconds, without)
 
 
 def in_time_slices(

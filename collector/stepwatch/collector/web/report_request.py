@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from stepwatch.collector.runtime.service import Service
@@ -32,6 +33,6 @@ def report_of(
         classes,
         first,
         until,
-        lambda sli, moments: store.slice_sums(sli, moments, first, job),
+        cache(lambda sli, moments: store.slice_sums(sli, moments, first, job)),
     )
     return report_document(days, store.incidents(job, limit=_REPORTED), first, until, lines)

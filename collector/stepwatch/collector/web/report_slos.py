@@ -14,7 +14,7 @@ from stepwatch.signals.arrays import Mask, Matrix, Vector
 MOST_PARTS = 14
 """Of the time of a report: of up to 14 days each is a part, of 30 each three."""
 _DAY = 86_400
-Sums = Callable[[str, Sequence[int]], Mapping[str, Matrix]]
+Sums = Callable[[str, tuple[int, ...]], Mapping[str, Matrix]]
 """Of an SLI before some moments (Unix seconds), good and total device-seconds: (moments, 2) a job.
 """
 
@@ -69,7 +69,7 @@ def _counted(
     """
     planned = {int(np.ceil(edge)) for span in without for edge in span}
     inside = {edge for edge in planned if edges[0] < edge < edges[-1]}
-    moments = sorted({*edges, *inside})
+    moments = tuple(sorted({*edges, *inside}))
     found = sums(slo.sli, moments)
     known = [found[job] for job in jobs if job in found]
     if not known:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, OWNER, Spent
+from stepwatch.collector.slo.asked.owners import owner_in
+from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, Spent
 from stepwatch.collector.store.accounts import AccountDay
 
 WORST = 10
@@ -64,7 +65,7 @@ def _job(job: str, days: Sequence[AccountDay]) -> Document:
     return {
         "job": job,
         "job_class": days[-1].job_class,
-        "owner": days[-1].document.get(OWNER, {}),
+        "owner": owner_in(days[-1].document),
         "allocated_by_day": {str(day.day_s): _summed([day])["allocated_seconds"] for day in days},
         **_summed(days),
     }

@@ -8,10 +8,12 @@ from typing import Any
 
 from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.job_state import job_state
-from stepwatch.collector.slo.asked.site import Planned
+from stepwatch.collector.slo.asked.site import Planned, apart
+from stepwatch.collector.slo.asked.windows import RollingWindow
 from stepwatch.collector.slo.closing import attempt_steps
-from stepwatch.collector.slo.objectives import SloStatus
+from stepwatch.collector.slo.objectives import Slo, SloStatus, counted_in
 from stepwatch.collector.slo.registry import AttemptSteps
+from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.slo.waste import CAUSES
 from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.state.step_facts import clock_of
@@ -21,6 +23,7 @@ from stepwatch.collector.web.job_view import slo_line
 _AMENDED_BY_RESUMES = ("goodput",)
 """SLIs of which a later attempt turns steps bad that were good."""
 _MOST_INCIDENTS = 10
+_HOUR = 3600.0
 
 
 def job_slos(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
@@ -54,6 +57,8 @@ def _in_full(
         **slo_line(status, clock),
         "window_begins_at": begins,
         "window_ends_at": verdicts.seen_s,
+        "window_is_full": isinstance(slo.window, RollingWindow) and first_s < begins,
+        "burn_rate_hour": _burn_in_last_hour(slo, slices, verdicts),
         "price": _price(job, verdicts),
         "incidents": _incidents(verdicts, begins),
         "audit": sorted(
@@ -65,6 +70,17 @@ def _in_full(
             key=lambda each: float(each["from"]),
         ),
     }
+
+
+def _burn_in_last_hour(slo: Slo, slices: RunningSlices | None, verdicts: Verdicts) -> float | None:
+    """How fast the budget went in the last hour; None where nothing was counted, or it has none."""
+    if slices is None or slo.limit is not None:
+        return None
+    without = [(each.from_s, each.until_s) for each in verdicts.planned]
+    found = counted_in(slo, slices.line, verdicts.seen_s, _HOUR, apart(without))
+    if not found.total:
+        return None
+    return round(float((1 - found.good / found.total) / (1 - slo.target)), 4)
 
 
 def _price(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:

@@ -160,7 +160,7 @@ def _time_slices(method: str, objective: Objective, window: Window) -> TimeSlice
         raise _Problem(where, what)
     match = _DURATION.fullmatch(length)
     seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
-    if not SLICE_SECONDS <= seconds <= longest_seconds(window):
+    if not SLICE_SECONDS <= seconds <= min(longest_seconds(window), MAX_WINDOW_SECONDS):
         what = f"{length} is no part of the window; write how long a slice is, such as 5m"
         raise _Problem((*where, "timeSliceWindow"), what)
     coarsest = coarsest_seconds(longest_seconds(window))

@@ -86,14 +86,18 @@ class Indicator(Strict):
     spec: IndicatorSpec
 
 
+_SHARE = Field(gt=0, allow_inf_nan=False, max_digits=12, decimal_places=12)
+"""More digits would only make documents long; 1e-99999 is a number, too."""
+
+
 class Objective(Strict):
     """What is asked for: a target, of device-seconds or of slices of time, or a limit."""
 
     displayName: str = ""
-    target: Annotated[Decimal, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+    target: Annotated[Decimal, _SHARE, Field(lt=1)] | None = None
     op: Literal["lte", "lt", "gte", "gt"] | None = None
-    value: Annotated[Decimal, Field(allow_inf_nan=False)] | None = None
-    timeSliceTarget: Annotated[Decimal, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
+    value: Annotated[Decimal, Field(allow_inf_nan=False, max_digits=30)] | None = None
+    timeSliceTarget: Annotated[Decimal, _SHARE, Field(le=1)] | None = None
     timeSliceWindow: Annotated[str, AfterValidator(_duration)] | None = None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FIELDS = ("project", "team", "cost_centre")
 _MOST = 64
@@ -25,10 +25,25 @@ class OwnerRule(NamedTuple):
     said: Mapping[str, str]
 
 
-def owner_of(job: str, facts: Mapping[str, str], rules: Iterable[OwnerRule]) -> dict[str, str]:
-    """Those of `FIELDS` that are known of a job: from its `facts`, else from the first rule that
-    fits it and says so."""
-    found = {name: facts.get(f"owner.{name}", "") for name in FIELDS}
+def said_of(facts: Mapping[str, str]) -> dict[str, str]:
+    """Those of `FIELDS` that the facts of a run say."""
+    return {name: facts[f"owner.{name}"] for name in FIELDS if facts.get(f"owner.{name}")}
+
+
+def owner_in(document: Mapping[str, Any]) -> dict[str, str]:
+    """Those of `FIELDS` that the account of a day was stored with."""
+    found = document.get("owner")
+    return (
+        said_of({f"owner.{name}": str(text) for name, text in found.items()})
+        if isinstance(found, dict)
+        else {}
+    )
+
+
+def owner_of(job: str, said: Mapping[str, str], rules: Iterable[OwnerRule]) -> dict[str, str]:
+    """Those of `FIELDS` that are known of a job: as its run has `said`, else as the first rule that
+    fits it and names them."""
+    found = {name: said.get(name, "") for name in FIELDS}
     for rule in rules:
         if fnmatchcase(job, rule.jobs):
             for name, text in rule.said.items():

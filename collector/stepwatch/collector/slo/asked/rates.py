@@ -82,12 +82,15 @@ def read_rates(path: Path) -> RateCard:
         raise ConfigurationError(f"{path}: {error.strerror}; pass --rates FILE") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{path}: no TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{path}: nested too deeply; write [[rate]] tables") from error
     return _card(found, text, str(path))
 
 
 def _card(found: Mapping[str, Any], text: str, source: str) -> RateCard:
     problems = [
-        f"{source}:{_line(text, key)}: there is no key {key!r}; {closest_hint(key, _TOP)}"
+        f"{source}:{_line(text, re.escape(key))}: there is no key {key!r}; "
+        + closest_hint(key, _TOP)
         for key in found
         if key not in _TOP
     ]
@@ -134,7 +137,8 @@ def _wrong(table: Any) -> str:
 
 
 def _line(text: str, key: str, number: int = 0) -> int:
-    """The line on which a key stands for the `number`-th time after the first."""
+    """The line on which a key, a regular expression, stands for the `number`-th time after the
+    first."""
     lines = [
         at
         for at, line in enumerate(text.splitlines(), 1)

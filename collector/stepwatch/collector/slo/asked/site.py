@@ -22,7 +22,7 @@ are in force.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -64,6 +64,17 @@ class Planned(NamedTuple):
     classes: frozenset[str] | None = None
 
 
+def apart(spans: Iterable[Span]) -> list[Span]:
+    """The same spans in rising order, those that touch as one."""
+    found: list[Span] = []
+    for first, until in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(until, found[-1][1])
+        else:
+            found.append((first, until))
+    return found
+
+
 class Objectives(NamedTuple):
     """What is asked of jobs: SLOs by name, names by class, and planned work; what their device-time
     costs, None where nobody gave a rate card; and who they are accounted to."""
@@ -86,14 +97,7 @@ class Objectives(NamedTuple):
 
     def without(self, job_class: str) -> Sequence[Span]:
         """Planned time of jobs of a class: spans in rising order and apart, Unix seconds."""
-        mine = sorted((each.from_s, each.until_s) for each in self.planned_for(job_class))
-        apart: list[Span] = []
-        for first, until in mine:
-            if apart and first <= apart[-1][1]:
-                apart[-1] = apart[-1][0], max(until, apart[-1][1])
-            else:
-                apart.append((first, until))
-        return apart
+        return apart((each.from_s, each.until_s) for each in self.planned_for(job_class))
 
     def of_generations(self, known: Mapping[str, Generation]) -> Objectives:
         """The same, each SLO with the number of its generation and since when that is in force; one
@@ -105,6 +109,11 @@ class Objectives(NamedTuple):
             for name, slo in self.slos.items()
         }
         return self._replace(slos=slos)
+
+    def asked_otherwise(self, known: Mapping[str, Generation]) -> list[str]:
+        """Names of SLOs of which the newest generation asks for something else."""
+        slos = self.slos.items()
+        return [n for n, slo in slos if n in known and known[n].revision != slo.revision]
 
     def changes_since(self, before: Objectives) -> list[str]:
         """What is asked for otherwise than before, a line each."""
@@ -262,4 +271,7 @@ def _moment(written: Any) -> float | None:
             return None
     if not isinstance(written, datetime) or written.tzinfo is None:
         return None
-    return written.astimezone(UTC).timestamp()
+    try:
+        return written.astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):  # in its zone it is before the year 1, or after 9999
+        return None

@@ -52,7 +52,7 @@ def read_account_days(
         rows = connection.execute(query.order_by(table.c.day_s, table.c.job)).all()
     found = []
     for row in rows:
-        document = _document(row.raw)
+        document = document_of(row.raw)
         if document is None:
             logger.warning("the account of job %s, day %s, is damaged", row.job, row.day_s)
         else:
@@ -60,7 +60,8 @@ def read_account_days(
     return found
 
 
-def _document(raw: str) -> dict[str, Any] | None:
+def document_of(raw: str) -> dict[str, Any] | None:
+    """The JSON object that a text holds; None where it holds none."""
     try:
         found = json.loads(raw)
     except (ValueError, RecursionError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Mapping
@@ -11,6 +12,10 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import insert, writing
+
+from .days import document_of
+
+logger = logging.getLogger(__name__)
 
 _BY_SIZE = 160
 """Characters of the column."""
@@ -78,16 +83,31 @@ def read_generations(engine: sa.Engine, slo: str) -> list[Generation]:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
     """
     table = schema.generation
-    query = sa.select(table).where(table.c.slo == slo).order_by(table.c.number.desc()).limit(_MOST)
+    query = _all().where(table.c.slo == slo).order_by(table.c.number.desc()).limit(_MOST)
     with engine.connect() as connection:
-        return [Generation(**row._mapping) for row in connection.execute(query)][::-1]
+        return [_generation(row) for row in connection.execute(query)][::-1]
+
+
+def _all() -> sa.Select[Any]:
+    """Every column, the document as the text that it is: a damaged one must not end a reader."""
+    table = schema.generation
+    plain = [each for each in table.c if each.name != "document"]
+    return sa.select(*plain, sa.cast(table.c.document, sa.Text).label("document"))
+
+
+def _generation(row: sa.Row[Any]) -> Generation:
+    """The row; what it asked for is unknown where its document is damaged."""
+    found = document_of(row.document)
+    if found is None:
+        logger.warning("generation %s of SLO %s is damaged", row.number, row.slo)
+        found = {"sli": "unknown", "asked": "unknown", "window": "unknown"}
+    return Generation(**{**row._mapping, "document": found})
 
 
 def _newest(connection: sa.Connection) -> dict[str, Generation]:
     table = schema.generation
     numbers = sa.select(table.c.slo, sa.func.max(table.c.number).label("number"))
     newest = numbers.group_by(table.c.slo).subquery()
-    query = sa.select(table).join(
-        newest, (table.c.slo == newest.c.slo) & (table.c.number == newest.c.number)
-    )
-    return {row.slo: Generation(**row._mapping) for row in connection.execute(query)}
+    is_newest = (table.c.slo == newest.c.slo) & (table.c.number == newest.c.number)
+    query = _all().join(newest, is_newest)
+    return {row.slo: _generation(row) for row in connection.execute(query)}

@@ -79,6 +79,7 @@ def lost_steps(facts: JobFacts) -> Reading:
         history = run.step_history
         if redone_from is not None and len(history):
             finished = history.rows["flags"] & StepFlag.UNFINISHED == 0
+            finished &= history.rows["reported"] > 0
             lost += max(0, history.held_from - max(redone_from, history.first))
             lost += int(np.count_nonzero(finished & (history.steps >= redone_from)))
     return Reading(float(lost), lost)
