@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ from stepwatch.signals.errors import ConfigurationError, StepwatchError, UsageEr
 if TYPE_CHECKING:
     import httpx
 
+_HOLDS_SLOS = re.compile("/v1/(report|jobs(/[^/]+(/slos)?)?)")
+"""Paths whose answers hold SLOs."""
 COLLECTOR_HELP = f"its base URL [{places.ENV_COLLECTOR}, or {places.DEFAULT_COLLECTOR}]"
 
 
@@ -123,7 +126,7 @@ async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Res
     if "://" not in store and not Path(store).is_file():
         raise UsageError(f"there is no store {store}")
     service = Service(open_store(store), reads_only=True)
-    if service.asked_otherwise and ("slo" in path or path == "/v1/report"):
+    if service.asked_otherwise and _HOLDS_SLOS.fullmatch(path):
         print(
             f"stepwatch: SLO {', '.join(service.asked_otherwise)}: the collector of this store was "
             "given other documents than the shipped ones shown here; ask it with --collector",
