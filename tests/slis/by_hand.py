@@ -162,9 +162,11 @@ def since_verified(run: Trained) -> float:
 
 
 def kept_share(run: Trained) -> float:
-    """Of the time in steps, that in steps which were not done again: those are as long as usual."""
+    """Of the time in steps, and without progress between attempts, that in steps which were not
+    done again: those are as long as usual."""
     again = lost_steps(run) * run.usual
-    return float(run.seconds.sum() / (run.seconds.sum() + again))
+    stood = sum(each["seconds"] for each in run.resumes)
+    return float(run.seconds.sum() / (run.seconds.sum() + again + stood))
 
 
 def cost(run: Trained) -> float:

@@ -46,7 +46,7 @@ def test_figures_by_hand(run: Trained) -> None:
     assert by_hand.stalled(run) == pytest.approx(0.05)
     assert (by_hand.durable(run), by_hand.verified(run)) == (2.0, 1.0)
     assert (by_hand.lost_steps(run), by_hand.without_progress(run)) == (2.0, 7.0)
-    assert by_hand.kept_share(run) == pytest.approx(14 / 16)
+    assert by_hand.kept_share(run) == pytest.approx(14 / (14 + 2 + 7))
     assert by_hand.complete(run) == pytest.approx(24.0)
     assert by_hand.since_verified(run) == pytest.approx(14.0 - 4.0)
     assert by_hand.cost(run) == pytest.approx(4 * 14 / 3600 * by_hand.DEVICE_HOUR / 1000 * 1e6)
