@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.slo.registry import AttemptSteps
+from stepwatch.collector.slo.registry import AttemptSteps, Sli
+from stepwatch.collector.slo.slices import Shares
+from stepwatch.collector.slo.slis.goodput import good_and_total as goodput
 from stepwatch.collector.slo.waste import (
     CAUSES,
     COLUMNS,
@@ -57,6 +59,7 @@ def attempt_of(
         np.zeros(count, dtype=np.bool_),
         made,
         np.full(count, 100),
+        np.zeros(count, dtype=np.bool_),
     )
     dropped = DroppedSteps()
     dropped.count = 1  # a first step would be start-up
@@ -106,6 +109,17 @@ def test_a_step_that_hangs_and_time_between_steps_are_a_stall() -> None:
     assert seconds(inside)[Spent.STALL] == pytest.approx(198.0)
     between = attempt_of([101.0], [2.0], [1.0], [2])
     assert seconds(between) == pytest.approx({Spent.PRODUCTIVE: 2.0, Spent.STALL: 200.0})
+
+
+def test_a_step_that_an_exception_ended_is_a_stall_if_it_was_long() -> None:
+    """Of a step that hung for a minute one of two ranks was killed; a short one was interrupted."""
+    one = attempt_of([60.0, 1.0], [60.0, 2.0], [60.0, 1.0], [1, 2])
+    one = one._replace(steps=one.steps._replace(unfinished=np.array([True, True])))
+    assert seconds(one) == {Spent.STALL: 120.0, Spent.UNKNOWN: 2.0}
+    good, total = goodput(one)
+    assert (good.tolist(), total.tolist()) == ([0.0, 0.0], [120.0, 2.0])
+    shares = Shares.of(Sli("goodput", goodput), one)
+    assert (shares.observed.tolist(), shares.expected.tolist()) == ([1, 2], [1, 2])
 
 
 def test_redone_steps_are_all_redone_and_a_silent_rank_is_unknown() -> None:

@@ -67,6 +67,7 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
         on_device=on_device,
         parts=_parts(facts.parts[:count], found, on_device),
         tokens=facts.tokens[:count],
+        unfinished=facts.unfinished[:count],
     )
 
 

@@ -9,7 +9,7 @@ from stepwatch.signals.arrays import Vector
 
 
 def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
-    """Good: device-seconds of work that no later attempt redoes. Total: all that was allocated.
+    """Good: device-seconds of finished steps that no later attempt redoes. Total: all allocated.
 
     Allocation runs from the start of an attempt to its last step, all ranks included, so start-up,
     stalls and redone steps are all lost goodput. So is time in no step: a hang while it lasts and
@@ -18,7 +18,8 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     """
     steps = attempt.steps
     total = np.where(steps.observed > 0, steps.allocated * steps.world, 0.0)
-    return np.where(steps.lost, 0.0, np.minimum(steps.busy, total)), total
+    gone = steps.lost | steps.unfinished
+    return np.where(gone, 0.0, np.minimum(steps.busy, total)), total
 
 
 SLI = Sli("goodput", good_and_total, counts_standing=True)

@@ -76,8 +76,11 @@ def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
     found[Spent.STALL] = found[Spent.STALL] + np.where(stands, gap, 0.0)
     if len(allocated) and not (attempt.dropped is not None and attempt.dropped.count):
         found = _with_start_up(found, gap[0], float(usual[0]) * world)
-    redone = steps.lost
-    found = {cause: np.where(redone, 0.0, seconds) for cause, seconds in found.items()}
+    # Nothing is known to be kept of a step that an exception ended: a stall, if it was long.
+    redone, unfinished = steps.lost, steps.unfinished & ~steps.lost
+    stood = unfinished & (steps.allocated > np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual)))
+    found = {cause: np.where(redone | unfinished, 0.0, each) for cause, each in found.items()}
+    found[Spent.STALL] = np.where(stood, allocated, found[Spent.STALL])
     found[Spent.REDONE] = np.where(redone, allocated, 0.0)
     return found
 

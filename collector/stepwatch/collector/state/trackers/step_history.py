@@ -14,6 +14,7 @@ from stepwatch.collector.state.folding.rows import accumulate, chosen, put
 from stepwatch.collector.state.trackers.dropped_steps import DroppedSteps
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import StepFlag
 from stepwatch.signals.wire import Rows
 
 MAX_STEPS = 1 << 20
@@ -71,7 +72,8 @@ class StepFacts(NamedTuple):
     since the attempt began: also where somebody set the clock in between. `on_device` marks those
     of which `end_s`, `busy` and `longest` are the devices'; of the others they are the hosts'.
     `parts` has the columns `PARTS`: where the ranks were in the step, on the same clock, NaN where
-    that is not known. `tokens` are those of all ranks.
+    that is not known. `tokens` are those of all ranks. `unfinished` marks steps that some rank left
+    by an exception: nothing of them is kept, and who has not reported them never will.
     """
 
     world: int
@@ -85,6 +87,7 @@ class StepFacts(NamedTuple):
     on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
     parts: Rows
     tokens: _Integers
+    unfinished: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class StepHistory:
@@ -235,6 +238,7 @@ class StepHistory:
             np.zeros(self._used, dtype=np.bool_),
             rows[[*PARTS]],
             rows["tokens"].astype(np.int64),
+            rows["flags"] & StepFlag.UNFINISHED > 0,
         )
 
     def allocated(self, began_s: float, ends_s: _Floats, *, began_known: bool) -> _Floats:
