@@ -71,6 +71,8 @@ def test_the_end_says_what_came_of_it() -> None:
         "job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 1; "
         "page: http://head:8480/jobs/llama-7b"
     )
+    again = end_line(WHO._replace(attempt=1), 1200, 612.0, AGENT)
+    assert "; incidents: 1 in attempt 1; page" in again
     unknown = end_line(WHO, 1, 4.0, None)
     assert unknown == "job llama-7b: 1 step in 4 s, 0.25 steps/s; incidents: unknown"
     assert end_line(WHO, 0, 4.0, AGENT) == "job llama-7b: no step was completed"

@@ -82,12 +82,16 @@ def start_line(who: Identity, agent: Presence | None, now_ns: int, rings: Path) 
 
 
 def end_line(who: Identity, steps: int, seconds: float, agent: Presence | None) -> str:
-    """`job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 0; page: URL`."""
+    """`job llama-7b: 1200 steps in 10.2 min, 1.96 steps/s; incidents: 0; page: URL`.
+
+    The agent knows those of the newest attempt: of a later one than the first the line says so.
+    """
     if steps <= 0:
         return f"job {who.job}: no step was completed"
     pace = f"{steps / seconds:.3g} steps/s" if seconds > 0 else "pace unknown"
     counted = agent.incidents.get(who.job) if agent is not None else None
     incidents = "unknown" if counted is None else str(counted)
+    incidents += f" in attempt {who.attempt}" if who.attempt else ""
     page = f"; page: {agent.page_of(who.job)}" if agent is not None else ""
     plural = "" if steps == 1 else "s"
     line = f"job {who.job}: {steps} step{plural} in {_duration(seconds)}, {pace}"
