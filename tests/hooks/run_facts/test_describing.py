@@ -7,18 +7,22 @@ import dataclasses
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.run_facts import flatten as flattening
-from stepwatch.hooks.run_facts.flatten import MOST_FACTS, WITHHELD, flatten
-from stepwatch.hooks.run_facts.found import commit_of, environment
+from stepwatch.hooks.run_facts.describing import MOST_RECORDS
+from stepwatch.hooks.run_facts.flatten import MOST_FACTS, UNREADABLE, WITHHELD, flatten
+from stepwatch.hooks.run_facts.found import FINDERS, commit_of, environment
 from stepwatch.signals.records import Fact, Kind, LifecycleEvent, piece_texts, read_fact
 from tests.hooks.conftest import rows_in
 
@@ -78,8 +82,7 @@ class Hostile(dict[str, Any]):
 def test_nothing_that_is_described_hurts_the_trainer(watch: Watch, rings: Path) -> None:
     watch.describe(configuration={"lr": 1})
     assert watch.guard.errors == 1
-    watch.describe(config=Hostile(a=1))
-    assert watch.guard.errors == 2
+    watch.describe(config=Hostile(a=1), data={"set": Hostile(b=2), "size": 3})
     loop: dict[str, Any] = {}
     loop["again"] = loop
     watch.describe(config=loop)
@@ -87,6 +90,7 @@ def test_nothing_that_is_described_hurts_the_trainer(watch: Watch, rings: Path) 
     with watch.step():
         pass
     found = facts_in(rings)
+    assert (found["config"], found["data.set"], found["data.size"]) == (*[UNREADABLE] * 2, "3")
     assert 0 < sum(name.startswith("config.") for name in found) <= MOST_FACTS + 1
     watch.close()
     watch.describe(config={"lr": 1})
@@ -129,6 +133,31 @@ def test_whatever_holds_settings_is_taken_apart() -> None:
         ("url", "postgresql://me:hunter2@db/runs"),
         ("note", "use hf_abcdefghijklmnopqrst"),
         ("keys", ["AKIAABCDEFGHIJKLMNOP"]),
+        ("credentials.value", "x"),
+        ("secrets.db", "x"),
+        ("s3.secret.value", "x"),
+        ("token.hub", "x"),
+        ("passwords", ["x"]),
+        ("tokens", "x"),
+        ("accessToken", "x"),
+        ("clientSecret", "x"),
+        ("hftoken", "x"),
+        ("pwd", "x"),
+        ("db_pass", "x"),
+        ("wandb_key", "x"),
+        ("sshKey", "x"),
+        ("password", 1234),
+        ("note", "-----BEGIN OPENSSH PRIVATE KEY-----"),
+        ("note", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc"),
+        ("header", "Authorization: Bearer abcdefghijk"),
+        ("dsn", "host=db;User=me;Password=hunter2"),
+        ("args", "--hf_token=abc"),
+        ("url", "https://x/?token=abc"),
+        ("url", "postgres://u:p/w@h"),
+        ("note", "github_pat_0123456789abcdef"),
+        ("note", "ghs_0123456789abcdef"),
+        ("note", "AIzaSyA0123456789abcdefghijk"),
+        ("note", "ASIAABCDEFGHIJKLMNOP"),
     ],
 )
 def test_secrets_are_withheld(name: str, value: Any) -> None:
@@ -138,10 +167,138 @@ def test_secrets_are_withheld(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["max_tokens", "tokenizer", "pad_token_id", "sort_key", "author", "flops_per_token"],
+    [
+        "max_tokens",
+        "tokenizer",
+        "tokenizer.path",
+        "pad_token_id",
+        "sort_key",
+        "partition_key",
+        "keys",
+        "author",
+        "flops_per_token",
+        "tokens",
+        "forward_pass",
+        "pass_rate",
+        "bypass",
+    ],
 )
 def test_settings_that_are_no_secrets_are_kept(name: str) -> None:
     assert dict(flatten({name: 1}, "config")) == {f"config.{name}": "1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.int64(6), "6"),
+        (np.float32(0.5), "0.5"),
+        (np.array(7), "7"),
+        (np.array([2.0]), "2.0"),
+        (Decimal("6e9"), "6E+9"),
+        ("6e9", "6e9"),
+        (np.dtype("float32"), "float32"),
+        (SimpleNamespace(item=lambda: 3, shape=(), device=SimpleNamespace(type="cpu")), "3"),
+        (SimpleNamespace(item=lambda: 3, shape=(4,)), "<types.SimpleNamespace>"),
+    ],
+)
+def test_numbers_of_any_library_are_numbers(value: Any, text: str) -> None:
+    assert dict(flatten({"size": value}, "model")) == {"model.size": text}
+    per_token = dict(flatten({"flops_per_token": value}, "model"))["model.flops_per_token"]
+    assert per_token == (text if text[0].isdigit() else WITHHELD)
+
+
+def test_a_tensor_on_a_device_is_not_waited_for() -> None:
+    def waits() -> float:
+        raise AssertionError("it was read")
+
+    tensor = SimpleNamespace(item=waits, shape=(), device=SimpleNamespace(type="cuda"))
+    assert dict(flatten({"scale": tensor}, "model")) == {"model.scale": "<types.SimpleNamespace>"}
+
+
+def test_types_of_torch_say_what_they_are() -> None:
+    torch = pytest.importorskip("torch")
+    found = dict(flatten({"dtype": torch.bfloat16, "device": torch.device("cpu")}, "model"))
+    assert found == {"model.dtype": "torch.bfloat16", "model.device": "cpu"}
+
+
+class Counted(list[int]):
+    """A list that counts how many of its elements were read."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        found = super().__getitem__(place)
+        Counted.reads += len(found) if isinstance(place, slice) else 1
+        return found
+
+    def __iter__(self) -> Any:
+        raise AssertionError("all of it is read")
+
+
+def test_of_a_long_list_little_is_read() -> None:
+    ((_, text),) = flatten({"seeds": Counted(range(100_000))}, "data")
+    assert Counted.reads <= 256
+    assert "sha256" in text
+    ((_, other),) = flatten({"seeds": Counted(range(100_001))}, "data")
+    assert other != text, "its length is in the digest"
+
+
+def test_a_set_too_large_to_sort_is_its_type() -> None:
+    assert dict(flatten({"ids": set(range(10_000))}, "data")) == {"data.ids": "<builtins.set>"}
+
+
+def test_a_long_text_is_looked_at_at_both_ends() -> None:
+    long = "a" * 50_000
+    texts = [long, "b" + long[1:], long[:-1] + "b", long + "a"]
+    shown = {text for each in texts for _, text in flatten({"prompt": each}, "data")}
+    assert len(shown) == 4
+
+
+def test_a_list_in_itself_costs_one_setting() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    found = dict(flatten({"before": 1, "loop": loop, "after": 2}, "config"))
+    assert (found["config.before"], found["config.after"]) == ("1", "2")
+
+
+def test_what_is_found_costs_nobody_what_was_described(
+    watch: Watch, rings: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fails(environ: Any) -> Any:
+        yield "python", "3"
+        raise RuntimeError("no device")
+
+    monkeypatch.setitem(FINDERS, "environment", fails)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    watch.describe(config={"lr": 0.1}, owner={"team": "vision"})
+    with watch.step():
+        pass
+    found = facts_in(rings)
+    assert (found["config.lr"], found["owner.team"]) == ("0.1", "vision")
+    assert "code.script" in found and "environment.python" not in found
+    assert watch.guard.errors == 1
+
+
+def test_more_than_a_ring_may_hold_is_left_out_and_said(
+    watch: Watch, rings: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    many = {f"setting_{number}": "x" * 100 for number in range(MOST_FACTS)}
+    watch.describe(**dict.fromkeys(("config", "data", "model", "code"), many))
+    with watch.step():
+        pass
+    rows = rows_in(rings, Kind.LIFECYCLE)
+    assert (rows["event"] == LifecycleEvent.FACT).sum() <= MOST_RECORDS
+    assert (rows["event"] == LifecycleEvent.START).sum() == 1
+    assert "settings are left out" in caplog.text
+
+
+def test_a_fact_of_any_alphabet_keeps_its_digest() -> None:
+    for value in ("ü" * 500, "模" * 500, "🙂" * 500):
+        ((name, text),) = flatten({"prompt": value}, "data")
+        assert read_fact(piece_texts((name, text))).value.endswith(text[-20:])
 
 
 def test_a_long_text_shows_that_it_changed_at_its_end() -> None:

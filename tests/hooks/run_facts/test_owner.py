@@ -19,7 +19,6 @@ def outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_nothing_is_known_where_nobody_says_it() -> None:
     assert dict(found.owner({})) == {}
-    assert found.found({})["owner"] == {}
 
 
 def test_schedulers_are_asked_where_nobody_says_it(outside: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import LifecycleEvent, piece_texts
 
+Finder = Callable[[Mapping[str, str]], Iterable[tuple[str, Any]]]
+MOST_RECORDS = 1024
+"""Records of facts: a ring holds four times as many, and the collector keeps so many."""
 PARTS = ("config", "model", "code", "data", "environment", "owner")
 
 
@@ -19,20 +24,20 @@ class Describing:
         self._recorder = recorder
         self._kept: list[tuple[str, str]] = []
         self._is_known = False
+        self._records = 0
+        """Written so far."""
 
     @guarded()
     def describe(self, parts: dict[str, Any]) -> None:
         """Write settings by part of the run: now where the rank is known, else after its first
         step."""
-        from .flatten import flatten  # not loaded where nothing is watched
-
         if self._recorder.timeline is None:
             return
         for part, values in parts.items():
-            if part not in PARTS:
+            if part in PARTS:
+                self._kept += self._flat(part, values) or []
+            else:
                 self.guard.misuse(f"describe(): no part {part!r}; write {', '.join(PARTS)}")
-                continue
-            self._kept += flatten(values, part)
         if self._is_known:
             self._write()
 
@@ -40,21 +45,45 @@ class Describing:
     def first_step_ended(self) -> None:
         """The rank is known, and what it uses is loaded: write what was found and described."""
         self._is_known = True
-        if self._is_first():
-            from .found import found
+        if self._is_first() and self._recorder.timeline is not None:
+            from .found import FINDERS  # not loaded on other ranks
 
-            kept, self._kept = self._kept, []
-            self.describe(found())
-            self._kept = kept
+            found = [
+                fact
+                for part, finder in FINDERS.items()
+                for fact in self._flat(part, self._find(finder) or {}) or []
+            ]
+            self._kept = found + self._kept  # what somebody describes is newer
         self._write()
+
+    @guarded()
+    def _flat(self, part: str, values: Any) -> list[tuple[str, str]]:
+        from .flatten import flatten  # not loaded where nothing is watched
+
+        return [*flatten(values, part)]
+
+    @guarded()
+    def _find(self, finder: Finder) -> dict[str, Any]:
+        return dict(finder(os.environ))
 
     def _write(self) -> None:
         kept, self._kept = self._kept, []
         if not self._is_first():
             return
+        left_out = 0
         for fact in kept:
-            for index, text in enumerate(piece_texts(fact)):
+            texts = piece_texts(fact)
+            if self._records + len(texts) > MOST_RECORDS:
+                left_out += 1
+                continue
+            self._records += len(texts)
+            for index, text in enumerate(texts):
                 self._recorder.write_lifecycle(LifecycleEvent.FACT, index, text)
+        if left_out:
+            self.guard.misuse(
+                f"describe(): {left_out} settings are left out: {MOST_RECORDS:,} records of them "
+                "are kept of a run; describe fewer"
+            )
 
     def _is_first(self) -> bool:
         ring = self._recorder.ring

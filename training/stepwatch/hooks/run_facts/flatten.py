@@ -1,65 +1,79 @@
-"""Turns nested settings into names and texts, without secrets. Pure."""
+"""Turns nested settings into names and texts, without secrets. Pure.
+
+Work and memory are bounded whatever is described: it happens on the training thread.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Set
 from enum import Enum
+from itertools import islice
+from numbers import Number
 from pathlib import PurePath
 from typing import Any
 
+from .withholding import holds_secret, is_secret_name
+
 MOST_FACTS = 256
-"""Of one part of a run; a record of a ring each, or up to four of them."""
+"""Of one part of a run; a record of a ring each, or up to eight of them."""
 _MOST_DEPTH = 8
 _MOST_LISTED = 64
+_MOST_SORTED = 4096
 _NAME_SIZE, _VALUE_SIZE = 80, 120
 _DIGEST_SIZE = 12
+_END_SIZE = 4096
+"""Characters of each end of a long text that are looked at."""
 WITHHELD = "(withheld)"
 """In place of a value that may be a secret."""
-
-_SECRET_NAME = re.compile(
-    r"(^|[._-])(token|secret|password|passwd|passphrase|credentials?|cookie|auth|authorization)$"
-    r"|(api|access|private|secret|account|signing|encryption)[._-]?key",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"://[^/\s:@]*:[^/\s@]+@"  # an address with a password
-    r"|\b(sk|hf|ghp|gho|xox[bp]|glpat)[-_][A-Za-z0-9_-]{12,}"  # tokens of well-known services
-    r"|\bAKIA[0-9A-Z]{12,}"
-)
+UNREADABLE = "(unreadable)"
+"""In place of a value that raises when it is read."""
 
 
 def flatten(values: Any, prefix: str) -> Iterator[tuple[str, str]]:
     """Name and text of each setting of a mapping, a dataclass or a namespace, at most `MOST_FACTS`.
 
     Names are joined with dots below `prefix`; what may be a secret is `WITHHELD`. A text longer
-    than 120 characters ends with a digest of all of it, so that a change in it still shows.
+    than 120 characters ends with a digest of it, so that a change in it still shows: of a text
+    longer than 8,192 characters a change between the ends shows only in its length.
 
     >>> list(flatten({"per_token": 6e9, "hub_token": "x"}, "config"))
     [('config.per_token', '6000000000.0'), ('config.hub_token', '(withheld)')]
     """
-    for count, (name, value) in enumerate(_leaves(values, prefix, 0)):
-        if count == MOST_FACTS:
-            return
-        text = WITHHELD if _is_secret(name, value) else _text(value)
-        yield name[:_NAME_SIZE], WITHHELD if _SECRET_VALUE.search(text) else _short(text)
+    for name, value in islice(_leaves(values, prefix, 0), MOST_FACTS):
+        yield name[:_NAME_SIZE], _shown(name[len(prefix) :], value)
 
 
-def _is_secret(name: str, value: Any) -> bool:
-    """Whether the name is that of a secret. A number is no token: `flops_per_token` is 6e9."""
-    is_number = isinstance(value, int | float) and name.endswith("token")
-    return _SECRET_NAME.search(name) is not None and not is_number
+def _shown(name: str, value: Any) -> str:
+    try:
+        plain = _plain(value)
+        text = _text(plain, 0)
+    except Exception:  # noqa: BLE001 - one setting less; the guard's own would lose all that follow
+        return UNREADABLE
+    if is_secret_name(name, is_number=_is_number(plain)) or holds_secret(text):
+        return WITHHELD
+    return _short(text)
 
 
 def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
-    found = _children(value)
-    if found is None or depth == _MOST_DEPTH:
+    try:
+        found = None if depth == _MOST_DEPTH else _children(value)
+        children = None if found is None else [*islice(found.items(), MOST_FACTS + 1)]
+        named = [(f"{name}.{key}", child) for key, child in children or ()]
+    except Exception:  # noqa: BLE001 - see above
+        yield name, _Unreadable()
+        return
+    if children is None:
         yield name, value
         return
-    for key, child in found.items():
-        yield from _leaves(child, f"{name}.{key}", depth + 1)
+    for below, child in named:
+        yield from _leaves(child, below, depth + 1)
+
+
+class _Unreadable:
+    """What a mapping that raises has in its place."""
 
 
 def _children(value: Any) -> Mapping[Any, Any] | None:
@@ -73,19 +87,67 @@ def _children(value: Any) -> Mapping[Any, Any] | None:
     return None
 
 
-def _text(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    """The number that an array or a tensor of one element holds, if it lies on the host: reading it
+    from a device would wait for that. Any other value is as it is."""
+    if isinstance(value, str | bool | Number) or not hasattr(value, "item"):
+        return value
+    device = getattr(value, "device", "cpu")
+    is_one = getattr(value, "shape", None) in ((), (1,))
+    if is_one and getattr(device, "type", device) == "cpu":
+        return value.item()
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or a text that is one: YAML reads 6e9 as a text."""
+    if isinstance(value, str) and len(value) <= _VALUE_SIZE:
+        try:
+            return math.isfinite(float(value))
+        except ValueError:
+            return False
+    return isinstance(value, Number)
+
+
+def _text(value: Any, depth: int) -> str:
     """Plain values as they are; of anything else its type: its own text may be huge, or differ in
     each process (an address in memory)."""
     if isinstance(value, Enum):
-        return _text(value.value)
-    if value is None or isinstance(value, str | bool | int | float | PurePath):
+        return _text(value.value, depth)
+    if isinstance(value, _Unreadable):
+        return UNREADABLE
+    if isinstance(value, str):
+        return _bounded(value)
+    if value is None or isinstance(value, bool | Number | PurePath) or _is_kind(value):
         return str(value)
-    if isinstance(value, list | tuple | set | frozenset):
-        parts = sorted(map(_text, value)) if isinstance(value, set | frozenset) else value
-        shown = [each if isinstance(each, str) else _text(each) for each in parts]
-        more = "" if len(shown) <= _MOST_LISTED else f", {len(shown)} in all"
-        return f"[{', '.join(shown[:_MOST_LISTED])}{more}]"
+    if isinstance(value, Set) and len(value) <= _MOST_SORTED:
+        return _listed(sorted(_text(each, depth + 1) for each in value), len(value), depth)
+    if isinstance(value, list | tuple):
+        return _listed(value[:_MOST_LISTED], len(value), depth)
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+
+def _listed(values: Any, size: int, depth: int) -> str:
+    if depth == _MOST_DEPTH:
+        return f"[{size} in all]"
+    shown = [_text(each, depth + 1) for each in values[:_MOST_LISTED]]
+    more = "" if len(shown) == size else f", {size} in all"
+    return f"[{', '.join(shown)}{more}]"
+
+
+def _is_kind(value: Any) -> bool:
+    """Whether it is a type of numbers or a device of torch or numpy, which say what they are."""
+    kind = type(value)
+    return kind.__module__.partition(".")[0] in ("torch", "numpy") and (
+        kind.__name__ in ("dtype", "device", "Size") or kind.__name__.endswith("DType")
+    )
+
+
+def _bounded(text: str) -> str:
+    """Both ends of a long text, and how long it is."""
+    if len(text) <= 2 * _END_SIZE:
+        return text
+    return f"{text[:_END_SIZE]}...{len(text)} characters...{text[-_END_SIZE:]}"
 
 
 def _short(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import sys
@@ -31,6 +30,7 @@ _NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
 _MOST_PARENTS = 32
 _MOST_BYTES = 1 << 20
+_MOST_PACKED_BYTES = 64 << 20
 
 
 def environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
@@ -53,7 +53,8 @@ def environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
 def _device() -> Iterator[tuple[str, Any]]:
     """The CUDA device of the rank, where torch has begun to use one."""
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda is None or not cuda.is_available() or not cuda.is_initialized():
+    # Asked in this order: a CPU trainer on a node with GPUs must not touch the CUDA runtime.
+    if cuda is None or not cuda.is_initialized() or not cuda.is_available():
         return
     torch = sys.modules["torch"]
     yield "device", cuda.get_device_name()
@@ -70,16 +71,21 @@ def code(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     working directory is in. Whether files differ from it is not looked at: that would read all.
     """
     main = sys.modules.get("__main__")
-    script = Path(getattr(main, "__file__", None) or sys.argv[0] or ".")
+    script = Path(getattr(main, "__file__", None) or next(iter(sys.argv), "") or ".")
     module = getattr(getattr(main, "__spec__", None), "name", None)
     yield "script", module.removesuffix(".__main__") if module else script.name
-    commit = (
-        environ.get(places.ENV_COMMIT)
-        or commit_of(script.resolve().parent)
-        or commit_of(Path.cwd())
-    )
+    commit = environ.get(places.ENV_COMMIT) or commit_around(script)
     if commit:
         yield "commit", commit
+
+
+def commit_around(script: Path) -> str:
+    """The commit of the repository that a script is in, or else the working directory; empty where
+    there is none, or they are gone."""
+    try:
+        return commit_of(script.resolve().parent) or commit_of(Path.cwd())
+    except OSError:
+        return ""
 
 
 def owner(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -132,8 +138,20 @@ def _commit(place: Path) -> str:
     for each in (place, common):
         if (each / name).is_file():
             return _read(each / name).strip()
-    packed = re.search(f"^([0-9a-f]+) {re.escape(name)}$", _read(common / "packed-refs"), re.M)
-    return packed[1] if packed else ""
+    return _packed(common / "packed-refs", name)
+
+
+def _packed(refs: Path, name: str) -> str:
+    """The commit of a packed reference; of large repositories these are many megabytes."""
+    ending, read = f" {name}\n".encode(), 0
+    with refs.open("rb") as lines:
+        for line in lines:
+            read += len(line)
+            if line.endswith(ending):
+                return line[: -len(ending)].decode("ascii", "replace")
+            if read > _MOST_PACKED_BYTES:
+                break
+    return ""
 
 
 def _read(path: Path) -> str:
@@ -141,10 +159,5 @@ def _read(path: Path) -> str:
         return file.read(_MOST_BYTES).decode("utf-8", "replace")
 
 
-def found(environ: Mapping[str, str] = os.environ) -> dict[str, dict[str, Any]]:
-    """All of it, by part of a run."""
-    return {
-        "code": dict(code(environ)),
-        "environment": dict(environment(environ)),
-        "owner": dict(owner(environ)),
-    }
+FINDERS = {"code": code, "environment": environment, "owner": owner}
+"""What finds the facts of each part of a run, from the environment variables."""

@@ -37,9 +37,21 @@ def piece_texts(parts: Iterable[str]) -> list[str]:
     """The texts of a link's or a fact's records, at most `MOST_PIECES`: the end of a longer one is
     lost."""
     text = "\t".join(part.replace("\t", " ") for part in parts)
-    # A character outside ASCII takes up to four bytes.
-    size = PIECE_BYTES if text.isascii() else PIECE_BYTES // 4
-    return [text[at : at + size] for at in range(0, len(text), size)][:MOST_PIECES]
+    if text.isascii():
+        return [text[at : at + PIECE_BYTES] for at in range(0, len(text), PIECE_BYTES)][
+            :MOST_PIECES
+        ]
+    pieces: list[str] = []
+    begins = size = 0
+    for at, character in enumerate(text):
+        more = len(character.encode("utf-8", "replace"))
+        if size + more > PIECE_BYTES:
+            pieces.append(text[begins:at])
+            begins, size = at, 0
+            if len(pieces) == MOST_PIECES:
+                return pieces
+        size += more
+    return [*pieces, text[begins:]]
 
 
 def read_link(texts: Iterable[str]) -> Link:
