@@ -47,8 +47,8 @@ def guarded(
 ) -> Callable[[Callable[Concatenate[S, P], R]], Callable[Concatenate[S, P], R]]:
     """Make a method return `fallback` instead of raising; the error is counted and logged once.
 
-    Its broad `except` is for whatever goes wrong in a hook: a run that costs thousands of
-    device-hours must go on. There is another one where settings of a trainer are read one by one.
+    This holds the only broad `except` of stepwatch: whatever goes wrong in a hook, a run that costs
+    thousands of device-hours must go on.
     """
 
     def decorate(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

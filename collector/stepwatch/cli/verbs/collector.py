@@ -136,6 +136,7 @@ def read_again(
     What is wrong changes nothing, and is said in the log and on /metrics.
     """
     from stepwatch.collector.slo.asked.site import read_objectives
+    from stepwatch.collector.state.live import CONTAINED
     from stepwatch.signals.errors import ConfigurationError
 
     try:
@@ -143,7 +144,7 @@ def read_again(
     except ConfigurationError as error:
         logging.error("what was asked of jobs before stays in force: %s", error)
         service.ask_for(None)
-    except Exception:  # in a signal's handler it would end the collector
+    except CONTAINED:  # in a signal's handler it would end the collector
         logging.exception("what was asked of jobs before stays in force: a defect of stepwatch")
         service.ask_for(None)
     else:

@@ -26,6 +26,11 @@ _NAME_SIZE, _VALUE_SIZE = 80, 120
 _DIGEST_SIZE = 12
 _END_SIZE = 4096
 """Characters of each end of a long text that are looked at."""
+_RAISED = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NameError, OSError,
+    ReferenceError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
+"""What reading a value may raise: it costs one setting. Whatever else it raises costs its part."""
 WITHHELD = "(withheld)"
 """In place of a value that may be a secret."""
 UNREADABLE = "(unreadable)"
@@ -50,7 +55,7 @@ def _shown(name: str, value: Any) -> str:
     try:
         plain = _plain(value)
         text = _text(plain, 0)
-    except Exception:  # noqa: BLE001 - one setting less; the guard's own would lose all that follow
+    except _RAISED:
         return UNREADABLE
     if is_secret_name(name, is_number=_is_number(plain)) or holds_secret(text):
         return WITHHELD
@@ -62,7 +67,7 @@ def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
         found = None if depth == _MOST_DEPTH else _children(value)
         children = None if found is None else [*islice(found.items(), MOST_FACTS + 1)]
         named = [(f"{name}.{key}", child) for key, child in children or ()]
-    except Exception:  # noqa: BLE001 - see above
+    except _RAISED:
         yield name, _Unreadable()
         return
     if children is None:
