@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stepwatch.cli.main import OK, PROBLEM, USAGE, main
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
-from stepwatch.collector.web.run_view import MOST_BLOCKS
-from stepwatch.signals.records import Fact
-from tests.collector.made import HandClock, body, run_segments, with_facts
+from stepwatch.collector.web.run_view import MOST_BLOCKS, job_run
+from stepwatch.signals.records import Fact, Kind
+from tests.collector.made import JOB, SHARES, HandClock, body, run_segments, with_facts
 
 RATES = """
 currency = "USD"
@@ -155,7 +160,18 @@ def test_a_file_that_is_no_run_is_one_line(
         {"facts": {"a": 1}},
         {"slis": {"goodput": 1}},
         {"slis": {"goodput": {"value": "x", "unit": "ratio"}}},
-        {"phase_shares": {"forward": None}},
+        {"phase_seconds": {"steps": 5, "seconds": {"forward": None}}},
+        {"phase_seconds": {"steps": -1, "seconds": {}}},
+        {"began_at": math.nan},
+        {"began_at": math.inf},
+        {"began_at": 1e18},
+        {"began_at": -1e14},
+        {"world_size": -2},
+        {"world_size": True},
+        {"attempt": True},
+        {"clock": 3},
+        {"blocks": [{"steps": 5, "tokens": 10**400, "seconds": 1.0}]},
+        {"blocks": [{"steps": 5, "tokens": 1, "seconds": 1e-320}]},
     ],
 )
 def test_a_damaged_run_is_refused(
@@ -178,3 +194,97 @@ def test_wrong_use_is_refused(
 ) -> None:
     assert main(["compare", *words, "--store", str(store)]) != OK
     assert len(capsys.readouterr().err.strip().splitlines()) <= 4
+
+
+def saved(store: Path, folder: Path) -> Saved:
+    path = folder / "saved.json"
+    assert main(["compare", "base", "--save", str(path), "--store", str(store)]) == OK
+    found: Saved = json.loads(path.read_text())
+    return found
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 0, 10**400, 1e-320, 1e308, math.nan, math.inf, "", "x" * 100, [], {}, [[]]]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_whatever_stands_in_a_run_is_compared_or_refused_in_a_line(
+    store: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    found = saved(store, folder)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place, key = found, data.draw(st.sampled_from(sorted(found)))
+        while isinstance(place[key], dict) and place[key] and data.draw(st.booleans()):
+            place = place[key]
+            key = data.draw(st.sampled_from(sorted(place)))
+        place[key] = data.draw(ODD)
+    odd, rates = folder / "odd.json", folder / "rates.toml"
+    odd.write_text(json.dumps(found))
+    rates.write_text(RATES)
+    words = ["compare", str(odd), str(folder / "saved.json"), "--rates", str(rates)]
+    assert main(words) in (OK, PROBLEM, USAGE)
+
+
+def test_a_file_nested_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000)
+    assert main(["compare", str(path), str(path)]) == USAGE
+
+
+def test_steps_of_other_sizes_and_clocks_say_nothing(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, other = saved(store, tmp_path), tmp_path / "other.json"
+    for change, why in (
+        (
+            {"world_size": 8, "blocks": [{**each, "tokens": 0} for each in run["blocks"]]},
+            "pass tok",
+        ),
+        ({"clock": "device"}, "different clocks: host and device"),
+    ):
+        other.write_text(json.dumps(run | change))
+        capsys.readouterr()
+        words = ["compare", str(tmp_path / "saved.json"), str(other), "--json"]
+        assert main(words) == PROBLEM
+        found = json.loads(capsys.readouterr().out)
+        assert found["verdict"] == "unclear" and why in found["why"]
+
+
+def test_a_baseline_is_replaced_whole_or_not_at_all(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(store, tmp_path)
+    before = (tmp_path / "saved.json").read_text()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    words = ["compare", "slow", "--save", str(tmp_path / "saved.json"), "--store", str(store)]
+    assert main(words) == USAGE
+    assert (tmp_path / "saved.json").read_text() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["saved.json"]
+
+
+def test_phases_are_those_of_usual_steps_whatever_the_first_one_took(tmp_path: Path) -> None:
+    """A run like another one, but that its first step compiles for 100 s."""
+    runs = {"same": run_segments(120), "compiled": run_segments(120)}
+    first = runs["compiled"][0].tables[Kind.STEP]
+    rows = first["step"] == 0
+    for name in ("duration_ns", "forward_ns"):
+        first[name][rows] += np.uint64(100 * 10**9)
+    found = []
+    for name, segments in runs.items():
+        store = Store.sqlite(tmp_path / f"{name}.db")
+        service = Service(store, HandClock(300.0))
+        service.receive(body(segments))
+        service.evaluate()
+        answer = service.job(JOB)
+        assert answer is not None
+        found.append(job_run(*answer, service.now())["phase_seconds"])
+        store.close()
+    assert found[0] == found[1] and found[0]["steps"] == 64
+    assert found[0]["seconds"]["forward"] == pytest.approx(SHARES["forward"] * 0.2, rel=0.02)

@@ -34,10 +34,11 @@ def comparison(base: Run, new: Run, bound: float, card: RateCard | None = None) 
     prices = _price(base, card), _price(new, card)
     found = _ratio(paces, prices)
     blocks = tuple(each.blocks if each else 0 for each in paces)
-    outcome = verdict(found, blocks, bound)
+    apart = _not_comparable(base, new, work)
+    outcome = Verdict.UNCLEAR if apart else verdict(found, blocks, bound)
     return {
         "verdict": outcome.value,
-        "why": _why(outcome, found, paces, bound),
+        "why": apart or _why(outcome, found, paces, bound),
         "bound": bound,
         "currency": card.currency if card else None,
         "quantity": f"{work} per {card.currency}" if card else f"{work}/s per device",
@@ -47,9 +48,24 @@ def comparison(base: Run, new: Run, bound: float, card: RateCard | None = None) 
             for run, each, price in zip((base, new), paces, prices, strict=True)
         ],
         "phases": _phases(base, new),
+        "phase_steps": [_phase_steps(run) for run in (base, new)],
         "changes": [each._asdict() for each in changes(base["facts"], new["facts"])],
         "are_described": bool(base["facts"]) and bool(new["facts"]),
     }
+
+
+def _not_comparable(base: Run, new: Run, work: str) -> str:
+    """Why the pace of one run says nothing about that of the other; empty where it does."""
+    clocks = [run.get("clock") for run in (base, new)]
+    if None not in clocks and clocks[0] != clocks[1]:
+        return f"steps are timed on different clocks: {clocks[0]} and {clocks[1]}"
+    sizes = [run["world_size"] for run in (base, new)]
+    if work == "steps" and sizes[0] != sizes[1]:
+        return (
+            f"{sizes[0]} and {sizes[1]} devices, and no tokens to compare: how much work a step is "
+            "differs; pass tokens= to Watch.step"
+        )
+    return ""
 
 
 def _price(run: Run, card: RateCard | None) -> float:
@@ -97,7 +113,7 @@ def _run(run: Run, found: Pace | None, price: float, work: str) -> dict[str, Any
         "state": run["state"],
         "devices": devices,
         "steps": sum(block["steps"] for block in run["blocks"]),
-        "clock": run["clock"],
+        "clock": run.get("clock"),
         f"{work}_per_device_second": speed,
         f"{work}_per_second": speed * devices if speed else None,
         f"{work}_per_money": speed / price if speed and price > 0 else None,
@@ -107,20 +123,17 @@ def _run(run: Run, found: Pace | None, price: float, work: str) -> dict[str, Any
 
 
 def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
-    """Seconds of a mean step by phase, in the order of those that changed most."""
-    seconds = [
-        {name: share * step for name, share in run["phase_shares"].items()}
-        for run in (base, new)
-        for step in [_mean_step(run)]
-    ]
-    names = {name: None for each in seconds for name in each}
+    """Seconds of a step by phase, in the order of those that changed most; none where a run was
+    saved without them."""
+    before, after = (run.get("phase_seconds", {}).get("seconds", {}) for run in (base, new))
+    if not before or not after:
+        return []
     found = [
-        {"phase": name, "before": seconds[0].get(name, 0.0), "after": seconds[1].get(name, 0.0)}
-        for name in names
+        {"phase": name, "before": before.get(name, 0.0), "after": after.get(name, 0.0)}
+        for name in {**before, **after}
     ]
     return sorted(found, key=lambda each: -abs(each["after"] - each["before"]))
 
 
-def _mean_step(run: Run) -> float:
-    steps = sum(block["steps"] for block in run["blocks"])
-    return sum(block["seconds"] for block in run["blocks"]) / steps if steps else 0.0
+def _phase_steps(run: Run) -> int:
+    return int(run.get("phase_seconds", {}).get("steps", 0))

@@ -22,7 +22,7 @@ def comparison_text(found: Mapping[str, Any]) -> str:
     ]
     phases = [each for each in found["phases"] if _shows(each)]
     if phases:
-        parts.append(_phases(phases))
+        parts.append(_phases(phases, found["phase_steps"]))
     parts.append(_changes(found))
     return "\n\n".join(parts)
 
@@ -78,7 +78,7 @@ def _shows(phase: Mapping[str, Any]) -> bool:
     return bool(max(phase["before"], phase["after"]) >= _LEAST_SECONDS)
 
 
-def _phases(phases: Sequence[Mapping[str, Any]]) -> str:
+def _phases(phases: Sequence[Mapping[str, Any]], steps: Sequence[int]) -> str:
     rows = [
         [
             each["phase"].replace("_", "-"),
@@ -88,7 +88,8 @@ def _phases(phases: Sequence[Mapping[str, Any]]) -> str:
         ]
         for each in phases
     ]
-    return text.table(["a step, mean of ranks", "before", "after", "change"], rows, "")
+    shown = text.table(["a step, mean of ranks", "before", "after", "change"], rows, "")
+    return f"{shown}\nof the newest {steps[0]} and {steps[1]} steps without saves and evaluation"
 
 
 def _changes(found: Mapping[str, Any]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,17 @@ from stepwatch.cli.compare.shown import comparison_text
 from stepwatch.cli.source import add_source_arguments, ask, component
 from stepwatch.collector.slo.asked.rates import read_rates
 from stepwatch.signals import places
+from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import UsageError
 
+Check = Callable[[Any], bool]
 EXAMPLE = "stepwatch compare baseline.json llama-7b --bound 0.03"
 
 _MOST_BYTES = 64 << 20
-_NEEDED = (
-    ("job", str),
-    ("job_class", str),
-    ("attempt", int),
-    ("state", str),
-    ("began_at", int | float),
-    ("world_size", int),
-    ("blocks", list),
-    ("phase_shares", dict),
-    ("slis", dict),
-    ("incidents", dict),
-    ("facts", dict),
-)
+_LATEST_S = 10_413_792_000
+"""The year 2300, Unix seconds: a moment later than that is none."""
+_MOST = 1e18
+_LEAST_SECONDS = 1e-9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rates",
         type=Path,
-        default=os.environ.get(places.ENV_RATES),
+        default=os.environ.get(places.ENV_RATES) or None,
         metavar="FILE",
         help=f"rate card in TOML: compare tokens for the money [{places.ENV_RATES}]",
     )
@@ -98,7 +91,7 @@ def _read(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; write it with --save") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: no JSON; write it with --save") from error
     _check(found, path)
     return found
@@ -112,42 +105,77 @@ def _check(found: Any, path: Path) -> None:
     """
     if not isinstance(found, dict):
         raise UsageError(f"{path}: holds no run; write it with --save")
-    wrong = [name for name, kind in _NEEDED if not isinstance(found.get(name), kind)]
-    wrong = wrong or [
-        name
-        for name, is_right in (
-            ("blocks", all(map(_is_block, found["blocks"]))),
-            ("phase_shares", all(map(_is_number, found["phase_shares"].values()))),
-            ("incidents", all(map(_is_number, found["incidents"].values()))),
-            ("facts", all(isinstance(each, str) for each in found["facts"].values())),
-            ("slis", all(map(_is_sli, found["slis"].values()))),
-        )
-        if not is_right
-    ]
+    wrong = [name for name, is_right in _NEEDED.items() if not is_right(found.get(name))]
     if wrong:
         raise UsageError(f"{path}: {wrong[0]}: missing or wrong; write the file with --save")
 
 
+def _is_text(found: Any) -> bool:
+    return isinstance(found, str)
+
+
 def _is_number(found: Any) -> bool:
-    return isinstance(found, int | float) and math.isfinite(found) and not isinstance(found, bool)
+    """Whether it is one, finite and no larger than anything that is counted."""
+    return isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < _MOST
+
+
+def _is_count(found: Any) -> bool:
+    return isinstance(found, int) and _is_number(found) and found >= 0
+
+
+def _is_moment(found: Any) -> bool:
+    return _is_number(found) and 0 <= found < _LATEST_S
 
 
 def _is_block(found: Any) -> bool:
     return (
         isinstance(found, dict)
-        and all(_is_number(found.get(name)) for name in ("steps", "tokens", "seconds"))
-        and found["seconds"] > 0
-        and min(found["steps"], found["tokens"]) >= 0
+        and _is_count(found.get("steps"))
+        and _is_count(found.get("tokens"))
+        and _is_number(found.get("seconds"))
+        and found["seconds"] >= _LEAST_SECONDS
     )
 
 
 def _is_sli(found: Any) -> bool:
     value = found.get("value", "") if isinstance(found, dict) else ""
-    return (value is None or _is_number(value)) and isinstance(found.get("unit"), str)
+    return (value is None or _is_number(value)) and _is_text(found.get("unit"))
+
+
+def _of(is_right: Check) -> Check:
+    """Whether it is an object of which each value is right."""
+    return lambda found: isinstance(found, dict) and all(map(is_right, found.values()))
+
+
+def _is_phases(found: Any) -> bool:
+    """A file of an earlier release has none."""
+    return found is None or (
+        isinstance(found, dict)
+        and _is_count(found.get("steps"))
+        and _of(_is_number)(found.get("seconds"))
+    )
+
+
+_NEEDED: Mapping[str, Check] = {
+    "job": _is_text,
+    "job_class": _is_text,
+    "attempt": _is_count,
+    "state": _is_text,
+    "began_at": _is_moment,
+    "world_size": lambda found: _is_count(found) and found > 0,
+    "clock": lambda found: found is None or _is_text(found),
+    "blocks": lambda found: isinstance(found, list) and all(map(_is_block, found)),
+    "phase_seconds": _is_phases,
+    "slis": _of(_is_sli),
+    "incidents": _of(_is_count),
+    "facts": _of(_is_text),
+}
+"""What is right of each key of a run's document; those that may be missing are right as None."""
 
 
 def _save(path: Path, found: dict[str, Any]) -> None:
+    """Whoever stops this leaves the old baseline, or the new one."""
     try:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_durably(path, (json.dumps(found, indent=1) + "\n").encode())
     except OSError as error:
         raise UsageError(f"--save: {path}: {error.strerror}; give a file that can be") from error

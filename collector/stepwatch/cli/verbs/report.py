@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rates",
         type=Path,
-        default=os.environ.get(places.ENV_RATES),
+        default=os.environ.get(places.ENV_RATES) or None,
         metavar="FILE",
         help=f"rate card in TOML, for money [{places.ENV_RATES}]",
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.analysis.newest_steps import newest_window
 from stepwatch.collector.runtime.evaluation import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
 from stepwatch.collector.state.step_facts import clock_of, step_facts
 from stepwatch.collector.state.trackers.run_facts import RunFacts
 from stepwatch.collector.state.trackers.step_history import WARMUP_STEPS, StepFacts
-from stepwatch.signals.records import PHASE_NAMES
+from stepwatch.signals.records import PHASE_NAMES, StepFlag
 
 MOST_BLOCKS = 32
 """Parts of a run, of equally many steps: how much these differ says how sure a comparison is."""
@@ -23,7 +24,7 @@ LEAST_BLOCK_STEPS = 5
 
 
 def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """The newest attempt's pace and where its steps went, the job's SLIs, and what it is made of.
+    """The newest attempt's pace, where its steps went, the job's SLIs, and what it is made of.
 
     `blocks` are of steps after the warm-up in which every rank reported, without checkpoints and
     evaluation: those of which rows are held, of a long run the newest.
@@ -42,7 +43,7 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "world_size": attempt.world,
         "clock": clock_of(job.totals.steps_on),
         "blocks": blocks(step_facts(attempt, None), history.held_from - history.first),
-        "phase_shares": _phases(attempt),
+        "phase_seconds": phase_seconds(attempt),
         "slis": {
             name: {"value": found.value, "unit": known[name].unit, "unknown": found.unknown}
             for name, found in readings(facts).items()
@@ -77,11 +78,22 @@ def blocks(steps: StepFacts, before: int = 0) -> list[dict[str, float]]:
     ]
 
 
-def _phases(attempt: Attempt) -> dict[str, float]:
-    """The share of step time in each phase, in collectives and in waits for neighbours."""
-    sums = rank_seconds_on(attempt, step_timing(attempt).clock)
-    total = float(sums["duration"].sum()) if "duration" in sums else 0.0
-    if not total > 0:
-        return {}
-    names = (*PHASE_NAMES, "collective", "pipeline_wait")
-    return {name: float(sums[name].sum()) / total for name in names}
+def phase_seconds(attempt: Attempt) -> dict[str, Any]:
+    """Seconds of a step by phase, in collectives and in waits for neighbours, mean of ranks.
+
+    Of the newest 64 `steps` of a run (fewer of a large one), those after the warm-up that every
+    rank finished, without a checkpoint or an evaluation: what an attempt does once, such as
+    compiling, is in none of them. All on one clock.
+    """
+    window = newest_window(attempt)
+    pauses = np.nansum([window.planes[name] for name in ("checkpoint", "eval")], axis=(0, 2))
+    whole = ~np.isnan(window.planes["duration"]).any(axis=1) & (pauses == 0)
+    whole &= (window.flags & StepFlag.UNFINISHED == 0).all(axis=1)
+    whole &= window.steps >= attempt.step_history.first + WARMUP_STEPS
+    known = window.at(whole)
+    names = (*PHASE_NAMES, "collective", "pipeline_wait") if len(known.steps) else ()
+    means = {name: float(np.nanmean(known.planes[name])) for name in names}
+    return {
+        "steps": len(known.steps),
+        "seconds": {name: mean for name, mean in means.items() if math.isfinite(mean)},
+    }
