@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import broken, checkpoint, hang, restart, slow, straggler, telemetry
+from . import broken, budget, checkpoint, hang, restart, slow, straggler, telemetry
 from .spec import Alert
 
 ALERTS: tuple[Alert, ...] = (
@@ -11,6 +11,7 @@ ALERTS: tuple[Alert, ...] = (
     telemetry.ALERT,
     restart.ALERT,
     checkpoint.ALERT,
+    *budget.ALERTS,
     *broken.ALERTS,
     *slow.ALERTS,
 )

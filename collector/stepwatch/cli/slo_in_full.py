@@ -48,6 +48,11 @@ def _entries(slo: Document) -> Iterator[str]:
     if slo["limit"] is None:
         yield f"  budget   {_budget(slo)}"
         yield f"  burn     {_burn(slo)}"
+        for each in slo["burning"]:
+            share, seconds = text.percent(each["budget_share"]), text.seconds(each["seconds"])
+            words = f"{share} of the budget or more went in {seconds}: "
+            words += f"{each['rate']:.2f}x, from {each['limit']:.2f}x on"
+            yield f"  {each['severity']:<9}{words}"
 
 
 def _budget(slo: Document) -> str:

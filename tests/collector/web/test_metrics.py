@@ -10,12 +10,15 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from stepwatch.cli.slo_in_full import in_full
 from stepwatch.cli.verbs import status
 from stepwatch.collector.runtime.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.asked.openslo import default_slos
+from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, failures_in_a_row
 from stepwatch.collector.store import Store
-from stepwatch.collector.web import job_view, metrics
+from stepwatch.collector.web import job_view, metrics, slo_view
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals import names
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
@@ -30,6 +33,7 @@ from tests.collector.made import (
     state_rows,
     step_rows,
 )
+from tests.collector.runtime.test_evaluation import Site
 
 DECLARED = {name: metric for metric in names.METRICS for name in metric.series_names}
 OTHERS_EXPORT = ("stepwatch_node_", "stepwatch_agent_")
@@ -75,9 +79,10 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
             assert labels == set(DECLARED[sample.name].labels), sample.name
             seen.setdefault(sample.name, set())
     # A job that runs has not failed, no record is of an unknown kind, no device times the steps,
-    # nothing is old enough to be looked for, and nobody is notified.
+    # nothing is old enough to be looked for, no budget burns, and nobody is notified.
     absent = {names.SECONDS_SINCE_FAILURE.name, names.COLLECTOR_UNKNOWN_RECORDS.name}
     absent |= {names.DEVICE_IDLE.name, names.HOST_LEAD.name, names.COLLECTOR_RETENTION_TIME.name}
+    absent |= {names.SLO_BURN_RATE.name}
     absent |= {names.COLLECTOR_NOTICES.name, names.COLLECTOR_NOTICES_GIVEN_UP.name}
     missing = {name for name in DECLARED if not name.startswith(OTHERS_EXPORT)} - seen.keys()
     assert missing == absent, "declared for the collector and never exported"
@@ -260,3 +265,27 @@ def test_jobs_over_the_cap_are_counted_aloud(
     assert shown == {"job-7", "job-6", "job-5"}
     assert found[(names.COLLECTOR_JOBS_CAPPED.name,)] == 5
     assert found[(names.COLLECTOR_JOBS.name,)] == 8
+
+
+def test_a_budget_that_burns_asks_for_somebody_while_it_does(store: Store) -> None:
+    """Forty-two minutes of a hang are 2 % of what a month may lose at 95 %, and forty are not."""
+    site = Site(store, HandClock())
+    goodput = next(slo for slo in default_slos() if slo.name == "goodput")
+    site.service.ask_for(Objectives({"goodput": goodput}))
+    site.run(1200)
+    site.clock.advance(39.5 * 60)
+    site.run(5, moved_ago=39.5 * 60)
+    key = (names.SLO_BURN_RATE.name, JOB, "page", "goodput")
+    assert key not in series(families(site.service))
+    site.clock.advance(150.0)
+    site.run(5, moved_ago=42.0 * 60)
+    burn = series(families(site.service))[key]
+    assert burn == pytest.approx(42 / 60 * 20, rel=0.02)
+    answer = site.service.job(JOB)
+    assert answer is not None
+    (slo,) = slo_view.job_slos(*answer, site.service.now())["slos"]
+    assert [each["severity"] for each in slo["burning"]] == ["page"]
+    shown = in_full({"job": JOB, "device_seconds": {}}, {**slo, "generations": []})
+    assert "  page     2% of the budget or more went in 60.0 min: " in shown
+    site.run(400)
+    assert key not in series(families(site.service)), "the short window is good again"

@@ -29,6 +29,7 @@ from stepwatch.collector.runtime.accounting import Accounts
 from stepwatch.collector.runtime.detector_failures import not_looked_for
 from stepwatch.collector.runtime.job_state import has_ended, is_abandoned, job_state
 from stepwatch.collector.slo import registry as slis
+from stepwatch.collector.slo.asked.burn import burning
 from stepwatch.collector.slo.asked.rates import RateCard
 from stepwatch.collector.slo.asked.site import Objectives, Planned
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
@@ -38,6 +39,7 @@ from stepwatch.collector.slo.over_run.sli import JobFacts, Reading
 from stepwatch.collector.slo.slice_line import SliceLine
 from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.slo.standing import seen_until, standing
+from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.slo.waste import Tail
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob, RunKey
@@ -262,18 +264,18 @@ class Evaluator:
         verdicts.planned = asked.planned_for(job_class)
         limits = {slo.sli for slo in slos if slo.limit is not None}
         found = self._limit_readings(job, verdicts, limits) if limits else {}
-        return [
-            evaluate_limit(slo, found[slo.sli])
-            if slo.limit is not None
-            else evaluate_slo(
-                slo,
-                verdicts.slices[slo.sli].line if slo.sli in verdicts.slices else nothing,
-                verdicts.seen_s,
-                job.unread,
-                without,
-            )
-            for slo in slos
-        ]
+        statuses = []
+        for slo in slos:
+            if slo.limit is not None:
+                statuses.append(evaluate_limit(slo, found[slo.sli]))
+                continue
+            known = verdicts.slices.get(slo.sli)
+            line = nothing if known is None else known.line
+            status = evaluate_slo(slo, line, verdicts.seen_s, job.unread, without)
+            if status.state not in (SloState.FROZEN, SloState.UNKNOWN):
+                status = status._replace(burning=burning(slo, line, verdicts.seen_s, without))
+            statuses.append(status)
+        return statuses
 
     def _limit_readings(
         self, job: LiveJob, verdicts: Verdicts, names: set[str]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.slo.asked.windows import Window as AskedWindow
+from stepwatch.collector.slo.burning import Burning
 from stepwatch.collector.slo.over_run.sli import Reading
 from stepwatch.collector.slo.slice_line import SliceLine, Window
 from stepwatch.collector.slo.states import COVERAGE_FLOOR, SloState
@@ -103,7 +104,7 @@ class SloStatus(NamedTuple):
     `burn_rate` is over the short window: 1 spends the budget exactly within the SLO's window, if
     that is rolling. `lost_seconds` and `allowed_seconds` are the bad device-time in the window, and
     what of it the target allows. Of one with a limit, `ratio` is the SLI's value, and `reason` says
-    why that is not known, or what is not sure.
+    why that is not known, or what is not sure. `burning` are the alerts that it asks for.
     """
 
     slo: Slo
@@ -115,6 +116,7 @@ class SloStatus(NamedTuple):
     lost_seconds: Decimal | None = None
     allowed_seconds: Decimal | None = None
     reason: str = ""
+    burning: tuple[Burning, ...] = ()
 
     @property
     def name(self) -> str:

@@ -224,6 +224,16 @@ def slo_line(status: SloStatus, clock: str | None) -> dict[str, Any]:
         "budget_remaining": _rounded(status.budget_remaining, 6),
         "budget": _budget_words(status),
         "burn_rate": _rounded(status.burn_rate, 4),
+        "burning": [
+            {
+                "severity": each.pair.severity,
+                "budget_share": float(each.pair.budget_share),
+                "seconds": each.pair.long_seconds,
+                "rate": _rounded(each.rate, 4),
+                "limit": _rounded(each.limit, 4),
+            }
+            for each in status.burning
+        ],
         "coverage": _rounded(status.coverage, 6),
         "lost_device_seconds": _rounded(status.lost_seconds, 3),
         "allowed_device_seconds": _rounded(status.allowed_seconds, 3),

@@ -247,6 +247,7 @@ def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
     total: list[Sample] = []
     budget: list[Sample] = []
     states: list[Sample] = []
+    burn: list[Sample] = []
     coverage: list[Sample] = []
     for job, verdicts in jobs:
         for name, slices in verdicts.slices.items():
@@ -257,12 +258,15 @@ def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
             remaining = item.budget_remaining
             budget.append(((job.name, item.name), None if remaining is None else float(remaining)))
             states.append(((job.name, item.name, item.state.value), 1.0))
+            fastest = {each.pair.severity: each.rate for each in reversed(item.burning)}
+            burn += [((job.name, item.name, name), float(rate)) for name, rate in fastest.items()]
         known = [item.coverage for item in verdicts.slo_statuses if item.coverage is not None]
         coverage.append(((job.name,), float(min(known)) if known else None))
     yield _gauge(names.SLI_GOOD, good)
     yield _gauge(names.SLI_TOTAL, total)
     yield _gauge(names.SLO_BUDGET_REMAINING, budget)
     yield _gauge(names.SLO_STATE, states)
+    yield _gauge(names.SLO_BURN_RATE, burn)
     yield _gauge(names.TELEMETRY_COVERAGE, coverage)
 
 

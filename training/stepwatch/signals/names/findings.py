@@ -22,6 +22,8 @@ ALERT_THROUGHPUT_REGRESSION = "TrainingThroughputRegression"
 ALERT_PAUSE = "TrainingPause"
 ALERT_NOT_RESTARTED = "TrainingNotRestarted"
 ALERT_CHECKPOINT_UNVERIFIED = "TrainingCheckpointUnverified"
+ALERT_BUDGET_BURNING_FAST = "TrainingBudgetBurningFast"
+ALERT_BUDGET_BURNING = "TrainingBudgetBurning"
 
 
 class FindingKind(Enum):
@@ -68,6 +70,8 @@ ALERT_OF: dict[FindingKind, str] = {
 ALERT_ABOUT: dict[str, tuple[FindingKind, ...]] = {
     ALERT_NOT_RESTARTED: (FindingKind.RANK_FAILED, FindingKind.DESYNC),
     ALERT_CHECKPOINT_UNVERIFIED: (FindingKind.CHECKPOINT_STALL,),
+    ALERT_BUDGET_BURNING_FAST: (FindingKind.HANG, FindingKind.RANK_FAILED, FindingKind.STRAGGLER),
+    ALERT_BUDGET_BURNING: (FindingKind.STRAGGLER, FindingKind.RANK_FAILED, FindingKind.HANG),
 }
 """Alerts on what no finding reports, each with the kinds whose incidents fill in its runbook."""
 

@@ -11,6 +11,7 @@ from .labels import (
     KIND,
     OUTCOME,
     PHASE,
+    SEVERITY,
     SLI,
     SLO,
     SLOT,
@@ -151,6 +152,12 @@ SLO_BUDGET_REMAINING = Metric(
     _G,
     "Unspent share of the error budget; absent while it is unknown.",
     (JOB, SLO),
+)
+SLO_BURN_RATE = Metric(
+    "stepwatch_slo_burn_rate",
+    _G,
+    "How fast an error budget goes that goes so fast that somebody must look; absent otherwise.",
+    (JOB, SLO, SEVERITY),
 )
 SLO_STATE = Metric(
     "stepwatch_slo_state",

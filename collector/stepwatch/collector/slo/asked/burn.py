@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
 from stepwatch.collector.slo.asked.windows import shortest_seconds
-from stepwatch.collector.slo.objectives import Slo
-
-
-class BurnPair(NamedTuple):
-    """`budget_share` of a budget gone within `long_seconds` is worth a `severity`, as long as it
-    burns as fast within `short_seconds`, too."""
-
-    severity: str
-    budget_share: Decimal
-    long_seconds: int
-    short_seconds: int
+from stepwatch.collector.slo.burning import Burning, BurnPair
+from stepwatch.collector.slo.objectives import Slo, counted_in
+from stepwatch.collector.slo.slice_line import SliceLine, Window
 
 
 class Reachable(NamedTuple):
@@ -45,16 +39,17 @@ class Reachable(NamedTuple):
         return self.rate <= self.ceiling
 
 
-def burn_pairs() -> list[BurnPair]:
+@cache
+def burn_pairs() -> tuple[BurnPair, ...]:
     """The shipped pairs, the most urgent first."""
     text = resources.files(__package__).joinpath("burn_rates.toml").read_text(encoding="utf-8")
-    return [
+    return tuple(
         BurnPair(**{**pair, "budget_share": Decimal(str(pair["budget_share"]))})
         for pair in tomllib.loads(text)["pair"]
-    ]
+    )
 
 
-def reachable(slo: Slo, pairs: list[BurnPair] | None = None) -> list[Reachable]:
+def reachable(slo: Slo, pairs: Sequence[BurnPair] | None = None) -> list[Reachable]:
     """What each pair asks of an SLO; those over as long a time as its window or more ask nothing.
 
     Worked example: target 0.95 over 28 days. 2 % of the budget in an hour is a rate of 0.02 * 672 =
@@ -69,3 +64,36 @@ def reachable(slo: Slo, pairs: list[BurnPair] | None = None) -> list[Reachable]:
         for pair in (burn_pairs() if pairs is None else pairs)
         if pair.long_seconds < seconds
     ]
+
+
+def burning(
+    slo: Slo,
+    slices: SliceLine,
+    now_s: float,
+    without: Sequence[tuple[float, float]] = (),
+) -> tuple[Burning, ...]:
+    """The pairs beyond whose rate the budget burns at Unix time `now_s`, in the long and in the
+    short window, `without` planned time.
+
+    Of a job younger than the long window the time before it counts as good: a bad first minute has
+    not spent 2 % of a month's budget. Worked example: target 0.95 over 28 days asks for a rate of
+    13.44 over an hour; half an hour of which 80 % is bad burned at 16, of the hour at 8.
+    """
+    found = []
+    for each in reachable(slo):
+        pair = each.pair
+        long, short = (
+            counted_in(slo, slices, now_s, seconds, without)
+            for seconds in (pair.long_seconds, pair.short_seconds)
+        )
+        if not (each.can_fire and long.total and short.total):
+            continue
+        ran = min(1.0, max(0.0, now_s - slices.first_s) / pair.long_seconds)
+        rate = _rate(slo, long) * Decimal(str(ran))
+        if min(rate, _rate(slo, short)) >= each.rate:
+            found.append(Burning(pair, rate, each.rate))
+    return tuple(found)
+
+
+def _rate(slo: Slo, window: Window) -> Decimal:
+    return (1 - window.good / window.total) / (1 - slo.target)
