@@ -27,7 +27,7 @@ _PAGES = both(_FAST, _PAGED)
 _WHICH = (
     f"{{{{ range printf `max by ({SLO}) ({SLO_BURN_RATE.name}{{{JOB}=%q}})` $labels.{JOB} "
     f"| query | sortByLabel `{SLO}` }}}}SLO {{{{ .Labels.{SLO} }}}} burns at "
-    "{{ .Value | printf `%.1f` }}x. {{ end }}"
+    "{{ .Value | humanize }}x. {{ end }}"
 )
 _TEXT = "At 1x a budget lasts exactly as long as its window."
 
@@ -40,7 +40,7 @@ def _series(severity: str, burn: str, job_class: str, running: str = "1x40") -> 
     }
 
 
-_SEEN = f"SLO goodput burns at 15.0x. {_TEXT}"
+_SEEN = f"SLO goodput burns at 15x. {_TEXT}"
 _FAST_WHAT = "an error budget goes fast"
 _WHAT = "an error budget will not last"
 
