@@ -125,7 +125,7 @@ def _run(run: Run, found: Pace | None, price: float, work: str) -> dict[str, Any
 def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
     """Seconds of a step by phase, in the order of those that changed most; none where a run was
     saved without them."""
-    before, after = (run.get("phase_seconds", {}).get("seconds", {}) for run in (base, new))
+    before, after = ((run.get("phase_seconds") or {}).get("seconds", {}) for run in (base, new))
     if not before or not after:
         return []
     found = [
@@ -136,4 +136,4 @@ def _phases(base: Run, new: Run) -> list[dict[str, Any]]:
 
 
 def _phase_steps(run: Run) -> int:
-    return int(run.get("phase_seconds", {}).get("steps", 0))
+    return int((run.get("phase_seconds") or {}).get("steps", 0))
