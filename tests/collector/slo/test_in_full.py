@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -23,7 +24,17 @@ from stepwatch.collector.slo.objectives import Slo
 from stepwatch.collector.slo.waste import CAUSES
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.slo_view import job_slos
-from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments
+from stepwatch.signals.records import Kind, LifecycleEvent
+from tests.collector.made import (
+    EPOCH,
+    JOB,
+    HandClock,
+    body,
+    lifecycle_rows,
+    run_segments,
+    segment,
+    step_rows,
+)
 from tests.collector.slo.test_run_slis import KILLED
 
 GOODPUT = Slo("goodput", "Goodput", "goodput", Decimal("0.9"), RollingWindow(3600))
@@ -218,3 +229,35 @@ def test_a_store_of_a_collector_with_other_documents_is_shown_with_a_word_on_it(
     assert "SLO step-time: the collector of this store was given other" in capsys.readouterr().err
     main(["incidents", "--store", str(tmp_path / "store.db")])
     assert capsys.readouterr().err == ""
+
+
+def test_an_average_of_ratios_says_fine_where_the_budget_is_spent(tmp_path: Path) -> None:
+    """A minute on 32 devices of which half is done again, half an hour of nothing, then a good hour
+    on one device: the mean of the minutes' ratios is 97 %, what devices did is 83 %."""
+    store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(5500.0)
+    asked_for = asked(GOODPUT._replace(target=Decimal("0.95")))
+    service = Service(store, clock, objectives=asked_for)
+    failed = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, range(32), at=60.5)}
+    service.receive(body([*run_segments(60, 32, 1.0), segment(500, failed)]))
+    for number, first in enumerate(range(30, 3630, 100)):
+        steps = range(first, first + 100)
+        tables = {Kind.STEP: step_rows(steps, [0], 1.0, began=1830.0)}
+        if first == 30:
+            begins = lifecycle_rows(LifecycleEvent.START, [0], 1, 1860.0)
+            resumes = lifecycle_rows(LifecycleEvent.RESUME, [0], 30, 1860.0)
+            tables[Kind.LIFECYCLE] = np.concatenate([begins, resumes])
+        service.receive(body([segment(600 + number, tables, attempt=1)]))
+    service.evaluate()
+    answer = service.job(JOB)
+    assert answer is not None
+    _, verdicts = answer
+    minutes: dict[int, list[float]] = {}
+    for part in verdicts.slices["goodput"].line:
+        sums = minutes.setdefault(part.start_s // 60, [0.0, 0.0])
+        sums[0], sums[1] = sums[0] + part.good, sums[1] + part.total
+    ratios = [good / total for good, total in minutes.values() if total]
+    assert sum(ratios) / len(ratios) > 0.97, "an average of ratios says: fine"
+    (slo,) = job_slos(*answer, service.now())["slos"]
+    assert slo["ratio"] == pytest.approx((32 * 30 + 3600) / (32 * 60 + 3600), abs=0.002)
+    assert (slo["state"], slo["lost_device_seconds"]) == ("exhausted", pytest.approx(960.0, abs=1))
+    store.close()
