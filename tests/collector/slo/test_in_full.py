@@ -235,7 +235,8 @@ def test_an_average_of_ratios_says_fine_where_the_budget_is_spent(tmp_path: Path
     """A minute on 32 devices of which half is done again, half an hour of nothing, then a good hour
     on one device: the mean of the minutes' ratios is 97 %, what devices did is 83 %."""
     store, clock = Store.sqlite(tmp_path / "store.db"), HandClock(5500.0)
-    asked_for = asked(GOODPUT._replace(target=Decimal("0.95")))
+    window = RollingWindow(28 * 86_400)
+    asked_for = asked(GOODPUT._replace(target=Decimal("0.95"), window=window))
     service = Service(store, clock, objectives=asked_for)
     failed = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, range(32), at=60.5)}
     service.receive(body([*run_segments(60, 32, 1.0), segment(500, failed)]))
