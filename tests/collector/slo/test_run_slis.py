@@ -89,7 +89,7 @@ def of(segments: list[Segment], seconds: float, at_once: int = 1000) -> dict[str
         return readings(facts)
 
 
-def killed(*, held: bool) -> list[Segment]:
+def killed(*, held: bool, ended: LifecycleEvent = LifecycleEvent.FAILURE) -> list[Segment]:
     """Killed after step 30, with the newest good save at 20; it comes back 4.5 s later on the same
     devices, or on others if they were not `held`, and finishes."""
     return [
@@ -99,7 +99,7 @@ def killed(*, held: bool) -> list[Segment]:
             {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.VERIFIED, RANKS, 20)},
             attempt=0,
         ),
-        ends(0, LifecycleEvent.FAILURE, 7.5, 91),
+        ends(0, ended, 7.5, 91),
         *attempt(1, 20, 60, 12.0, 100, resumes=True, held=held),
         ends(1, LifecycleEvent.FINISH, 21.4, 190),
     ]
@@ -185,6 +185,8 @@ def test_what_passes_between_two_allocations_was_not_the_jobs() -> None:
     found = of(killed(held=False), 21.4)
     assert found["goodput"].value == pytest.approx((20 + 41) * 0.2 / (7.2 + 9.2), abs=0.01)
     assert "idle-allocated" not in found["waste"].detail
+    again = of(killed(held=True, ended=LifecycleEvent.FINISH), 21.4)
+    assert again["goodput"].value == found["goodput"].value, "the first run had finished"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -34,7 +34,8 @@ def seen_until(job: LiveJob, tails: Iterable[Iterable[Tail]]) -> float:
 def _known(run: Attempt, steps: AttemptSteps | None, after: Attempt | None) -> Run:
     last = None if steps is None else last_step(run, steps.steps.end_s)
     ended = last or LastStep(run.began_s, 0.0, 0.0)
-    held_since = None if after is None else after.allocated_s
+    # What comes after a run that finished was not this job's to use.
+    held_since = None if after is None or run.finished else after.allocated_s
     return Run(
         devices=run.world,
         has_steps=last is not None,
