@@ -46,16 +46,21 @@ def replace(path: Path, right: str, wrong: str) -> None:
     path.write_text(text.replace(right, wrong))
 
 
+def files_under(root: Path) -> int:
+    """How many files the check has to read: rules and their tests, dashboards, runbooks."""
+    return sum(path.is_file() for path in root.rglob("*"))
+
+
 def test_this_tree_is_closed(problems: Check) -> None:
     assert problems() == []
 
 
 def test_the_checkout_around_here_is_the_default(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(Path(__file__).parent)
     assert main(["check"]) == OK
-    assert capsys.readouterr().out == "21 files checked: no problems\n"
+    assert capsys.readouterr().out == f"{files_under(root)} files checked: no problems\n"
 
 
 def test_outside_a_checkout_it_asks_for_one(
@@ -229,5 +234,5 @@ def test_every_problem_is_one_line_that_ends_in_a_count(
     replace(root / DASHBOARD, "stepwatch_job_loss", "stepwatch_loss")
     assert main(["check", "--root", str(root)]) == PROBLEM
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "21 files checked: 2 problems"
+    assert lines[-1] == f"{files_under(root)} files checked: 2 problems"
     assert len(lines) == 3
