@@ -11,11 +11,12 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 from stepwatch.agent.announcement import Announcement
 from stepwatch.agent.exporter import NodeExporter
+from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.options import AgentOptions, make_client, make_tracer
 from stepwatch.agent.pace import FlushPace
 from stepwatch.agent.probes import Probe, ProbeContext
-from stepwatch.agent.probes.readings import Readings
+from stepwatch.agent.probes.probe import RankProcesses
 from stepwatch.agent.probes.registry import discover
 from stepwatch.agent.relay.relay import Relay
 from stepwatch.agent.relay.sender import Sender
@@ -66,8 +67,11 @@ class Agent:
         self.node = options.node
         self.clock = clock or SystemClock()
         kinds = discover() if probes is None else probes
-        context = ProbeContext(self.clock, lambda: self._ranks)
-        self.readings = Readings(probe.build(context) for probe in kinds)
+        self._rank_processes = RankProcesses()
+        context = ProbeContext(self.clock, lambda: self._ranks, self._rank_processes)
+        self.readings = Readings(
+            (probe.build(context) for probe in kinds), self.clock, self._rank_processes
+        )
         self.spool = Spool(
             options.spool_dir,
             options.node,
@@ -145,6 +149,8 @@ class Agent:
         batches = [self._read_rings(key, tails) for key, tails in attempts.items()]
         # After the rings: a rank's last state must not be older than its last record.
         self._ranks = [rank for batch in batches for rank in watched(batch.tails, self.exits)]
+        pids = (rank.reader.identity.pid for rank in self._ranks)
+        self._rank_processes.pids = frozenset(pids)
         self.readings.read()
         for batch in batches:
             self._write_segment(batch)

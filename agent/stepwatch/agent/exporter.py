@@ -7,7 +7,7 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from stepwatch.agent.probes.readings import Readings
+from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.relay.sender import Sender
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Tail

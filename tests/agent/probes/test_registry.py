@@ -37,7 +37,7 @@ class FanProbe(Probe):
 
     name = "fan"
     kind = Kind.FLIGHT
-    closed = False
+    expendable = True
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -62,7 +62,7 @@ class FanProbe(Probe):
 
     def close(self) -> None:
         """Note that it was closed."""
-        self.closed = True
+        FILE.with_name("closed").touch()
 '''
 
 
@@ -111,16 +111,15 @@ def test_a_folder_is_all_that_a_probe_needs(
     page = generate_latest(agent.registry).decode()
     assert "stepwatch_node_fan_speed{" not in page
     assert 'probe="fan",reason="no-source"' in page
-    (fan,) = (probe for probe in agent.readings.probes if probe.name == "fan")
     agent.close()
-    assert getattr(fan, "closed", False)
+    assert (folder / "closed").exists()
     rank.ring.close()
 
 
 def test_a_full_spool_may_drop_the_rows_of_a_probe_that_says_so(
     tmp_path: Path, make_agent: Callable[..., Agent], add_probe: Callable[..., Path]
 ) -> None:
-    lasting = FAN.replace("    closed", "    expendable = False\n    closed", 1)
+    lasting = FAN.replace("expendable = True", "expendable = False")
     (add_probe("fan", lasting) / "speed").write_text("7")
     rank = Rank(tmp_path / "rings", capacity=4096)
     agent = make_agent(spool_limit_bytes=30_000)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
@@ -15,12 +16,41 @@ from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 
 
+class Unknown(StrEnum):
+    """Why a reading is unknown, as the metric label `reason` says it."""
+
+    NO_SOURCE = "no-source"
+    """The source was there and is no longer, for example an unloaded driver."""
+    UNREADABLE = "unreadable"
+    INVALID = "invalid"
+    """The source was read and held what it cannot mean."""
+    LATE = "late"
+    """The read did not come back within the probe's deadline: its process was killed."""
+    FAILED = "failed"
+    """The probe's process ended, or raised what no probe may raise."""
+
+
+class RankProcesses:
+    """Process ids of the ranks that this node runs, as the newest flush found them."""
+
+    def __init__(self) -> None:
+        self.pids: frozenset[int] = frozenset()
+
+    def __call__(self) -> frozenset[int]:
+        """The process ids."""
+        return self.pids
+
+
 @dataclass(frozen=True)
 class ProbeContext:
-    """What a probe may use: the clock, the ranks that this node runs now, where `/proc` lies."""
+    """What a probe may use: the clock, the ranks that this node runs now, where `/proc` lies.
+
+    `ranks` is for probes that are not isolated; the others know processes only.
+    """
 
     clock: Clock
     ranks: Callable[[], Sequence[WatchedRank]] = tuple
+    rank_processes: RankProcesses = field(default_factory=RankProcesses)
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
 
@@ -38,11 +68,19 @@ class Probe(ABC):
 
     `name` is a metric label, `kind` the record kind of the rows. `expendable` says whether a full
     spool may drop the rows.
+
+    An isolated probe is read in a process of its own: what it keeps between two reads stays there,
+    and `close` is called there. A read that lasts longer than `deadline_seconds` makes the reading
+    unknown, and its process is killed. The first read of a process may last `first_seconds`.
+    Only what reads this process's own memory, and files that never wait, need not be isolated.
     """
 
     name: ClassVar[str]
     kind: ClassVar[Kind]
     expendable: ClassVar[bool] = True
+    isolated: ClassVar[bool] = True
+    deadline_seconds: ClassVar[float] = 5.0
+    first_seconds: ClassVar[float] = 10.0
 
     @classmethod
     @abstractmethod
@@ -66,8 +104,13 @@ class Probe(ABC):
         """The part of a reading that goes into the segment of an attempt with these ranks."""
         return rows
 
+    def owners(self) -> Sequence[Collection[int]]:
+        """Ids of the processes that each row of the newest reading is about, as a device is about
+        those that compute on it; empty where no row is about a process."""
+        return ()
+
     def gauges(self, rows: Rows) -> Iterable[Gauge]:
-        """Samples for `/metrics` from the newest reading."""
+        """Samples for `/metrics` from these rows; of an isolated probe, from nothing else."""
         return ()
 
     def close(self) -> None:

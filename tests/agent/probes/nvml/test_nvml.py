@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from stepwatch.agent.app import Agent
-from stepwatch.agent.probes.nvml import NvmlProbe, assigned
+from stepwatch.agent.isolation.readings import assigned
+from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import Kind, Throttle
 from stepwatch.signals.wire import Rows
@@ -216,6 +217,7 @@ def test_devices_are_given_to_the_ranks_that_compute_on_them(
 def test_a_shared_device_belongs_to_no_rank(driver: Driver, probe: NvmlProbe) -> None:
     rows: Rows = probe.read()
     ranks = {10: 0, 11: 1}
-    assert assigned(rows, {0: {10, 11}, 1: {99}}, ranks)["rank"].tolist() == [-1, -1]
-    assert assigned(rows, {0: {11, 99}}, ranks)["rank"].tolist() == [1, -1]
+    both, other, none = frozenset({10, 11}), frozenset({99}), frozenset[int]()
+    assert assigned(rows, [both, other], ranks)["rank"].tolist() == [-1, -1]
+    assert assigned(rows, [frozenset({11, 99}), none], ranks)["rank"].tolist() == [1, -1]
     assert np.array_equal(rows["rank"], [-1, -1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -75,7 +75,7 @@ class HostProbe(Probe):
         self,
         clock: Clock,
         proc: Path = Path("/proc"),
-        ranks: Callable[[], set[int]] = set,
+        ranks: Callable[[], Set[int]] = frozenset,
     ) -> None:
         self._clock = clock
         self._noisy = NoisyNeighbour(clock, ranks, proc)
@@ -86,11 +86,7 @@ class HostProbe(Probe):
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
         """Make the probe of this node."""
-
-        def ranks() -> set[int]:
-            return {watched.reader.identity.pid for watched in context.ranks()}
-
-        return cls(context.clock, context.proc, ranks)
+        return cls(context.clock, context.proc, context.rank_processes)
 
     def supported(self) -> bool:
         """Whether `/proc/stat` is there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ class NoisyNeighbour:
     Children of ranks (loader workers) do not count either.
     """
 
-    def __init__(self, clock: Clock, ranks: Callable[[], set[int]], proc: Path) -> None:
+    def __init__(self, clock: Clock, ranks: Callable[[], Set[int]], proc: Path) -> None:
         self._clock = clock
         self._ranks = ranks
         self._proc = proc

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 
 from stepwatch.agent.probes.probe import Probe, ProbeContext
-from stepwatch.agent.rings.tail import WatchedRank
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
 from stepwatch.signals.wire import Rows
@@ -41,11 +40,13 @@ class NvmlProbe(Probe):
     name = "nvml"
     kind = Kind.DEVICE
     expendable = False
+    deadline_seconds = 10.0  # healthy drivers answer in milliseconds, busy ones in a second or two
+    first_seconds = 30.0  # without persistence mode the driver initialises each device in turn
 
     def __init__(self, clock: Clock, library: ModuleType | None = None) -> None:
         self._clock = clock
         self._driver = Driver(library)
-        self._owners: dict[int, set[int]] = {}
+        self._owners: list[set[int]] = []
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -75,22 +76,19 @@ class NvmlProbe(Probe):
                 row[name] = value
         return rows
 
-    def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
-        """All devices, each with the rank that computes on it."""
-        identities = [watched.reader.identity for watched in ranks]
-        return assigned(rows, self._owners, {each.pid: each.rank for each in identities})
+    def owners(self) -> Sequence[set[int]]:
+        """The processes that compute on each device."""
+        return self._owners
 
     def close(self) -> None:
         """Release the driver."""
         self._driver.close()
 
-    def _processes(self, handles: list[Any]) -> dict[int, set[int]]:
+    def _processes(self, handles: list[Any]) -> list[set[int]]:
         """Processes that compute on each device, by the ids that the driver sees."""
-        found = {}
-        for number, handle in enumerate(handles):
-            processes = self._driver.ask("nvmlDeviceGetComputeRunningProcesses", handle) or ()
-            found[number] = {int(process.pid) for process in processes}
-        return found
+        # A lost device has no handle: the driver is asked about None, and knows of nothing.
+        ask = functools.partial(self._driver.ask, "nvmlDeviceGetComputeRunningProcesses")
+        return [{int(process.pid) for process in ask(each) or ()} for each in handles]
 
     def _values(self, number: int, handle: Any) -> dict[str, float]:
         if handle is None:
@@ -156,19 +154,6 @@ class NvmlProbe(Probe):
                     return total
                 total = float(count) + (0.0 if math.isnan(total) else total)
         return total
-
-
-def assigned(rows: Rows, owners: Mapping[int, set[int]], ranks: Mapping[int, int]) -> Rows:
-    """`rows` with the rank that computes on each device; `ranks` is rank by process id.
-
-    A device that several ranks share, or none, belongs to the node.
-    """
-    rows = rows.copy()
-    for row in rows:
-        mine = {ranks[pid] for pid in owners.get(int(row["device"]), ()) if pid in ranks}
-        if len(mine) == 1:
-            row["rank"] = mine.pop()
-    return rows
 
 
 def _times(value: float | None, unit: float = 1.0) -> float:

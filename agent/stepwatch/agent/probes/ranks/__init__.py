@@ -26,6 +26,7 @@ class RanksProbe(Probe):
 
     name = "ranks"
     kind = Kind.RANK_STATE
+    isolated = False  # it reads rings by `pread` and `/proc/PID/stat`, which no device can hold up
 
     def __init__(
         self,

@@ -36,17 +36,15 @@ def test_garbage_in_proc_is_never_more_than_an_unreadable_probe(
 
 def test_every_probe_is_closed_with_the_agent(proc: Proc, make_agent: Callable[..., Agent]) -> None:
     class Closing(HostProbe):
-        closed = 0
-
         def close(self) -> None:
-            self.closed += 1
+            with (proc.folder / "closed").open("a") as closed:
+                closed.write("once\n")
 
     agent = make_agent()
-    probe = Closing(agent.clock, proc.folder)
-    use_probe(agent, probe)
+    use_probe(agent, Closing(agent.clock, proc.folder))
     round_of(agent)
     agent.close()
-    assert probe.closed == 1
+    assert (proc.folder / "closed").read_text() == "once\n"
 
 
 def test_a_source_that_disappears_leaves_no_reading_behind(

@@ -1,0 +1,1 @@
+"""Reads each probe in a process of its own, which can be killed when its source hangs."""

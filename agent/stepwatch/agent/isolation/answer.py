@@ -1,0 +1,73 @@
+"""What passes between the agent and the process of a probe: a question, and one answer to each.
+
+An answer is a line of JSON and then the rows as they lie in memory; nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.agent.probes.probe import Probe, Unknown
+from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.wire import Rows
+
+MAX_BYTES = 1 << 20
+"""An answer that is longer is refused: the largest probe sends some 20 KiB."""
+
+
+class Answer(NamedTuple):
+    """What one read of a probe brought: rows, or why there are none (`unknown`, `detail`).
+
+    `owners` are, for each row, the ids of the processes that it is about; empty where no row is
+    about a process.
+    """
+
+    rows: Rows | None = None
+    owners: tuple[frozenset[int], ...] = ()
+    unknown: Unknown | None = None
+    detail: str = ""
+
+
+def read(probe: Probe) -> Answer:
+    """Read a probe once, here and now."""
+    if not probe.supported():
+        return Answer(unknown=Unknown.NO_SOURCE, detail="its source is not there")
+    try:
+        rows = probe.read()
+    except OSError as error:
+        return Answer(unknown=Unknown.UNREADABLE, detail=str(error))
+    except ValueError as error:
+        return Answer(unknown=Unknown.INVALID, detail=str(error))
+    return Answer(rows, tuple(map(frozenset, probe.owners())))
+
+
+def encode(answer: Answer) -> bytes:
+    """The bytes of an answer."""
+    head: dict[str, Any] = {
+        "unknown": answer.unknown,
+        "detail": answer.detail,
+        "owners": [sorted(pids) for pids in answer.owners],
+    }
+    rows = b"" if answer.rows is None else answer.rows.tobytes()
+    return json.dumps(head).encode() + b"\n" + rows
+
+
+def decode(data: bytes, kind: Kind) -> Answer:
+    """Read an answer back, with rows of `kind`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    text, _, body = data.partition(b"\n")
+    head = json.loads(text)
+    try:
+        owners = tuple(frozenset(map(int, pids)) for pids in head["owners"])
+        unknown = None if head["unknown"] is None else Unknown(head["unknown"])
+        detail = str(head["detail"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not an answer of a probe: {error!r}") from error
+    rows = None if unknown else np.frombuffer(body, dtype=DTYPES[kind]).copy()
+    return Answer(rows, owners, unknown, detail)

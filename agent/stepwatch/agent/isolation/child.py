@@ -1,0 +1,88 @@
+"""The process of one probe: reads when it is asked, and ends with the agent.
+
+It is forked, not started anew: so it shares the agent's memory instead of importing everything
+again. After a fork only this thread exists, so it touches nothing that another thread of the agent
+may have held: no log, no connection, no standard stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection
+from typing import NoReturn
+
+from stepwatch.agent.probes.probe import Probe, RankProcesses, Unknown
+
+from .answer import Answer, encode, read
+
+_PR_SET_PDEATHSIG = 1
+"""From `linux/prctl.h`: the signal that a process gets when the thread that forked it ends."""
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def fork(probe: Probe, ranks: RankProcesses, ours: Connection, theirs: Connection) -> int:
+    """Start the process of `probe`, which serves `theirs`; returns its id.
+
+    `ranks` is what the probe was built with: each question brings the newest process ids.
+
+    Raises:
+        OSError: no process can be started now.
+    """
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        theirs.close()
+        return child
+    try:
+        _alone(parent, theirs.fileno())
+        _serve(probe, ranks, theirs)
+    finally:
+        os._exit(0)
+
+
+def _alone(parent: int, kept: int) -> None:
+    """Leave everything of the agent behind but the file `kept`."""
+    gc.disable()  # what the agent owns must not be finalised here
+    gc.freeze()
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(0)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group; the agent ends us
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number != kept:
+            with contextlib.suppress(OSError):  # that of the list itself
+                os.close(number)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    os.close(nothing)
+    gc.enable()
+
+
+def _serve(probe: Probe, ranks: RankProcesses, questions: Connection) -> NoReturn:
+    """Answer questions until the agent closes its end."""
+    try:
+        while True:
+            ranks.pids = frozenset(json.loads(questions.recv_bytes()))
+            questions.send_bytes(encode(read(probe)))
+    except (EOFError, ConnectionError):
+        probe.close()
+        os._exit(0)
+    finally:
+        # Whatever it raised ends this process alone; the agent learns what it was.
+        error = sys.exc_info()[1]
+        answer = Answer(unknown=Unknown.FAILED, detail=f"{type(error).__name__}: {error}")
+        with contextlib.suppress(OSError):
+            questions.send_bytes(encode(answer))
+        os._exit(1)

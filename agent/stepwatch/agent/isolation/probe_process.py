@@ -1,0 +1,149 @@
+"""The agent's end of a probe's process: asks, takes the answer, kills what does not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+from stepwatch.agent.probes.probe import Probe, RankProcesses, Unknown
+from stepwatch.signals.clock import NANOSECONDS, Clock
+
+from .answer import MAX_BYTES, Answer, decode
+from .child import fork
+
+LONGEST_DELAY_SECONDS = 60.0
+"""Between two tries of a probe whose process had to be ended; the first is after a second."""
+
+
+class ProbeProcess:
+    """One probe in its process, which is started when it is first asked.
+
+    No call here waits, so whoever calls is not held up by a source that hangs. A process that
+    cannot be killed, since the kernel itself waits for a device, is left behind; another one is
+    started after a delay that doubles.
+    """
+
+    def __init__(self, probe: Probe, ranks: RankProcesses, clock: Clock) -> None:
+        self.probe = probe
+        self.prompt = True
+        """Whether the newest answer came in time: who was late is not waited for."""
+        self._ranks = ranks
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._pid = 0
+        self._dying: list[int] = []
+        self._asked_ns: int | None = None
+        self._answers = 0  # of this process
+        self._not_before_ns = 0
+        self._delay = 0.0
+
+    @property
+    def awaited(self) -> Connection | None:
+        """What becomes readable with the answer; None while nothing was asked."""
+        return self._connection if self._asked_ns is not None else None
+
+    def ask(self) -> None:
+        """Ask for a reading, unless one is awaited or it is too early to try again.
+
+        Raises:
+            OSError: its process cannot be started.
+        """
+        now = self._clock.monotonic_ns()
+        if self._asked_ns is not None or now < self._not_before_ns:
+            return
+        self._reap()
+        if self._connection is None:
+            self._connection, theirs = Pipe()
+            try:
+                self._pid = fork(self.probe, self._ranks, self._connection, theirs)
+            except OSError:
+                theirs.close()
+                self._end(self._back_off())
+                raise
+            self._answers = 0
+        self._asked_ns = now
+        with contextlib.suppress(OSError):  # it ended: `take` says so
+            self._connection.send_bytes(json.dumps(sorted(self._ranks.pids)).encode())
+
+    def take(self) -> Answer | None:
+        """The answer, if it is there or can no longer come; None while it is awaited."""
+        if self._connection is None or self._asked_ns is None:
+            return None
+        try:
+            if not self._connection.poll():
+                return self._late()
+            answer = decode(self._connection.recv_bytes(MAX_BYTES), self.probe.kind)
+        except (EOFError, OSError):
+            return self._ended("its process ended while it read")
+        except ValueError as error:
+            return self._ended(str(error))
+        self._asked_ns = None
+        if answer.unknown is Unknown.FAILED:
+            return self._ended(answer.detail)
+        self._answers += 1
+        self._delay, self.prompt = 0.0, True
+        return answer
+
+    def close(self, seconds: float = 1.0) -> None:
+        """End the process: it closes its source, or is killed after `seconds`."""
+        if self._connection is None:
+            return
+        self._connection.close()
+        self._connection = None
+        if self._asked_ns is None:
+            with contextlib.suppress(OSError):  # a kernel before 5.3: it is killed at once
+                ended = os.pidfd_open(self._pid)
+                select.select([ended], [], [], seconds)
+                os.close(ended)
+        self._end(0.0)
+
+    def _late(self) -> Answer | None:
+        """What to say of an answer that is not there."""
+        assert self._asked_ns is not None
+        allowed = self.probe.deadline_seconds if self._answers else self.probe.first_seconds
+        waited = (self._clock.monotonic_ns() - self._asked_ns) / NANOSECONDS
+        self.prompt = False
+        if waited <= allowed:
+            return None
+        self._end(self._back_off())
+        return Answer(
+            unknown=Unknown.LATE,
+            detail=f"its read did not come back within {allowed:g} s; it is tried again in "
+            f"{self._delay:.0f} s",
+        )
+
+    def _ended(self, why: str) -> Answer:
+        self._end(self._back_off())
+        return Answer(unknown=Unknown.FAILED, detail=why)
+
+    def _back_off(self) -> float:
+        self._delay = min(max(1.0, 2 * self._delay), LONGEST_DELAY_SECONDS)
+        return self._delay
+
+    def _end(self, delay: float) -> None:
+        """Kill the process, if there is one, and start no other before `delay` seconds."""
+        if self._connection is not None:
+            self._connection.close()
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            self._dying.append(self._pid)
+        self._connection, self._pid, self._asked_ns = None, 0, None
+        self._not_before_ns = self._clock.monotonic_ns() + round(delay * NANOSECONDS)
+        self._reap()
+
+    def _reap(self) -> None:
+        """Collect processes that have ended; one that the kernel holds is asked again later."""
+        self._dying = [pid for pid in self._dying if not _collected(pid)]
+
+
+def _collected(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True

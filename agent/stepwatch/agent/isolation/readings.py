@@ -1,0 +1,143 @@
+"""The newest reading of every probe, or why there is none."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+
+import numpy as np
+
+from stepwatch.agent.keys import Tables
+from stepwatch.agent.probes import Gauge, Probe
+from stepwatch.agent.probes.probe import RankProcesses, Unknown
+from stepwatch.agent.rings.tail import WatchedRank
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.wire import Rows
+
+from .answer import Answer, read
+from .probe_process import ProbeProcess
+
+logger = logging.getLogger(__name__)
+
+GRACE_SECONDS = 0.2
+"""How long a flush waits for answers, together: less than a poll. Later ones go into the next."""
+
+
+class Readings:
+    """Reads `probes` and closes them; everything but `probes` is by probe name.
+
+    `up` and `unknown` (the reason) hold only probes whose source was there once, or whose read did
+    not come back. `ranks` is what the probes were built with.
+    """
+
+    def __init__(
+        self, probes: Iterable[Probe], clock: Clock, ranks: RankProcesses | None = None
+    ) -> None:
+        self.probes = list(probes)
+        self.latest: dict[str, Rows] = {}
+        self.gauges: dict[str, list[Gauge]] = {}
+        self.up: dict[str, bool] = {}
+        self.unknown: dict[str, Unknown] = {}
+        self._clock = clock
+        self._ranks = ranks or RankProcesses()
+        self._processes: dict[str, ProbeProcess] = {}
+        self._fresh: dict[str, Answer] = {}
+
+    def read(self) -> None:
+        """Read every probe once; of one that needs longer, what it answers goes into a later
+        round."""
+        self._fresh = {}
+        isolated = [self._process_of(probe) for probe in self.probes if probe.isolated]
+        for process in isolated:
+            self._take(process)
+            try:
+                process.ask()
+            except OSError as error:
+                self._forget(process.probe, Unknown.FAILED, f"cannot start its process: {error}")
+        for probe in self.probes:
+            if not probe.isolated:
+                self._use(probe, read(probe))
+        self._await([process for process in isolated if process.prompt])
+        for process in isolated:
+            self._take(process)
+
+    def tables(self, ranks: Sequence[WatchedRank]) -> Tables:
+        """Rows for the segment of an attempt with these ranks; probes of one kind share a table."""
+        of_process = {each.reader.identity.pid: each.reader.identity.rank for each in ranks}
+        parts: dict[int, list[Rows]] = {}
+        for probe in self.probes:
+            answer = self._fresh.get(probe.name)
+            if answer is not None and answer.rows is not None:
+                rows = probe.rows_of(assigned(answer.rows, answer.owners, of_process), ranks)
+                if len(rows):
+                    parts.setdefault(probe.kind, []).append(rows)
+        kinds = {probe.kind: parts[probe.kind] for probe in self.probes if probe.kind in parts}
+        return {kind: np.concatenate(tables) for kind, tables in kinds.items()}
+
+    def close(self) -> None:
+        """Close every probe, and end its process."""
+        for probe in self.probes:
+            if not probe.isolated:
+                probe.close()
+        for process in self._processes.values():
+            process.close()
+
+    def _process_of(self, probe: Probe) -> ProbeProcess:
+        process = self._processes.get(probe.name)
+        if process is None or process.probe is not probe:
+            process = ProbeProcess(probe, self._ranks, self._clock)
+            self._processes[probe.name] = process
+        return process
+
+    def _await(self, processes: Sequence[ProbeProcess]) -> None:
+        """Wait until all have answered, at most `GRACE_SECONDS`."""
+        end = self._clock.monotonic_ns() + round(GRACE_SECONDS * NANOSECONDS)
+        awaited = {each.awaited for each in processes if each.awaited is not None}
+        while awaited:
+            answered = wait(list(awaited), (end - self._clock.monotonic_ns()) / NANOSECONDS)
+            if not answered:
+                return
+            awaited.difference_update(each for each in answered if isinstance(each, Connection))
+
+    def _take(self, process: ProbeProcess) -> None:
+        answer = process.take()
+        if answer is not None:
+            self._use(process.probe, answer)
+
+    def _use(self, probe: Probe, answer: Answer) -> None:
+        if answer.rows is None:
+            known = probe.name in self.up
+            if known or answer.unknown in (Unknown.LATE, Unknown.FAILED):
+                self._forget(probe, answer.unknown or Unknown.INVALID, answer.detail)
+            return
+        if self.unknown.pop(probe.name, None) is not None:
+            logger.info("probe %s reads again", probe.name)
+        self.up[probe.name] = True
+        self.latest[probe.name] = answer.rows
+        self._fresh[probe.name] = answer
+        self.gauges[probe.name] = list(probe.gauges(answer.rows))
+
+    def _forget(self, probe: Probe, reason: Unknown, detail: str) -> None:
+        if self.unknown.get(probe.name) is not reason:
+            logger.warning("probe %s is unknown (%s): %s", probe.name, reason, detail)
+        self.unknown[probe.name] = reason
+        self.up[probe.name] = False
+        self._fresh.pop(probe.name, None)
+        self.latest.pop(probe.name, None)
+        self.gauges.pop(probe.name, None)
+
+
+def assigned(rows: Rows, owners: Sequence[frozenset[int]], ranks: Mapping[int, int]) -> Rows:
+    """`rows` with the rank that each is about; `owners` are processes by row, `ranks` by process.
+
+    What several ranks share, or none uses, belongs to the node.
+    """
+    if not owners:
+        return rows
+    rows = rows.copy()
+    for row, pids in zip(rows, owners, strict=False):
+        mine = {ranks[pid] for pid in pids if pid in ranks}
+        if len(mine) == 1:
+            row["rank"] = mine.pop()
+    return rows

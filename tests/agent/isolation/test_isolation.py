@@ -1,0 +1,259 @@
+"""A probe whose source hangs is unknown, is killed, and holds up nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.agent.isolation.answer import Answer, decode, encode
+from stepwatch.agent.isolation.readings import Readings
+from stepwatch.agent.probes import Probe, ProbeContext
+from stepwatch.agent.probes.probe import RankProcesses, Unknown
+from stepwatch.signals.clock import SystemClock
+from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind
+from stepwatch.signals.wire import Rows
+from tests.waiting import until
+
+
+class FileProbe(Probe):
+    """Reads a file with one number; a FIFO that nobody writes to hangs like a sick driver does."""
+
+    name = "file"
+    kind = Kind.FLIGHT
+    deadline_seconds = 0.3
+    first_seconds = 0.3
+
+    def __init__(self, file: Path, name: str = "file", ranks: RankProcesses | None = None) -> None:
+        self.file = file
+        self.name = name  # type: ignore[misc]
+        self._ranks = ranks or RankProcesses()
+        self._reads = 0
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe."""
+        return cls(Path("never"))
+
+    def supported(self) -> bool:
+        """Whether the file is there."""
+        return self.file.exists()
+
+    def read(self) -> Rows:
+        """One row: the number, how often this process has read, and itself."""
+        self._reads += 1
+        rows = np.zeros(1, dtype=DTYPES[Kind.FLIGHT])
+        rows["rank"], rows["collective_seq"] = UNKNOWN_RANK, int(self.file.read_text())
+        rows["sizes"] = json.dumps([self._reads, os.getpid(), sorted(self._ranks())]).encode()
+        return rows
+
+    def owners(self) -> list[set[int]]:
+        """The row is about the ranks that it knows of."""
+        return [set(self._ranks())]
+
+
+class Raising(FileProbe):
+    """Raises what no probe may raise."""
+
+    def read(self) -> Rows:
+        """Never reads."""
+        raise KeyError("no such thing")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    place = tmp_path / "number"
+    place.write_text("7")
+    return place
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    place = tmp_path / "fifo"
+    os.mkfifo(place)
+    return place
+
+
+@pytest.fixture
+def reading() -> Iterator[list[Readings]]:
+    made: list[Readings] = []
+    yield made
+    for each in made:
+        each.close()
+
+
+def readings_of(made: list[Readings], *probes: Probe, ranks: RankProcesses) -> Readings:
+    made.append(Readings(probes, SystemClock(), ranks))
+    return made[-1]
+
+
+def said(readings: Readings, probe: str) -> list[object]:
+    """What the newest row of a probe says of the process that read it."""
+    found: list[object] = json.loads(bytes(readings.latest[probe]["sizes"][0]))
+    return found
+
+
+def test_a_probe_is_read_in_one_process_of_its_own(file: Path, reading: list[Readings]) -> None:
+    ranks = RankProcesses()
+    readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
+    for number in (1, 2, 3):
+        ranks.pids = frozenset({number})
+        readings.read()
+        times, process, seen = said(readings, "file")
+        assert times == number and seen == [number] and process != os.getpid()
+    assert readings.tables([])[Kind.FLIGHT]["collective_seq"].tolist() == [7]
+
+
+def test_a_hung_read_is_unknown_and_delays_no_other_probe(
+    file: Path, fifo: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
+) -> None:
+    ranks = RankProcesses()
+    hung = FileProbe(fifo, "hung", ranks)
+    readings = readings_of(reading, hung, FileProbe(file, ranks=ranks), ranks=ranks)
+    rounds = 0
+
+    def unknown() -> bool:
+        nonlocal rounds
+        readings.read()
+        rounds += 1
+        assert said(readings, "file")[0] == rounds, "every round has its reading"
+        assert "hung" not in readings.latest
+        return "hung" in readings.unknown
+
+    until("the hung read is unknown", unknown)
+    assert readings.unknown == {"hung": Unknown.LATE} and readings.up["hung"] is False
+    assert caplog.text.count("probe hung is unknown (late): its read did not come back") == 1
+    process = said(readings, "file")[1]
+    until("only the process that reads lives", lambda: living(os.getpid()) == [process])
+
+
+def living(parent: int) -> list[int]:
+    """Living children of a process, zombies left out."""
+    found = []
+    for pid in map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split()):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if state != "Z":
+            found.append(pid)
+    return found
+
+
+def test_who_was_late_is_not_waited_for(
+    fifo: Path, reading: list[Readings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[int] = []
+
+    def counted(awaited: list[Connection], seconds: float) -> list[object]:
+        waits.append(len(awaited))
+        return list(wait(awaited, seconds))
+
+    monkeypatch.setattr("stepwatch.agent.isolation.readings.wait", counted)
+    ranks = RankProcesses()
+    readings = readings_of(reading, FileProbe(fifo, "hung", ranks), ranks=ranks)
+    for _ in range(4):
+        readings.read()
+    assert waits == [1], "only the first round of a hang costs the grace"
+
+
+def test_a_source_that_comes_back_is_read_again(fifo: Path, reading: list[Readings]) -> None:
+    ranks = RankProcesses()
+    readings = readings_of(reading, FileProbe(fifo, ranks=ranks), ranks=ranks)
+
+    def state() -> bool | None:
+        readings.read()
+        return readings.up.get("file")
+
+    until("it hangs", lambda: state() is False)
+    fifo.unlink()
+    fifo.write_text("8")
+    until("it is read again", state)
+    assert readings.unknown == {}
+    assert readings.latest["file"]["collective_seq"].tolist() == [8]
+
+
+def test_a_process_that_is_killed_or_raises_is_unknown(
+    file: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
+) -> None:
+    ranks = RankProcesses()
+    probes = FileProbe(file, ranks=ranks), Raising(file, "raising", ranks)
+    readings = readings_of(reading, *probes, ranks=ranks)
+    readings.read()
+    assert readings.unknown == {"raising": Unknown.FAILED}
+    assert "probe raising is unknown (failed): KeyError: 'no such thing'" in caplog.text
+    killed = said(readings, "file")[1]
+    assert isinstance(killed, int)
+    os.kill(killed, signal.SIGKILL)
+    readings.read()
+    assert readings.unknown["file"] is Unknown.FAILED and "file" not in readings.latest
+    assert "its process ended while it read" in caplog.text
+
+    def again() -> bool:
+        readings.read()
+        return "file" in readings.latest
+
+    until("it is read again", again)
+    assert said(readings, "file")[1] != killed
+
+
+def test_no_process_is_left_when_the_agent_closes_or_is_killed(file: Path) -> None:
+    program = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from tests.agent.isolation.test_isolation import *\n"
+        "ranks = RankProcesses()\n"
+        f"readings = Readings([FileProbe(Path({str(file)!r}))], SystemClock(), ranks)\n"
+        "readings.read()\n"
+        "print(said(readings, 'file')[1], flush=True)\n"
+        "sys.stdin.readline()\n"
+        "readings.close()\n"
+        "print(living(os.getpid()), flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    for killed in (True, False):
+        with subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        ) as agent:  # fmt: skip
+            assert agent.stdin is not None and agent.stdout is not None
+            probe = int(agent.stdout.readline())
+            kept = {os.readlink(path) for path in Path(f"/proc/{probe}/fd").iterdir()}
+            assert len(kept) == 2 and os.devnull in kept, "nothing of the agent but its pipe"
+            if not killed:
+                agent.stdin.write("\n")
+                assert agent.stdout.readline() == "[]\n"
+            agent.kill()
+        gone = Path(f"/proc/{probe}")
+        until("it is gone", lambda: not gone.exists())  # noqa: B023
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**31 - 1), st.frozensets(st.integers(0, 2**22), max_size=4))
+    ),
+    st.text(max_size=20),
+)
+def test_an_answer_is_what_was_said(found: list[tuple[int, frozenset[int]]], detail: str) -> None:
+    rows = np.zeros(len(found), dtype=DTYPES[Kind.NIC])
+    rows["rank"] = [rank for rank, _ in found] if found else 0
+    answer = Answer(rows, tuple(pids for _, pids in found), None, detail)
+    back = decode(encode(answer), Kind.NIC)
+    assert back.rows is not None and back.rows.tobytes() == rows.tobytes()
+    assert back._replace(rows=None) == answer._replace(rows=None)
+
+
+@given(st.binary(max_size=200))
+def test_what_is_no_answer_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode(data, Kind.NIC)
+    with pytest.raises(ValueError):
+        decode(b"{}\n" + data, Kind.NIC)
