@@ -262,7 +262,8 @@ def test_names_that_are_none(run: Run, straggling: Path) -> None:
     refused(run("incidents", "--id", "feedbeef", *source), PROBLEM, "no such incident")
     refused(run("incidents", "--id", "a/b", *source), USAGE, "incident")
     refused(run("incidents", "--state", "half", *source), USAGE, "half")
-    refused(run("runbook", "NoSuchAlert"), USAGE, "TrainingStraggler")
+    refused(run("runbook", "NoSuchAlert"), USAGE, "`stepwatch runbook` lists all")
+    refused(run("runbook", "TrainingStragler"), USAGE, "did you mean 'TrainingStraggler'?")
     refused(run("runbook", "TrainingHang", "--incident", "x/y", *source), USAGE, "incident")
 
 

@@ -104,6 +104,7 @@ class History:
             (Kind.MEMORY, 0.2, self.plain(Kind.MEMORY)),
             (Kind.AGENT, 0.2, self.plain(Kind.AGENT)),
             (Kind.GAP, 0.05, self.plain(Kind.GAP)),
+            (Kind.NODE_FACT, 0.05, self.plain(Kind.NODE_FACT)),
             (Kind.MICROBATCH, 0.15, self.microbatches),
             (Kind.GROUP, 0.1, self.groups),
             (Kind.DEVICE_STEP, 0.6, self.device_steps),

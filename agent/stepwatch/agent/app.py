@@ -68,7 +68,12 @@ class Agent:
         self.clock = clock or SystemClock()
         kinds = discover() if probes is None else probes
         self._rank_processes = RankProcesses()
-        context = ProbeContext(self.clock, lambda: self._ranks, self._rank_processes)
+        context = ProbeContext(
+            self.clock,
+            lambda: self._ranks,
+            self._rank_processes,
+            kernel_log=options.kernel_log,
+        )
         self.readings = Readings(
             (probe.build(context) for probe in kinds), self.clock, self._rank_processes
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from stepwatch.agent.probes.probe import DEFAULT_KERNEL_LOG
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES
 from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from stepwatch.signals import places
@@ -20,7 +21,8 @@ logger = logging.getLogger(__name__)
 class AgentOptions:
     """How an agent runs; `port` 0 takes a free one, None exports nothing.
 
-    `page_url` is where people's browsers reach the collector, if not at `collector`.
+    `page_url` is where people's browsers reach the collector, if not at `collector`. `kernel_log`
+    is the node's, which a container has elsewhere.
     """
 
     ring_dir: Path
@@ -34,6 +36,7 @@ class AgentOptions:
     spool_limit_bytes: int = DEFAULT_LIMIT_BYTES
     traces: TraceOptions | None = None
     page_url: str = ""
+    kernel_log: Path = DEFAULT_KERNEL_LOG
 
     @property
     def polls_per_flush(self) -> int:

@@ -1,4 +1,4 @@
-"""What breaks a run or its numbers: desync, lost ranks, bad values, memory, loss."""
+"""What breaks a run, its numbers or its nodes: desync, lost ranks, bad values, memory, loss."""
 
 from __future__ import annotations
 
@@ -69,6 +69,18 @@ _TEXTS = (
         "The steps since then may have to be discarded and trained again.",
         "Run `stepwatch incidents`: it names the step. What changed there: data, learning rate, "
         "a restart?",
+    ),
+    # A fault that stops the job pages as a hang or as not restarted, with this as its cause. What
+    # is left is a node to take out, in working hours.
+    AlertText(
+        FindingKind.NODE_FAULT,
+        Severity.TICKET,
+        "a node of it is at fault",
+        "A probe found a device, the kernel, a disk or a network port of a node at fault.",
+        "What runs on the node is slower than elsewhere, or ends with the next error. A job that "
+        "is started again there meets the same fault.",
+        "Run `stepwatch incidents`: it names the node, the part, what was read, and what to do. "
+        "Keep new jobs off the node first.",
     ),
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from stepwatch.signals.errors import ConfigurationError, UsageError
+from stepwatch.signals.phrases import closest_hint
 
 from . import placeholders
 from .page import Page
@@ -41,7 +42,10 @@ def load(name: str, folder: Path | None = None) -> Page:
     folder = folder or directory()
     known = names(folder)
     if name not in known:
-        raise UsageError(f"no runbook {name[:80]!r}; there are: {', '.join(known) or 'none'}")
+        hint = closest_hint(name[:80], known, list_known=False)
+        raise UsageError(
+            f"no runbook {name[:80]!r}; {f'{hint} ' if hint else ''}`stepwatch runbook` lists all"
+        )
     page = read(folder / f"{name}{SUFFIX}")
     for number, problem in page.problems():
         raise ConfigurationError(f"{page.where}:{number}: {problem}")

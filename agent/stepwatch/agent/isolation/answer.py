@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stepwatch.agent.facts.book import MAX_FACTS
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Probe, Unknown
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import DTYPES, Kind, NodeFact
 from stepwatch.signals.wire import Rows
 
 MAX_BYTES = 1 << 20
@@ -22,11 +24,12 @@ class Answer(NamedTuple):
     """What one read of a probe brought: rows, or why there are none (`unknown`, `detail`).
 
     `owners` are, for each row, the ids of the processes that it is about; empty where no row is
-    about a process.
+    about a process. `facts` are what it found wrong.
     """
 
     rows: Rows | None = None
     owners: tuple[frozenset[int], ...] = ()
+    facts: tuple[Sighting, ...] = ()
     unknown: Unknown | None = None
     detail: str = ""
 
@@ -41,7 +44,8 @@ def read(probe: Probe) -> Answer:
         return Answer(unknown=Unknown.UNREADABLE, detail=str(error))
     except ValueError as error:
         return Answer(unknown=Unknown.INVALID, detail=str(error))
-    return Answer(rows, tuple(map(frozenset, probe.owners())))
+    facts = tuple(probe.facts())[:MAX_FACTS]
+    return Answer(rows, tuple(map(frozenset, probe.owners())), facts)
 
 
 def encode(answer: Answer) -> bytes:
@@ -50,6 +54,7 @@ def encode(answer: Answer) -> bytes:
         "unknown": answer.unknown,
         "detail": answer.detail,
         "owners": [sorted(pids) for pids in answer.owners],
+        "facts": answer.facts,
     }
     rows = b"" if answer.rows is None else answer.rows.tobytes()
     return json.dumps(head).encode() + b"\n" + rows
@@ -65,9 +70,15 @@ def decode(data: bytes, kind: Kind) -> Answer:
     head = json.loads(text)
     try:
         owners = tuple(frozenset(map(int, pids)) for pids in head["owners"])
+        facts = tuple(_sighting(each) for each in head["facts"])
         unknown = None if head["unknown"] is None else Unknown(head["unknown"])
         detail = str(head["detail"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"not an answer of a probe: {error!r}") from error
     rows = None if unknown else np.frombuffer(body, dtype=DTYPES[kind]).copy()
-    return Answer(rows, owners, unknown, detail)
+    return Answer(rows, owners, facts, unknown, detail)
+
+
+def _sighting(fields: list[Any]) -> Sighting:
+    fact, *others = fields
+    return Sighting(NodeFact(fact), *others)

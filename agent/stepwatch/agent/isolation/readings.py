@@ -8,11 +8,13 @@ from multiprocessing.connection import Connection, wait
 
 import numpy as np
 
+from stepwatch.agent.facts import FactBook, Sighting
 from stepwatch.agent.keys import Tables
 from stepwatch.agent.probes import Gauge, Probe
 from stepwatch.agent.probes.probe import RankProcesses, Unknown
 from stepwatch.agent.rings.tail import WatchedRank
 from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.records import Kind, NodeFact
 from stepwatch.signals.wire import Rows
 
 from .answer import Answer, read
@@ -20,6 +22,7 @@ from .probe_process import ProbeProcess
 
 logger = logging.getLogger(__name__)
 
+LATE_TEXT = "its read did not come back in time; its process was killed"
 GRACE_SECONDS = 0.2
 """How long a flush waits for answers, together: less than a poll. Later ones go into the next."""
 
@@ -43,6 +46,7 @@ class Readings:
         self._ranks = ranks or RankProcesses()
         self._processes: dict[str, ProbeProcess] = {}
         self._fresh: dict[str, Answer] = {}
+        self.facts = FactBook()
 
     def read(self) -> None:
         """Read every probe once; of one that needs longer, what it answers goes into a later
@@ -61,6 +65,11 @@ class Readings:
         self._await([process for process in isolated if process.prompt])
         for process in isolated:
             self._take(process)
+        now = self._clock.monotonic_ns()
+        late = [name for name, reason in self.unknown.items() if reason is Unknown.LATE]
+        hung = (Sighting(NodeFact.PROBE_HANGS, name, LATE_TEXT) for name in late)
+        self.facts.take("agent", hung, now)
+        self.facts.settle(now)
 
     def tables(self, ranks: Sequence[WatchedRank]) -> Tables:
         """Rows for the segment of an attempt with these ranks; probes of one kind share a table."""
@@ -72,8 +81,10 @@ class Readings:
                 rows = probe.rows_of(assigned(answer.rows, answer.owners, of_process), ranks)
                 if len(rows):
                     parts.setdefault(probe.kind, []).append(rows)
-        kinds = {probe.kind: parts[probe.kind] for probe in self.probes if probe.kind in parts}
-        return {kind: np.concatenate(tables) for kind, tables in kinds.items()}
+        facts = self.facts.rows(self._clock.monotonic_ns(), of_process)
+        if len(facts):
+            parts[Kind.NODE_FACT] = [facts]
+        return {Kind(kind): np.concatenate(tables) for kind, tables in parts.items()}
 
     def close(self) -> None:
         """Close every probe, and end its process."""
@@ -117,6 +128,7 @@ class Readings:
         self.latest[probe.name] = answer.rows
         self._fresh[probe.name] = answer
         self.gauges[probe.name] = list(probe.gauges(answer.rows))
+        self.facts.take(probe.name, answer.facts, self._clock.monotonic_ns())
 
     def _forget(self, probe: Probe, reason: Unknown, detail: str) -> None:
         if self.unknown.get(probe.name) is not reason:

@@ -9,11 +9,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.rings.tail import WatchedRank
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.names import Metric
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
+
+DEFAULT_KERNEL_LOG = Path("/dev/kmsg")
 
 
 class Unknown(StrEnum):
@@ -53,6 +56,7 @@ class ProbeContext:
     rank_processes: RankProcesses = field(default_factory=RankProcesses)
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
+    kernel_log: Path = DEFAULT_KERNEL_LOG
 
 
 class Gauge(NamedTuple):
@@ -107,6 +111,10 @@ class Probe(ABC):
     def owners(self) -> Sequence[Collection[int]]:
         """Ids of the processes that each row of the newest reading is about, as a device is about
         those that compute on it; empty where no row is about a process."""
+        return ()
+
+    def facts(self) -> Sequence[Sighting]:
+        """What the newest read found wrong."""
         return ()
 
     def gauges(self, rows: Rows) -> Iterable[Gauge]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from stepwatch.agent import probes
+from stepwatch.signals.records import Kind
 
 from .probe import Probe
 
@@ -33,7 +34,7 @@ def discover() -> list[type[Probe]]:
 
 def _refuse_second_of_kind(probe: type[Probe], others: Iterable[type[Probe]]) -> None:
     for other in others:
-        if other.kind is probe.kind:
+        if other.kind is probe.kind and probe.kind is not Kind.NODE_FACT:
             raise TypeError(
                 f"probe {probe.name!r} reads {probe.kind.name}, as probe {other.name!r} does: "
                 "readers take the newest row of a kind, so one value would stand for the other; "

@@ -53,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="where browsers reach the collector; runs print it [--collector]",
     )
+    parser.add_argument(
+        "--kernel-log",
+        type=Path,
+        default=Path("/dev/kmsg"),
+        metavar="FILE",
+        help="log of the node's kernel, where a container has it elsewhere",
+    )
     parser.add_argument("--token-file", help="file with the collector's bearer token")
 
 
@@ -73,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),
         page_url=arguments.page_url,
+        kernel_log=arguments.kernel_log,
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.attribution import attribute
+from stepwatch.collector.incidents.node_causes import with_certain, with_likely
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.node_facts import NodeFacts
+from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.signals.names import Cause
 
 SPANS = (4.0, 8.0, 16.0, 60.0)
 """Seconds over which facts are averaged: the shortest that reaches back to the beginning."""
 
 
-def attributed(attempt: Attempt, findings: list[Finding]) -> list[Finding]:
-    """Each finding on `attempt` with the cause that the facts over its time give it."""
+def attributed(
+    attempt: Attempt, findings: list[Finding], faults: Sequence[NodeFault] = ()
+) -> list[Finding]:
+    """Each finding on `attempt` with the cause that the facts over its time give it.
+
+    `faults` is what probes find wrong with its nodes now.
+    """
     nodes = attempt.ranks.node_of if findings else {}
+    findings = [with_certain(finding, faults, nodes) for finding in findings]
     found_ranks = frozenset(finding.rank for finding in findings if finding.rank >= 0)
     views = {
         span: attempt.tracker(NodeFacts).view(nodes, attempt.world, span)
         for span in {_span(finding) for finding in findings}
     }
-    return [attribute(item, views[_span(item)], found_ranks - {item.rank}) for item in findings]
+    return [
+        _likeliest(
+            item, attribute(item, views[_span(item)], found_ranks - {item.rank}), faults, nodes
+        )
+        for item in findings
+    ]
+
+
+def _likeliest(
+    finding: Finding, measured: Finding, faults: Sequence[NodeFault], nodes: Mapping[int, str]
+) -> Finding:
+    """`measured` where a measured fact explains `finding`, else what a fault of its node gives."""
+    if measured.cause is not finding.cause or finding.cause is Cause.CPU_CONTENTION:
+        return measured
+    likely = with_likely(finding, faults, nodes)
+    return measured if likely is finding else likely
 
 
 def _span(finding: Finding) -> float:

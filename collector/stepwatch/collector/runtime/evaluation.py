@@ -12,6 +12,7 @@ from stepwatch.collector.analysis.class_throughput import ClassThroughput
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.hang import stalled_seconds
+from stepwatch.collector.detect.node_fault import present_faults
 from stepwatch.collector.detect.registry import (
     Detector,
     Needs,
@@ -225,10 +226,10 @@ class Evaluator:
         return True
 
     def _findings(self, context: DetectionContext) -> list[Finding]:
-        return attributed(context.attempt, find(context, self._detectors))
+        return _attributed(context, find(context, self._detectors))
 
     def _failures(self, context: DetectionContext) -> list[Finding]:
-        return attributed(context.attempt, find_failures(context, self._detectors))
+        return _attributed(context, find_failures(context, self._detectors))
 
     def _held(self, context: DetectionContext) -> Held:
         """What stays as it is: nobody observes some of its ranks, or a detector failed."""
@@ -300,6 +301,11 @@ class Evaluator:
             name: verdicts.slices.setdefault(name, RunningSlices(sli)).changed(attempts, tails)
             for name, sli in self._slis.items()
         }
+
+
+def _attributed(context: DetectionContext, findings: list[Finding]) -> list[Finding]:
+    faults = present_faults(context.attempt, context.now_s) if findings else ()
+    return attributed(context.attempt, findings, faults)
 
 
 def _by_sli(slices: Mapping[str, Sequence[Slice]]) -> Iterator[tuple[str, Slice]]:

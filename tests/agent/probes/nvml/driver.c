@@ -1,10 +1,12 @@
 /* A driver whose answers stand in the file named by STEPWATCH_TEST_DRIVER, one "device key value" a
  * line. A key that is missing is not supported; a device with "lost 1" answers nothing else. Lines
  * "device xid N" are events, each handed out once, in order. "0 generation N" counts how often the
- * driver was loaded: after a change every call fails until the library is initialised again. */
+ * driver was loaded: after a change every call fails until the library is initialised again. While
+ * "0 hang 1" stands there, calls about a device do not come back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OK = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15 };
 typedef unsigned long long count_t;
@@ -42,7 +44,8 @@ static int unloaded(void) {
 }
 
 static int get(void *device, const char *key, count_t *value) {
-    count_t lost = 0;
+    count_t lost = 0, hang = 0;
+    while (look(0, "hang", 0, &hang) && hang) usleep(10000);
     if (unloaded()) return UNINITIALIZED;
     if (look(number_of(device), "lost", 0, &lost) && lost) return LOST;
     return look(number_of(device), key, 0, value) ? OK : NOT_SUPPORTED;
@@ -108,6 +111,29 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, process_t *fou
     if (!found || room < 1) return INSUFFICIENT_SIZE;
     memset(found, 0, sizeof *found);
     found->pid = (unsigned)pid;
+    return OK;
+}
+typedef struct { char old[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } pci_t;
+int nvmlDeviceGetPciInfo_v3(void *d, pci_t *pci) {
+    memset(pci, 0, sizeof *pci);
+    return get_unsigned(d, "pci_bus", &pci->bus);
+}
+int nvmlDeviceGetRemappedRows(void *d, unsigned *corrected, unsigned *others, unsigned *pending, unsigned *failed) {
+    unsigned ignored;
+    get_unsigned(d, "remapped", corrected);
+    *others = 0;
+    if (get_unsigned(d, "remap_pending", pending)) *pending = 0;
+    if (get_unsigned(d, "remap_failed", failed)) *failed = 0;
+    return get_unsigned(d, "remapped", &ignored);
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void *d, unsigned *v) { return get_unsigned(d, "lanes", v); }
+int nvmlDeviceGetMaxPcieLinkWidth(void *d, unsigned *v) { return get_unsigned(d, "lanes_most", v); }
+typedef struct { unsigned id, scope; long long at, latency; int type, result; union { unsigned value; double wide; } is; } field_t;
+int nvmlDeviceGetFieldValues(void *d, int n, field_t *fields) {
+    for (int at = 0; at < n; at++) {
+        fields[at].is.wide = 0;
+        fields[at].result = fields[at].id == 230 ? get_unsigned(d, "recovery", &fields[at].is.value) : NOT_SUPPORTED;
+    }
     return OK;
 }
 int nvmlEventSetCreate(void **set) { *set = devices; return OK; }

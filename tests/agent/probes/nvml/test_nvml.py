@@ -17,9 +17,10 @@ from stepwatch.agent.app import Agent
 from stepwatch.agent.isolation.readings import assigned
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
-from stepwatch.signals.records import Kind, Throttle
+from stepwatch.signals.records import Kind, NodeFact, Throttle
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import Rank, round_of, spooled
+from tests.waiting import until
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
@@ -211,6 +212,107 @@ def test_devices_are_given_to_the_ranks_that_compute_on_them(
     (tables,) = spooled(agent)
     assert tables[Kind.DEVICE]["rank"].tolist() == [-1, 0]
     assert agent.readings.up["nvml"] and agent.readings.up["nic"]
+    rank.ring.close()
+
+
+FAULTS = {
+    NodeFact.DEVICE_LOST: ({"lost": 1}, "the driver counts it and cannot reach it"),
+    NodeFact.ROWS_TO_REMAP: (
+        {"remapped": 3, "remap_pending": 1},
+        "3 rows remapped after corrected errors, 0 after others; some wait for a reset",
+    ),
+    NodeFact.ROW_REMAP_FAILED: (
+        {"remapped": 8, "remap_failed": 1},
+        "8 rows remapped after corrected errors, 0 after others; one failed",
+    ),
+    NodeFact.RECOVERY_NEEDED: ({"recovery": 4}, "the driver asks for: drain and reset"),
+    NodeFact.PCIE_NARROW: ({"lanes": 8, "lanes_most": 16}, "8 lanes of 16"),
+}
+
+
+@pytest.mark.parametrize("fact", FAULTS, ids=lambda fact: fact.name.lower())
+def test_each_fault_names_its_device_and_who_computes_on_it(
+    driver: Driver, probe: NvmlProbe, fact: NodeFact
+) -> None:
+    values, text = FAULTS[fact]
+    for number, device in enumerate(driver.devices):
+        device |= {"pci_bus": 0x3B + number, "pid": 42 + number, "lanes": 16, "lanes_most": 16}
+        device |= {"remapped": 0, "recovery": 0}
+    driver.write()
+    probe.read()
+    assert probe.facts() == []
+    healthy = dict(driver.devices[1])
+    driver.devices[1] |= values
+    driver.write()
+    probe.read()
+    (found,) = probe.facts()
+    assert (found.fact, found.subject, found.text, found.pid) == (fact, "0000:3c:00", text, 43)
+    driver.devices[1] = healthy
+    driver.write()
+    probe.read()
+    assert probe.facts() == []
+
+
+def test_every_xid_of_a_read_is_found(driver: Driver, probe: NvmlProbe) -> None:
+    driver.devices[1] |= {"pci_bus": 0x3C, "pid": 43}
+    driver.events = ["1 xid 48", "1 xid 63", "1 xid 48"]
+    driver.write()
+    probe.read()
+    found = [(each.subject, each.code, each.happened, each.pid) for each in probe.facts()]
+    assert found == [("0000:3c:00", code, 1, 43) for code in (48, 63, 48)]
+    probe.read()
+    assert probe.facts() == []
+
+
+def test_a_device_that_only_the_bus_shows_is_missing(driver: Driver, tmp_path: Path) -> None:
+    kinds = [("0x10de", "0x030200"), ("0x10de", "0x030000"), ("0x10de", "0x030200")]
+    others = [("0x10de", "0x068000"), ("0x8086", "0x030000")]  # a switch, a graphics chip
+    for number, (vendor, kind) in enumerate([*kinds, *others]):
+        folder = tmp_path / "sys/bus/pci/devices" / f"0000:{number:02x}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "class").write_text(f"{kind}\n")
+    probe = NvmlProbe(SystemClock(), sys=tmp_path / "sys")
+    probe.read()
+    (found,) = probe.facts()
+    assert found.fact is NodeFact.DEVICE_MISSING
+    assert found.text == "3 on the PCI bus, 2 known to the driver"
+    probe.close()
+
+
+def test_a_driver_that_hangs_is_late_and_a_fact(
+    driver: Driver,
+    tmp_path: Path,
+    make_agent: Callable[..., Agent],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(NvmlProbe, "deadline_seconds", 0.5)
+    monkeypatch.setattr(NvmlProbe, "first_seconds", 0.5)
+    rank = Rank(tmp_path / "rings", 0)
+    rank.steps(3)
+    agent = make_agent()
+
+    def answers() -> bool:
+        round_of(agent)
+        return agent.readings.up.get("nvml", False)
+
+    until("the driver answers", answers)
+    driver.devices[0]["hang"] = 1
+    driver.write()
+
+    def hangs() -> bool:
+        round_of(agent)
+        return "nvml" in agent.readings.unknown
+
+    until("its read is late", hangs)
+    assert agent.readings.unknown["nvml"] == "late" and agent.readings.up["nic"]
+    rows = spooled(agent)[-1][Kind.NODE_FACT]
+    assert rows[["fact", "present", "subject"]].tolist() == [(NodeFact.PROBE_HANGS, 1, b"nvml")]
+    assert Kind.DEVICE not in spooled(agent)[-1], "an old reading is no reading"
+    del driver.devices[0]["hang"]
+    driver.write()
+    until("the driver answers again", answers)
+    assert "nvml" not in agent.readings.unknown
     rank.ring.close()
 
 

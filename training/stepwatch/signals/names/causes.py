@@ -56,6 +56,16 @@ class Cause(StrEnum):
     REPLICA_MISMATCH = "replica-mismatch"
     HOST_MEMORY = "host-memory"
     DEVICE_MEMORY = "device-memory"
+    # What probes found wrong with the rank's node.
+    OUT_OF_MEMORY = "out-of-memory"
+    DEVICE_LOST = "device-lost"
+    DEVICE_FAULT = "device-fault"
+    DRIVER_HANGS = "driver-hangs"
+    KERNEL_FAULT = "kernel-fault"
+    STORAGE_FAULT = "storage-fault"
+    NETWORK_FAULT = "network-fault"
+    LIBRARY_CRASH = "library-crash"
+    CONTAINER_LIMIT = "container-limit"
     # Why telemetry is missing.
     AGENTS_STALE = "agents-stale"
     NODE_STALE = "node-stale"

@@ -20,6 +20,7 @@ ALERT_MEMORY_GROWTH = "TrainingMemoryGrowth"
 ALERT_CHECKPOINT_STALL = "TrainingCheckpointStall"
 ALERT_THROUGHPUT_REGRESSION = "TrainingThroughputRegression"
 ALERT_PAUSE = "TrainingPause"
+ALERT_NODE_FAULT = "TrainingNodeFault"
 ALERT_NOT_RESTARTED = "TrainingNotRestarted"
 ALERT_CHECKPOINT_UNVERIFIED = "TrainingCheckpointUnverified"
 ALERT_BUDGET_BURNING_FAST = "TrainingBudgetBurningFast"
@@ -45,6 +46,7 @@ class FindingKind(Enum):
     CHECKPOINT_STALL = "checkpoint-stall"
     THROUGHPUT_REGRESSION = "throughput-regression"
     PAUSE = "pause"
+    NODE_FAULT = "node-fault"
 
 
 ALERT_OF: dict[FindingKind, str] = {
@@ -64,6 +66,7 @@ ALERT_OF: dict[FindingKind, str] = {
     FindingKind.CHECKPOINT_STALL: ALERT_CHECKPOINT_STALL,
     FindingKind.THROUGHPUT_REGRESSION: ALERT_THROUGHPUT_REGRESSION,
     FindingKind.PAUSE: ALERT_PAUSE,
+    FindingKind.NODE_FAULT: ALERT_NODE_FAULT,
 }
 """The alert, and so the runbook, of each kind of finding."""
 

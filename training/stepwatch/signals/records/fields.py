@@ -243,6 +243,17 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("tcp_sent_segments", "<f8", NAN),
         ("tcp_retransmits", "<f8", NAN),
     ],
+    # Something wrong with the node, as a probe found it: sent when it begins, changes or is over,
+    # and now and then between. `rank` is the rank that it is about, -1 for the node's.
+    Kind.NODE_FACT: [
+        ("fact", "<u2", 0),  # `NodeFact`
+        ("present", "<i2", -1),  # 1 it is there, 0 it is over, -1 unknown
+        ("code", "<i4", -1),  # number of an XID error
+        ("count", "<u4", 0),  # how often it was found since it began
+        ("began_ns", "<u8", 0),
+        ("subject", "S40", b""),  # device, port, disk or process
+        ("text", "S200", b""),  # the line or the values that show it
+    ],
     # Records known to be lost: overwritten in the ring or dropped from a full spool.
     Kind.GAP: [("first_seq", "<u8", 0), ("last_seq", "<u8", 0), ("text", "S32", b"")],
     # How far a segment reads each ring, so that a restarted agent goes on exactly there.

@@ -48,6 +48,7 @@ class Kind(IntEnum):
     AGENT = 17
     DEVICE_STEP = 18
     DEVICE_COLLECTIVE = 19
+    NODE_FACT = 20
 
 
 class StepFlag(IntFlag):
@@ -181,6 +182,42 @@ class Throttle(IntFlag):
     HARDWARE_THERMAL = 0x40
     HARDWARE_POWER_BRAKE = 0x80
     DISPLAY_CLOCKS = 0x100
+
+
+class NodeFact(IntEnum):
+    """What a probe can find wrong on a node; `signals.node_facts` says what each means."""
+
+    PROBE_HANGS = 1
+    DEVICE_LOST = 2
+    XID = 3
+    SXID = 4
+    OUT_OF_MEMORY = 5
+    HUNG_TASK = 6
+    SOFT_LOCKUP = 7
+    MACHINE_CHECK = 8
+    READ_ONLY = 9
+    DISK_ERRORS = 10
+    NFS_NOT_RESPONDING = 11
+    PORT_MODULE = 12
+    PORT_POWER = 13
+    LIBRARY_CRASH = 14
+    DISK_FULL = 15
+    DISK_SLOW = 16
+    NFS_SLOW = 17
+    PORT_DOWN = 18
+    PORT_FLAPS = 19
+    PORT_ERRORS = 20
+    PORT_SLOW = 21
+    ROWS_TO_REMAP = 22
+    ROW_REMAP_FAILED = 23
+    RECOVERY_NEEDED = 24
+    PCIE_NARROW = 25
+    DEVICE_MISSING = 26
+    CONTAINER_THROTTLED = 27
+    CONTAINER_MEMORY = 28
+    CLOCK_SOURCE = 29
+    HARDWARE_ERRORS = 30
+    FIRMWARE = 31
 
 
 class ProcessState(IntEnum):

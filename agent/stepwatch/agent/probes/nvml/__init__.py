@@ -9,17 +9,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
 
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
 from stepwatch.signals.wire import Rows
 
 from .driver import Driver, Xid
+from .faults import Faults
 
 MEGAHERTZ, MILLIWATT = 1e6, 1e-3
 _NVLINKS = 18
@@ -43,15 +46,19 @@ class NvmlProbe(Probe):
     deadline_seconds = 10.0  # healthy drivers answer in milliseconds, busy ones in a second or two
     first_seconds = 30.0  # without persistence mode the driver initialises each device in turn
 
-    def __init__(self, clock: Clock, library: ModuleType | None = None) -> None:
+    def __init__(
+        self, clock: Clock, library: ModuleType | None = None, sys: Path = Path("/sys")
+    ) -> None:
         self._clock = clock
         self._driver = Driver(library)
+        self._faults = Faults(self._driver, sys)
+        self._found: list[Sighting] = []
         self._owners: list[set[int]] = []
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
         """Make the probe of this node."""
-        return cls(context.clock)
+        return cls(context.clock, sys=context.sys)
 
     def supported(self) -> bool:
         """Whether there is a driver, with a device."""
@@ -74,7 +81,12 @@ class NvmlProbe(Probe):
             row["time_ns"] = self._clock.monotonic_ns()
             for name, value in self._values(number, handle).items():
                 row[name] = value
+        self._found = self._faults.find(handles, rows, self._owners)
         return rows
+
+    def facts(self) -> Sequence[Sighting]:
+        """What is wrong with the devices."""
+        return self._found
 
     def owners(self) -> Sequence[set[int]]:
         """The processes that compute on each device."""

@@ -30,6 +30,8 @@ class Driver:
         self.xids: dict[int, Xid] = {}
         self.listening: set[int] = set()
         """Devices that report XID errors as events."""
+        self.fresh: list[tuple[int, int]] = []
+        """Device and number of each XID error that the newest call of `collect_events` brought."""
         self._handles: list[Any] | None = None
         self._events: Any = None
 
@@ -53,8 +55,17 @@ class Driver:
         except self.library.NVMLError:
             return None
 
+    def field(self, name: str, handle: Any) -> int | None:
+        """A field of a device by its name in `nvml.h`; None where the driver has none."""
+        number = getattr(self.library, name, None)
+        values = None if number is None else self.ask("nvmlDeviceGetFieldValues", handle, [number])
+        if values is None or values[0].nvmlReturn:
+            return None
+        return int(values[0].value.uiVal)
+
     def collect_events(self) -> None:
         """Count the XID errors that came since the last call."""
+        self.fresh = []
         if self._events is None:
             return
         numbers = {_address(handle): number for number, handle in enumerate(self._handles or ())}
@@ -67,6 +78,7 @@ class Driver:
             if number is not None:
                 known = self.xids.get(number, Xid())
                 self.xids[number] = Xid(int(event.eventData), known.seen + 1)
+                self.fresh.append((number, int(event.eventData)))
 
     def close(self) -> None:
         """End the session."""

@@ -1,0 +1,142 @@
+"""The facts of this node that are present: a storm of one is one fact with a count."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.node_facts import CATALOGUE, Severity, xid_of
+from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, NodeFact, text_bytes
+from stepwatch.signals.wire import Rows
+
+from .sighting import Sighting
+
+logger = logging.getLogger(__name__)
+
+MAX_FACTS = 256
+"""Facts of one node at a time; further ones are counted and not kept."""
+AGAIN_SECONDS = 30.0
+"""Between two reports of a fact that did not change: whoever missed one learns of it then."""
+_MOST = 0xFFFFFFFF
+_ROW = DTYPES[Kind.NODE_FACT]
+
+
+class _Key(NamedTuple):
+    fact: NodeFact
+    subject: str
+    code: int
+
+
+@dataclass
+class KnownFact:
+    """A fact that is present. Moments are monotonic nanoseconds; `counts` are by source, as two
+    may report the same."""
+
+    key: _Key
+    began_ns: int
+    seen_ns: int
+    text: str
+    pid: int
+    counts: Counter[str] = field(default_factory=Counter)
+    sources: set[str] = field(default_factory=set)
+    present: bool = True
+    reported_ns: int | None = None
+    reported_count: int = 0
+
+    @property
+    def count(self) -> int:
+        """How often it happened, at least once."""
+        return min(max([1, *self.counts.values()]), _MOST)
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is by itself."""
+        if self.key.fact is NodeFact.XID:
+            return xid_of(self.key.code, self.text).severity
+        return CATALOGUE[self.key.fact].severity
+
+
+class FactBook:
+    """Keeps what probes find until it is over, and says what of it is to be reported."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        """Sightings that were not kept, as there were too many facts."""
+        self._known: dict[_Key, KnownFact] = {}
+        self._due: list[KnownFact] = []
+
+    def take(self, source: str, sightings: Iterable[Sighting], now_ns: int) -> None:
+        """Take what a read of `source` found; what it no longer finds is over after a while.
+
+        Only a source that was read ages its facts: of one that cannot be read nothing is known.
+        """
+        for sighting in sightings:
+            self._take(source, sighting, now_ns)
+        for known in list(self._known.values()):
+            quiet = CATALOGUE[known.key.fact].quiet_seconds * NANOSECONDS
+            if source in known.sources and now_ns - known.seen_ns >= quiet:
+                self._end(known)
+
+    def present(self) -> list[KnownFact]:
+        """The facts that are present."""
+        return [known for known in self._known.values() if known.present]
+
+    def settle(self, now_ns: int) -> None:
+        """Choose what is reported until the next call: what changed, and now and then all."""
+        again = AGAIN_SECONDS * NANOSECONDS
+        self._due = [
+            known
+            for known in self._known.values()
+            if known.reported_ns is None
+            or now_ns - known.reported_ns >= again
+            or known.count >= 2 * known.reported_count  # a storm: as it doubles, not every line
+        ]
+        for known in self._due:
+            known.reported_ns, known.reported_count = now_ns, known.count
+            if not known.present:
+                del self._known[known.key]
+
+    def rows(self, now_ns: int, ranks: Mapping[int, int]) -> Rows:
+        """What is to be reported, as NODE_FACT rows; `ranks` of an attempt are by process."""
+        rows = np.zeros(len(self._due), dtype=_ROW)
+        for row, known in zip(rows, self._due, strict=True):
+            row["rank"], row["time_ns"] = ranks.get(known.pid, UNKNOWN_RANK), now_ns
+            row["fact"], row["present"] = known.key.fact, known.present
+            row["code"], row["count"] = known.key.code, known.count
+            row["began_ns"] = known.began_ns
+            for name, text in (("subject", known.key.subject), ("text", known.text)):
+                row[name] = text_bytes(text, _ROW[name].itemsize)
+        return rows
+
+    def _take(self, source: str, sighting: Sighting, now_ns: int) -> None:
+        key = _Key(sighting.fact, sighting.subject, sighting.code)
+        known = self._known.get(key)
+        if sighting.over:
+            if known is not None:
+                self._end(known)
+            return
+        at = min(sighting.at_ns or now_ns, now_ns)
+        if now_ns - at >= CATALOGUE[key.fact].quiet_seconds * NANOSECONDS:
+            return  # long over: a log holds what was before this agent
+        if known is None:
+            if len(self._known) >= MAX_FACTS:
+                self.refused += 1
+                return
+            known = self._known[key] = KnownFact(key, at, at, "", 0)
+            logger.warning("%s: %s %s", known.key.fact.name.lower(), key.subject, sighting.text)
+        known.present = True
+        known.seen_ns = max(known.seen_ns, at)
+        known.text, known.pid = sighting.text or known.text, sighting.pid or known.pid
+        known.sources.add(source)
+        known.counts[source] += sighting.happened
+
+    def _end(self, known: KnownFact) -> None:
+        if known.present:
+            known.present, known.reported_ns = False, None
+            logger.info("%s of %s is over", known.key.fact.name.lower(), known.key.subject)

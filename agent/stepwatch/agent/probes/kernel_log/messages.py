@@ -1,0 +1,97 @@
+"""What a message of the kernel says: patterns are data (`patterns.toml`). Pure."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.signals.records import NodeFact
+
+MAX_CHARACTERS = 1024
+"""Of a message that is longer the beginning is looked at."""
+_MICROSECOND = 1000
+
+
+class Message(NamedTuple):
+    """One message; `at_ns` is nanoseconds since the node was started.
+
+    `kernel` says whether the kernel wrote it: who may write to `/dev/kmsg` (root) can add others.
+    """
+
+    at_ns: int
+    text: str
+    kernel: bool
+
+
+class Pattern(NamedTuple):
+    """What a message says that holds `needle` and matches `expression`.
+
+    Its groups may be `subject`, `pid`, `code`; without a group, `subject` is that of the pattern.
+    """
+
+    fact: NodeFact
+    needle: str
+    expression: re.Pattern[str]
+    subject: str
+    over: bool
+    unless: str
+
+
+def parse(line: bytes) -> Message | None:
+    """Read a record of `/dev/kmsg`: `priority,sequence,microseconds,flags;text`, else None.
+
+    Source: Documentation/ABI/testing/dev-kmsg of the kernel.
+    """
+    head, separator, text = line.partition(b";")
+    fields = head.split(b",")
+    if not separator or len(fields) < 3 or not (fields[0].isdigit() and fields[2].isdigit()):
+        return None
+    if len(fields[2]) > 18:  # beyond 64 bits
+        return None
+    words = text[:MAX_CHARACTERS].decode("utf-8", "replace")
+    printable = "".join(each if each.isprintable() else "?" for each in words)
+    return Message(int(fields[2]) * _MICROSECOND, printable, int(fields[0][:9]) < 8)
+
+
+def sighting_of(message: Message) -> Sighting | None:
+    """What a message says is wrong; None for all others."""
+    for pattern in patterns():
+        if pattern.needle not in message.text:
+            continue
+        if pattern.unless and pattern.unless in message.text:
+            continue
+        found = pattern.expression.search(message.text)
+        if found is not None:
+            groups = found.groupdict()
+            text = message.text if message.kernel else f"written by a process: {message.text}"
+            return Sighting(
+                pattern.fact,
+                (groups.get("subject") or pattern.subject).lower(),
+                text,
+                int(groups.get("code") or -1),
+                pid=int(groups.get("pid") or 0),
+                at_ns=message.at_ns,
+                over=pattern.over,
+            )
+    return None
+
+
+@cache
+def patterns() -> tuple[Pattern, ...]:
+    """The patterns, in the order in which they are tried."""
+    text = resources.files(__package__).joinpath("patterns.toml").read_text(encoding="utf-8")
+    return tuple(
+        Pattern(
+            NodeFact[item["fact"].upper().replace("-", "_")],
+            item["needle"],
+            re.compile(item["expression"]),
+            item.get("subject", ""),
+            item.get("over", False),
+            item.get("unless", ""),
+        )
+        for item in tomllib.loads(text)["pattern"]
+    )

@@ -1,0 +1,46 @@
+"""Inputs of the node-fault detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.node_faults import NodeFault, NodeFaults
+from stepwatch.signals.clock import NANOSECONDS
+
+from . import detector
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """What is wrong with the nodes of the job, as their agents report it."""
+    attempt = context.attempt
+    faults = [
+        detector.Fault(
+            known,
+            step_at(attempt, known.began_s),
+            max(0.0, (attempt.newest_s or context.wall_s) - known.began_s),
+        )
+        for known in present_faults(attempt, context.now_s)
+    ]
+    return detector.detect(faults, len(set(attempt.ranks.node_of.values()))) if faults else []
+
+
+def present_faults(attempt: Attempt, now_s: float) -> list[NodeFault]:
+    """The facts that are present at monotonic `now_s`.
+
+    Those of a node of which nothing is received stay: that they are over is not known.
+    """
+    tracker = attempt.tracker(NodeFaults)
+    if not tracker:
+        return []
+    seen_s = {node: now_s - seconds for node, seconds in attempt.staleness(now_s).items()}
+    return [known for known in tracker.known(seen_s) if known.present]
+
+
+def step_at(attempt: Attempt, moment_s: float) -> int:
+    """The step of `attempt` that ran at Unix time `moment_s`: the newest if none did later."""
+    history = attempt.step_history
+    ends = history.rows["end_wall_ns"]
+    return history.held_from + int(np.searchsorted(ends, round(moment_s * NANOSECONDS)))

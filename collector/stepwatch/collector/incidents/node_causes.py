@@ -1,0 +1,107 @@
+"""From a finding and what probes found wrong on its node to why. Pure.
+
+What is certain goes before what was measured: a fault of the rank's own device, or one that nothing
+survives. Other faults of its node count where no measured fact explains the finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from stepwatch.collector.detect.finding import Evidence, Finding, text_evidence
+from stepwatch.collector.detect.node_fault.detector import action_of, severity_of, title
+from stepwatch.collector.incidents.attribution import OPEN_CAUSES
+from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.signals.names import Cause
+from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Severity
+from stepwatch.signals.records import NodeFact
+
+EXPLAINABLE = OPEN_CAUSES | {
+    Cause.PROCESS_GONE,
+    Cause.EXCEPTION,
+    Cause.UNINTERRUPTIBLE_IO,
+    Cause.BUSY,
+}
+"""Causes that say what happened to a rank, but not why."""
+_ORDER = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
+
+
+def with_certain(
+    finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
+) -> Finding:
+    """`finding` with the cause that a fault of its rank gives it, or a fatal one of its node."""
+    found = [
+        fault
+        for fault in _explaining(finding, faults, node_of)
+        if _of_rank(fault, finding) or severity_of(fault) is Severity.FATAL
+    ]
+    return _because(finding, found)
+
+
+def with_likely(
+    finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
+) -> Finding:
+    """`finding` with the cause that any fault of its node gives it, if it has none yet."""
+    return _because(finding, _explaining(finding, faults, node_of))
+
+
+def _explaining(
+    finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
+) -> list[NodeFault]:
+    """Faults that may be the cause of a finding, the likeliest first."""
+    if finding.cause not in EXPLAINABLE:
+        return []
+    node = finding.node or node_of.get(finding.rank, "")
+    found = [
+        fault
+        for fault in faults
+        if finding.kind in CATALOGUE[fault.fact].explains and _is_there(fault, finding, node)
+    ]
+    return sorted(found, key=lambda each: _likelihood(each, finding))
+
+
+def _is_there(fault: NodeFault, finding: Finding, node: str) -> bool:
+    """Whether a fault is where the finding is: of its rank, or of its node and of no other rank.
+
+    A finding that names no place may be about any node, but not by what is mere evidence.
+    """
+    if finding.rank >= 0:
+        return fault.rank == finding.rank or (fault.rank < 0 and fault.node == node)
+    return fault.node == node if node else severity_of(fault) is not Severity.EVIDENCE
+
+
+def _likelihood(fault: NodeFault, finding: Finding) -> tuple[bool, int, float, str]:
+    order = _ORDER.index(severity_of(fault))
+    return not _of_rank(fault, finding), order, -fault.began_s, fault.subject
+
+
+def _of_rank(fault: NodeFault, finding: Finding) -> bool:
+    return 0 <= fault.rank == finding.rank
+
+
+def _because(finding: Finding, found: list[NodeFault]) -> Finding:
+    if not found:
+        return finding
+    first = found[0]
+    return finding._replace(
+        cause=CATALOGUE[first.fact].cause,
+        summary=f"{finding.summary}, because {_words(first, finding)}",
+        node=finding.node or ("" if finding.rank >= 0 else first.node),
+        evidence=(*finding.evidence, *(_evidence(each) for each in found[:3])),
+    )
+
+
+def _words(fault: NodeFault, finding: Finding) -> str:
+    words = CATALOGUE[fault.fact].words
+    if fault.fact is NodeFact.XID:
+        words = f"{words}: {title(fault)}"
+    if finding.rank < 0:
+        node = f"node {fault.node}"
+        whose = ("its node", node) if "its node" in words else ("its", f"{node}'s")
+        words = words.replace(*whose, 1)
+    return f"{words} ({fault.subject})"
+
+
+def _evidence(fault: NodeFault) -> Evidence:
+    name = f"{title(fault)} of {fault.subject} on {fault.node}"
+    return text_evidence(name, fault.text, ACTIONS[action_of(fault)])

@@ -1,0 +1,120 @@
+"""What probes found wrong with a node is why: of the right rank, the certain before the likely."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+
+from stepwatch.collector.detect.finding import Finding, build_finding
+from stepwatch.collector.incidents.node_causes import with_certain, with_likely
+from stepwatch.collector.state.trackers.node_faults import NodeFault
+from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.records import NodeFact
+
+NODES = {0: "a", 1: "a", 2: "b", 3: "b"}
+
+
+def finding(
+    kind: FindingKind = FindingKind.RANK_FAILED,
+    cause: Cause = Cause.PROCESS_GONE,
+    rank: int = 2,
+    node: str = "",
+) -> Finding:
+    return build_finding(
+        kind=kind, cause=cause, summary="rank 2 failed", rank=rank, began_step=9, node=node
+    )
+
+
+def fault(
+    fact: NodeFact, node: str = "b", rank: int = -1, code: int = -1, began: float = 50.0
+) -> NodeFault:
+    return NodeFault(node, fact, "thing", code, rank, 1, True, "a line", began, 60.0)
+
+
+@dataclass
+class Case:
+    """A finding and faults: the cause that is certain, and the one that is likely."""
+
+    faults: list[NodeFault]
+    certain: Cause
+    likely: Cause
+    finding: Finding = field(default_factory=finding)
+
+
+SLOW = finding(FindingKind.STRAGGLER, Cause.SLOW_COMPUTE)
+ALL_SLOW = finding(FindingKind.SLOW_COLLECTIVE, Cause.SLOW_TRANSFER, rank=-1)
+GONE, OOM = Cause.PROCESS_GONE, Cause.OUT_OF_MEMORY
+CASES = {
+    "nothing": Case([], GONE, GONE),
+    "out of memory": Case([fault(NodeFact.OUT_OF_MEMORY, rank=2)], OOM, OOM),
+    "another rank's": Case([fault(NodeFact.OUT_OF_MEMORY, rank=3)], GONE, GONE),
+    "a helper's of its node": Case([fault(NodeFact.OUT_OF_MEMORY)], GONE, OOM),
+    "another node's": Case([fault(NodeFact.OUT_OF_MEMORY, "a")], GONE, GONE),
+    "a fatal one of its node": Case(
+        [fault(NodeFact.READ_ONLY)], Cause.STORAGE_FAULT, Cause.STORAGE_FAULT
+    ),
+    "its rank before its node": Case(
+        [fault(NodeFact.READ_ONLY), fault(NodeFact.XID, rank=2, code=31)], Cause.XID, Cause.XID
+    ),
+    "the worst, then the newest": Case(
+        [
+            fault(NodeFact.PORT_FLAPS, began=10.0),
+            fault(NodeFact.HUNG_TASK, began=20.0),
+            fault(NodeFact.OUT_OF_MEMORY, began=30.0),
+        ],
+        GONE,
+        Cause.KERNEL_FAULT,
+    ),
+    "what does not explain it": Case([fault(NodeFact.PCIE_NARROW, rank=2)], GONE, GONE),
+    "what is explained": Case(
+        [fault(NodeFact.XID, rank=2, code=79)],
+        Cause.CPU_STEAL,
+        Cause.CPU_STEAL,
+        finding(FindingKind.STRAGGLER, Cause.CPU_STEAL),
+    ),
+    "a slow rank by its lanes": Case(
+        [fault(NodeFact.PCIE_NARROW, rank=2)], Cause.DEVICE_FAULT, Cause.DEVICE_FAULT, SLOW
+    ),
+    "a probe that hangs": Case(
+        [fault(NodeFact.PROBE_HANGS)], Cause.SLOW_COMPUTE, Cause.DRIVER_HANGS, SLOW
+    ),
+    "all slow by a port": Case(
+        [fault(NodeFact.PORT_SLOW)], Cause.SLOW_TRANSFER, Cause.NETWORK_FAULT, ALL_SLOW
+    ),
+    "evidence names no node": Case(
+        [fault(NodeFact.CONTAINER_THROTTLED)], Cause.SLOW_TRANSFER, Cause.SLOW_TRANSFER, ALL_SLOW
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_who_and_what_explains(name: str) -> None:
+    case = CASES[name]
+    certain = with_certain(case.finding, case.faults, NODES)
+    assert certain.cause is case.certain
+    likely = with_likely(certain, case.faults, NODES)
+    assert likely.cause is case.likely
+    assert (likely is case.finding) == (case.likely is case.finding.cause)
+    assert with_certain(likely, case.faults, NODES) is likely, "a cause that is known stays"
+
+
+def test_the_words_say_what_and_where() -> None:
+    found = with_certain(finding(), [fault(NodeFact.XID, rank=2, code=79)], NODES)
+    assert found.summary == (
+        "rank 2 failed, because its device reported an XID error: XID 79 "
+        "(GPU no longer reachable over PCIe) (thing)"
+    )
+    row = found.evidence[-1]
+    assert row.name == "XID 79 (GPU no longer reachable over PCIe) of thing on b"
+    assert (row.text, row.against) == ("a line", "drain the node and reboot it")
+    assert math.isnan(row.value)
+
+
+def test_a_finding_without_a_rank_names_the_node() -> None:
+    found = with_likely(ALL_SLOW, [fault(NodeFact.PORT_SLOW)], NODES)
+    assert found.node == "b"
+    assert found.summary.endswith(
+        "because a network port of node b runs below the rate of its neighbours (thing)"
+    )

@@ -1,0 +1,171 @@
+"""What the XID errors of NVIDIA devices mean, read from `xids.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
+
+from .catalogue import Action, Severity
+
+CATALOG = "nvidia-catalog"
+"""The authority whose advice is followed; the others' stand beside it."""
+_RECOVERY_CHANGED = 154
+_NVLINK5 = range(144, 151)
+_RECOVERY = re.compile(r"action changed from 0x[0-9a-f]{1,8} .{0,64}to 0x([0-9a-f]{1,8})")
+_RECOVERY_ACTIONS = (
+    Action.NONE,
+    Action.RESET_DEVICE,
+    Action.REBOOT,
+    Action.DRAIN,
+    Action.RESET_DEVICE,
+)
+"""By the number of `NVML_GPU_RECOVERY_ACTION_*`; what is beyond needs somebody to look."""
+_NVLINK5_LINE = re.compile(
+    r" (?P<unit>[A-Z][A-Z0-9_]{2,31}) +(?P<how>Fatal|Nonfatal) +XC[01] +i[01] +Link +"
+    r"(?P<link>-?\d{1,3}) *\((?P<words>(?: ?0x[0-9a-f]{1,8}){1,8})"
+)
+_PROMOTED = 1 << 10 | 1 << 7
+
+
+class Advice(NamedTuple):
+    """What one authority says to do about an XID: its own word, and the action that it stands for.
+
+    `version` is the release of the authority's table, or the date of it.
+    """
+
+    authority: str
+    version: str
+    word: str
+    action: Action
+
+
+class Xid(NamedTuple):
+    """One XID error: authorities disagree, so each one's advice is kept."""
+
+    code: int
+    mnemonic: str
+    meaning: str
+    severity: Severity
+    action: Action
+    advice: tuple[Advice, ...]
+
+    @property
+    def because(self) -> str:
+        """The error in words."""
+        return f"XID {self.code}{f' ({self.meaning})' if self.meaning else ''}"
+
+
+class _Nvlink5(NamedTuple):
+    """What the statuses of one unit mean."""
+
+    code: int
+    unit: str
+    reset: frozenset[int]
+    promoted: frozenset[int]
+
+
+def xid_of(code: int, line: str = "") -> Xid:
+    """What is known of an XID error; `line` is what the kernel's log says of it, if that is known.
+
+    One that is not in the table is a fault to look at.
+    """
+    known = _table().get(code)
+    if known is None:
+        return Xid(code, "", "", Severity.DEGRADED, Action.DRAIN, ())
+    if code == _RECOVERY_CHANGED:
+        return _with_recovery(known, line)
+    return _decoded(known, line) if code in _NVLINK5 else known
+
+
+def known_xids() -> tuple[int, ...]:
+    """The codes in the table."""
+    return tuple(sorted(_table()))
+
+
+def _with_recovery(known: Xid, line: str) -> Xid:
+    """XID 154 says what is to be done from now on: the number counts, its words changed once."""
+    found = _RECOVERY.search(line)
+    if found is None:
+        return known
+    number = int(found[1], 16)
+    action = _RECOVERY_ACTIONS[number] if number < len(_RECOVERY_ACTIONS) else Action.DRAIN
+    severity = Severity.EVIDENCE if action is Action.NONE else Severity.FATAL
+    return known._replace(severity=severity, action=action)
+
+
+def _decoded(known: Xid, line: str) -> Xid:
+    """An NVLink 5 error as its line says; `0x0409a0c2 0x00000008` has the status 8."""
+    found = _NVLINK5_LINE.search(line)
+    if found is None:
+        return known
+    words = [int(word, 16) for word in found["words"].split()]
+    where = f"{found['unit']}, link {found['link']}" if found["link"] != "-1" else found["unit"]
+    unit = next(
+        (
+            each
+            for each in _units()
+            if each.code == known.code and found["unit"].startswith(each.unit)
+        ),
+        None,
+    )
+    if unit is None or len(words) < 2:
+        resets = found["how"] == "Fatal"
+    else:
+        resets = words[1] in unit.reset or (
+            words[1] in unit.promoted and bool(words[0] & _PROMOTED)
+        )
+    return known._replace(
+        meaning=f"{known.meaning}; {where}",
+        severity=Severity.FATAL if resets else Severity.EVIDENCE,
+        action=Action.RESET_DEVICE if resets else Action.NONE,
+    )
+
+
+@cache
+def _document() -> dict[str, Any]:
+    text = resources.files(__package__).joinpath("xids.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def _units() -> tuple[_Nvlink5, ...]:
+    return tuple(
+        _Nvlink5(
+            item["code"],
+            item["unit"],
+            frozenset(item["reset"]),
+            frozenset(item.get("promoted", ())),
+        )
+        for item in _document()["nvlink5"]
+    )
+
+
+@cache
+def _table() -> Mapping[int, Xid]:
+    return {item["code"]: _xid(item) for item in _document()["xid"]}
+
+
+def _xid(item: dict[str, Any]) -> Xid:
+    document = _document()
+    word = item["advice"].get(CATALOG, "")
+    advice = tuple(
+        Advice(
+            name,
+            document["authority"][name]["version"],
+            said,
+            Action(document["word"][name][said]),
+        )
+        for name, said in item["advice"].items()
+    )
+    return Xid(
+        item["code"],
+        item["mnemonic"],
+        item["meaning"],
+        Severity(document["severity"][word]),
+        Action(document["word"][CATALOG][word]) if word else Action.DRAIN,
+        advice,
+    )
