@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -72,12 +73,21 @@ class NodeExporter:
             unknown.add_metric([node, probe, reason], 1.0)
         yield up
         yield unknown
+        yield self._facts()
         families: dict[str, GaugeMetricFamily] = {}
         for gauge in [each for gauges in list(readings.gauges.values()) for each in gauges]:
             family = families.setdefault(gauge.metric.name, _family(gauge.metric))
             if gauge.value == gauge.value:
                 family.add_metric([node, *gauge.labels], gauge.value)
         yield from families.values()
+
+    def _facts(self) -> GaugeMetricFamily:
+        family = _family(names.NODE_FACTS)
+        present = self._view.readings.facts.present()
+        counts = Counter((each.name, each.severity.value) for each in present)
+        for (fact, severity), count in sorted(counts.items()):
+            family.add_metric([self._view.node, fact, severity], float(count))
+        return family
 
 
 def _spans(node: str, tracer: Tracer) -> CounterMetricFamily:

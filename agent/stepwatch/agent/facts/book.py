@@ -55,6 +55,11 @@ class KnownFact:
         return min(max([1, *self.counts.values()]), _MOST)
 
     @property
+    def name(self) -> str:
+        """Its name in the catalogue."""
+        return CATALOGUE[self.key.fact].name
+
+    @property
     def severity(self) -> Severity:
         """How bad it is by itself."""
         if self.key.fact is NodeFact.XID:
@@ -129,7 +134,7 @@ class FactBook:
                 self.refused += 1
                 return
             known = self._known[key] = KnownFact(key, at, at, "", 0)
-            logger.warning("%s: %s %s", known.key.fact.name.lower(), key.subject, sighting.text)
+            logger.warning("%s: %s %s", known.name, key.subject, sighting.text)
         known.present = True
         known.seen_ns = max(known.seen_ns, at)
         known.text, known.pid = sighting.text or known.text, sighting.pid or known.pid
@@ -139,4 +144,4 @@ class FactBook:
     def _end(self, known: KnownFact) -> None:
         if known.present:
             known.present, known.reported_ns = False, None
-            logger.info("%s of %s is over", known.key.fact.name.lower(), known.key.subject)
+            logger.info("%s of %s is over", known.name, known.key.subject)

@@ -79,3 +79,9 @@ PROBE_UNKNOWN = Metric(
     "1 while the reading of a probe that once had a source is unknown, with the reason.",
     (NODE, "probe", "reason"),
 )
+NODE_FACTS = Metric(
+    "stepwatch_node_facts",
+    _G,
+    "Facts that probes find wrong with this node now, by kind and severity.",
+    (NODE, "fact", "severity"),
+)

@@ -9,13 +9,24 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
 from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind, text_bytes
+from stepwatch.signals.records import (
+    DTYPES,
+    UNKNOWN_FLOAT,
+    UNKNOWN_RANK,
+    Kind,
+    NodeFact,
+    text_bytes,
+)
 from stepwatch.signals.wire import Rows
 
 from .noisy_neighbour import NoisyNeighbour
+
+SLOW_CLOCKS = frozenset({"hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"})
+"""Clock sources that cost a microsecond and more to read; tsc and those of hypervisors do not."""
 
 
 class CpuTimes(NamedTuple):
@@ -76,8 +87,10 @@ class HostProbe(Probe):
         clock: Clock,
         proc: Path = Path("/proc"),
         ranks: Callable[[], Set[int]] = frozenset,
+        sys: Path = Path("/sys"),
     ) -> None:
         self._clock = clock
+        self._clock_source = sys / "devices/system/clocksource/clocksource0/current_clocksource"
         self._noisy = NoisyNeighbour(clock, ranks, proc)
         self._proc = proc
         self._cpu: CpuTimes | None = None
@@ -86,7 +99,7 @@ class HostProbe(Probe):
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
         """Make the probe of this node."""
-        return cls(context.clock, context.proc, context.rank_processes)
+        return cls(context.clock, context.proc, context.rank_processes, context.sys)
 
     def supported(self) -> bool:
         """Whether `/proc/stat` is there."""
@@ -116,6 +129,16 @@ class HostProbe(Probe):
             row["memory_total_bytes"] = memory["MemTotal"] * 1024
         row["major_faults_per_second"] = self._fault_rate(now)
         return row
+
+    def facts(self) -> list[Sighting]:
+        """A clock source that is slow to read: every timestamp of the node costs more."""
+        try:
+            source = self._clock_source.read_text(errors="replace").strip()
+        except OSError:
+            return []
+        if source not in SLOW_CLOCKS:
+            return []
+        return [Sighting(NodeFact.CLOCK_SOURCE, source, "the kernel reads the time from it")]
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:
         """Pressure, CPU and memory of the node."""

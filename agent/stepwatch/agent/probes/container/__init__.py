@@ -1,0 +1,100 @@
+"""The `container` probe: limits of the ranks' control groups that hold them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.probes.probe import Probe, ProbeContext
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.records import DTYPES, Kind, NodeFact
+from stepwatch.signals.wire import Rows
+
+from .groups import Group, Paths, groups_of, read_counters
+
+THROTTLED_RATIO = 0.1
+"""Share of periods in which a group used up its CPU time: a tenth costs each step up to that."""
+LEAST_PERIODS = 20
+"""Fewer are no share: a period is a tenth of a second by default (cpu.max)."""
+WINDOW_SECONDS = 4.0
+
+
+class _Seen(NamedTuple):
+    at_ns: int
+    counters: Mapping[str, int]
+
+
+class ContainerProbe(Probe):
+    """Reads the control groups of this node's ranks, of version 2 and of version 1."""
+
+    name = "container"
+    kind = Kind.NODE_FACT
+    expendable = False
+
+    def __init__(
+        self,
+        clock: Clock,
+        ranks: Callable[[], Set[int]],
+        proc: Path = Path("/proc"),
+        root: Path = Path("/sys/fs/cgroup"),
+    ) -> None:
+        self._clock = clock
+        self._ranks = ranks
+        self._proc = proc
+        self._root = root
+        self._seen: dict[Paths, _Seen] = {}
+        self._found: dict[Paths, list[Sighting]] = {}
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node."""
+        root = context.sys / "fs" / "cgroup"
+        return cls(context.clock, context.rank_processes, context.proc, root)
+
+    def supported(self) -> bool:
+        """Whether the kernel's control groups are mounted."""
+        return self._root.is_dir()
+
+    def read(self) -> Rows:
+        """No rows: what it finds are facts."""
+        now = self._clock.monotonic_ns()
+        groups = groups_of(self._ranks(), self._proc)
+        for gone in self._seen.keys() - groups.keys():
+            del self._seen[gone]
+            self._found.pop(gone, None)
+        for paths, group in groups.items():
+            before = self._seen.get(paths)
+            if before is not None and now - before.at_ns < WINDOW_SECONDS * NANOSECONDS:
+                continue
+            counters = read_counters(group, self._root)
+            self._seen[paths] = _Seen(now, counters)
+            grown = _grown(before.counters, counters) if before is not None else {}
+            self._found[paths] = list(_sightings(group, grown))
+        return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
+
+    def facts(self) -> list[Sighting]:
+        """What the newest read found."""
+        return [sighting for found in self._found.values() for sighting in found]
+
+
+def _grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """Growth of each counter; of one that went back, as that of a group made anew, none."""
+    return {name: max(0, value - before.get(name, value)) for name, value in now.items()}
+
+
+def _sightings(group: Group, grown: Mapping[str, int]) -> Iterator[Sighting]:
+    """`pid` is set where the group is that of one rank alone."""
+    pid = group.pids[0] if len(group.pids) == 1 else 0
+    periods, throttled = grown.get("nr_periods", 0), grown.get("nr_throttled", 0)
+    if periods >= LEAST_PERIODS and throttled >= THROTTLED_RATIO * periods:
+        text = f"it used up its CPU time in {throttled} of {periods} periods"
+        yield Sighting(NodeFact.CONTAINER_THROTTLED, group.name("cpu"), text, pid=pid)
+    full = {name: grown[name] for name in ("high", "max", "oom", "failcnt") if grown.get(name)}
+    if full:
+        counts = ", ".join(f"{name} {count} times" for name, count in full.items())
+        text = f"its memory reached its limit: {counts}"
+        yield Sighting(NodeFact.CONTAINER_MEMORY, group.name("memory"), text, pid=pid)

@@ -1,0 +1,89 @@
+"""The control groups of processes, and their counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+MAX_GROUPS = 64
+_V1 = {"cpu": "cpu", "cpu,cpuacct": "cpu", "cpuacct,cpu": "cpu", "memory": "memory"}
+
+
+Paths = tuple[tuple[str, str], ...]
+"""Controller and path, of each hierarchy."""
+
+
+class Group(NamedTuple):
+    """One set of control groups: the processes in it, and by controller the path below the root;
+    version 2 has one path for all, under an empty name."""
+
+    pids: tuple[int, ...]
+    paths: Paths
+
+    def name(self, controller: str) -> str:
+        """The path of a controller; of a long one the end, which tells pods apart."""
+        paths = dict(self.paths)
+        return paths.get(controller, paths.get("", "/"))[-40:]
+
+
+def groups_of(pids: Iterable[int], proc: Path) -> dict[Paths, Group]:
+    """The control groups of processes, by their paths; those that have ended are left out.
+
+    `/proc/PID/cgroup` has a line for each hierarchy: `0::/kubepods/pod1/app` is that of version 2,
+    `4:memory:/job` one of version 1 (cgroups(7)).
+    """
+    members: dict[Paths, list[int]] = {}
+    for pid in sorted(pids):
+        try:
+            text = (proc / str(pid) / "cgroup").read_text(errors="replace")
+        except OSError:
+            continue
+        paths = []
+        for line in text.splitlines():
+            fields = line.split(":", 2)
+            if len(fields) != 3 or ".." in Path(fields[2]).parts:
+                continue
+            if fields[0] == "0":
+                paths.append(("", fields[2]))
+            elif fields[1] in _V1:
+                paths.append((_V1[fields[1]], fields[2]))
+        members.setdefault(tuple(paths), []).append(pid)
+    found = list(members.items())[:MAX_GROUPS]
+    return {where: Group(tuple(inside), where) for where, inside in found}
+
+
+def read_counters(group: Group, root: Path) -> dict[str, int]:
+    """The counters of a group that say that it was held up; what is not counted is left out."""
+    counters: dict[str, int] = {}
+    for controller, path in group.paths:
+        place = path.lstrip("/")
+        if controller:
+            folders = [root / controller / place]
+        else:
+            folders = [root / place, root / "unified" / place]
+        for folder in folders:
+            counters |= _table(folder / "cpu.stat") | _table(folder / "memory.events")
+            counters |= _one(folder / "memory.failcnt")
+    return counters
+
+
+def _table(file: Path) -> dict[str, int]:
+    found = {}
+    for line in _lines(file):
+        name, _, value = line.partition(" ")
+        if value.isdecimal():
+            found[name] = int(value)
+    return found
+
+
+def _one(file: Path) -> dict[str, int]:
+    values = [line for line in _lines(file) if line.isdecimal()]
+    return {"failcnt": int(values[0])} if values else {}
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,107 @@
+"""The `disk` probe: file systems that are full or read-only, slow disks and file servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.probes.probe import Probe, ProbeContext
+from stepwatch.signals.clock import Clock
+from stepwatch.signals.records import DTYPES, Kind, NodeFact
+from stepwatch.signals.wire import Rows
+
+from .latency import LIMITS, DiskLatency, ServerLatency
+from .mounts import MAX_MOUNTS, Mount, parse_mounts
+from .waiting import Impatient
+
+
+class DiskProbe(Probe):
+    """Reads the mounts of its own mount namespace; `proc` is where `/proc` lies.
+
+    A file server that does not answer is asked in a thread of its own: the others are read on.
+    """
+
+    name = "disk"
+    kind = Kind.NODE_FACT
+    expendable = False
+
+    def __init__(
+        self,
+        clock: Clock,
+        proc: Path = Path("/proc"),
+        statvfs: Callable[[str], os.statvfs_result] = os.statvfs,
+    ) -> None:
+        self._clock = clock
+        self._proc = proc
+        self._statvfs = statvfs
+        self._servers = Impatient(statvfs, clock)
+        self._writable: set[str] = set()
+        self._disks = DiskLatency()
+        self._calls = ServerLatency()
+        self._found: list[Sighting] = []
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node."""
+        return cls(context.clock, context.proc)
+
+    def supported(self) -> bool:
+        """Whether the kernel lists its mounts."""
+        return (self._proc / "self" / "mountinfo").exists()
+
+    def read(self) -> Rows:
+        """No rows: what it finds are facts.
+
+        Raises:
+            OSError: the mounts cannot be listed.
+            ValueError: the kernel's tables hold something else.
+        """
+        now = self._clock.monotonic_ns()
+        mounts = parse_mounts(self._text("self/mountinfo"))[:MAX_MOUNTS]
+        found = [sighting for mount in mounts for sighting in self._of_mount(mount)]
+        found += self._disks.find(self._text("diskstats"), now)
+        if any(mount.is_nfs for mount in mounts):
+            found += self._calls.find(self._text("self/mountstats"), now)
+        self._found = found
+        return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
+
+    def facts(self) -> list[Sighting]:
+        """What the newest read found."""
+        return self._found
+
+    def _of_mount(self, mount: Mount) -> Iterator[Sighting]:
+        if mount.is_writable:
+            self._writable.add(mount.path)
+        elif mount.path in self._writable:
+            text = f"{mount.kind} at {mount.path} was writable and is mounted read-only"
+            yield Sighting(NodeFact.READ_ONLY, mount.path, text)
+            return
+        else:
+            return  # it was read-only from the beginning: images are
+        try:
+            known = self._servers.ask(mount.path) if mount.is_remote else self._statvfs(mount.path)
+        except OSError as error:
+            if mount.is_remote:
+                text = f"{mount.kind} from {mount.source}: {error.strerror or error}"
+                yield Sighting(NodeFact.NFS_NOT_RESPONDING, mount.path, text)
+            return
+        yield from _fullness(mount, known)
+
+    def _text(self, name: str) -> str:
+        return (self._proc / name).read_text(encoding="utf-8", errors="replace")
+
+
+def _fullness(mount: Mount, known: os.statvfs_result) -> Iterator[Sighting]:
+    for what, free, total in (
+        ("bytes", known.f_bavail, known.f_blocks),
+        ("inodes", known.f_favail, known.f_files),
+    ):
+        if total > 0 and free < LIMITS.least_free_ratio * total:
+            text = f"{100 * free / total:.1f} % of the {what} of {mount.path} are free"
+            yield Sighting(NodeFact.DISK_FULL, mount.path, text)
+            return

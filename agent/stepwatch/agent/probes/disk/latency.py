@@ -1,0 +1,175 @@
+"""How long disks and file servers take, from the kernel's counters. Pure but for what it keeps."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib import resources
+from typing import NamedTuple
+
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import NodeFact
+
+_MILLISECONDS = 1000
+_PARTITION = re.compile(r"^(?:loop|ram|zram|sr|fd)\d|^(?:sd|vd|xvd|hd)[a-z]+\d+$|p\d+$")
+"""Names of block devices that are no disks: what is on a disk is counted for the disk."""
+
+
+class Thresholds(NamedTuple):
+    """When a disk or a file server is at fault; see `thresholds.toml`."""
+
+    least_free_ratio: float
+    slow_request_seconds: float
+    stuck_seconds: float
+    slow_call_seconds: float
+    resent_ratio: float
+    window_seconds: float
+    least_requests: int
+
+
+def _load() -> Thresholds:
+    text = resources.files(__package__).joinpath("thresholds.toml").read_text(encoding="utf-8")
+    return Thresholds(**tomllib.loads(text))
+
+
+LIMITS = _load()
+"""The shipped thresholds."""
+
+
+class _Requests(NamedTuple):
+    """Requests that ended, their milliseconds, and those under way, at a moment."""
+
+    at_ns: int
+    ended: int
+    milliseconds: int
+    waiting: int
+
+
+class DiskLatency:
+    """Compares two readings of `/proc/diskstats` at least `window_seconds` apart."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, _Requests] = {}
+        self._moved_ns: dict[str, int] = {}
+        self._found: list[Sighting] = []
+
+    def find(self, text: str, now_ns: int) -> list[Sighting]:
+        """Disks that are slow or hang now.
+
+        Fields are those of Documentation/admin-guide/iostats.rst: 4 and 8 are requests that ended,
+        7 and 11 their milliseconds, 12 what is under way.
+
+        Raises:
+            ValueError: it is no such table.
+        """
+        now = dict(_requests(text, now_ns))
+        found = []
+        for disk, seen in now.items():
+            before = self._before.get(disk)
+            if before is None or seen.ended != before.ended or not seen.waiting:
+                self._moved_ns[disk] = now_ns
+            stuck = (now_ns - self._moved_ns[disk]) / NANOSECONDS
+            if stuck >= LIMITS.stuck_seconds:
+                text = f"{seen.waiting} requests wait, and none ended for {stuck:.0f} s"
+                found.append(Sighting(NodeFact.DISK_SLOW, disk, text))
+        begun = min((each.at_ns for each in self._before.values()), default=0)
+        if now_ns - begun >= LIMITS.window_seconds * NANOSECONDS:
+            self._found = [
+                sighting
+                for disk, seen in now.items()
+                if disk in self._before
+                for sighting in _slow(disk, self._before[disk], seen)
+            ]
+            self._before = now
+        return found or self._found
+
+
+def _requests(text: str, now_ns: int) -> Iterator[tuple[str, _Requests]]:
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < 14 or _PARTITION.search(fields[2]):
+            continue
+        reads, read_ms, writes, write_ms, waiting = (int(fields[at]) for at in (3, 6, 7, 10, 11))
+        yield fields[2], _Requests(now_ns, reads + writes, read_ms + write_ms, waiting)
+
+
+def _slow(disk: str, before: _Requests, seen: _Requests) -> Iterator[Sighting]:
+    ended, took = seen.ended - before.ended, seen.milliseconds - before.milliseconds
+    if ended < LIMITS.least_requests or took < 0:  # counters that went back were reset
+        return
+    each = took / ended / _MILLISECONDS
+    if each >= LIMITS.slow_request_seconds:
+        text = f"{ended} requests took {each:.1f} s each"
+        yield Sighting(NodeFact.DISK_SLOW, disk, text)
+
+
+class _Calls(NamedTuple):
+    """Calls to a file server, how often they were sent, and their milliseconds."""
+
+    ended: int
+    sent: int
+    milliseconds: int
+
+
+class ServerLatency:
+    """Compares two readings of `/proc/self/mountstats` at least `window_seconds` apart."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, _Calls] = {}
+        self._at_ns = 0
+        self._found: list[Sighting] = []
+
+    def find(self, text: str, now_ns: int) -> list[Sighting]:
+        """File servers that are slow now, by where they are mounted."""
+        if now_ns - self._at_ns < LIMITS.window_seconds * NANOSECONDS:
+            return self._found
+        now = parse_calls(text)
+        self._found = [
+            sighting
+            for mount, seen in now.items()
+            if mount in self._before
+            for sighting in _slow_server(mount, self._before[mount], seen)
+        ]
+        self._before, self._at_ns = now, now_ns
+        return self._found
+
+
+def parse_calls(text: str) -> dict[str, _Calls]:
+    """Calls of each NFS mount, all operations together.
+
+    A mount begins with `device HOST:/path mounted on /mnt with fstype nfs4 ...`; a line of an
+    operation is `READ: 10 12 0 1200 5000 3 40 45 0`: calls, how often they were sent, timeouts,
+    bytes sent and received, milliseconds queued, on the way, in all, errors.
+    """
+    found: dict[str, _Calls] = {}
+    mount, counted = "", False
+    for line in text.splitlines():
+        words = line.split()
+        if line.startswith("device "):
+            is_nfs = "fstype" in words and words[words.index("fstype") + 1].startswith("nfs")
+            at = words.index("on") + 1 if is_nfs and "on" in words else 0
+            mount, counted = (words[at] if at else ""), False
+        elif mount and words[:1] == ["per-op"]:
+            counted = True
+        elif mount and counted and len(words) >= 9 and words[0].endswith(":"):
+            numbers = [int(word) if word.isdigit() else 0 for word in words[1:9]]
+            known = found.get(mount, _Calls(0, 0, 0))
+            found[mount] = _Calls(
+                known.ended + numbers[0],
+                known.sent + numbers[1],
+                known.milliseconds + numbers[7],
+            )
+    return found
+
+
+def _slow_server(mount: str, before: _Calls, seen: _Calls) -> Iterator[Sighting]:
+    ended, took = seen.ended - before.ended, seen.milliseconds - before.milliseconds
+    again = seen.sent - before.sent - ended
+    if ended < LIMITS.least_requests or took < 0:
+        return
+    each = took / ended / _MILLISECONDS
+    if each >= LIMITS.slow_call_seconds or again >= LIMITS.resent_ratio * ended:
+        text = f"{ended} calls took {each:.2f} s each, {max(0, again)} were sent again"
+        yield Sighting(NodeFact.NFS_SLOW, mount, text)

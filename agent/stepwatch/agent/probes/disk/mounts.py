@@ -1,0 +1,67 @@
+"""What is mounted, from `/proc/self/mountinfo`. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MAX_MOUNTS = 64
+"""File systems that are looked at; containers see hundreds, most of which are no disks."""
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay"})
+_NFS = frozenset({"nfs", "nfs4"})
+_REMOTE = _NFS | {
+    *("lustre", "beegfs", "ceph", "gpfs", "wekafs", "cifs", "smb3", "9p", "virtiofs", "glusterfs"),
+    *("fuse.glusterfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs"),
+    *("fuse.sshfs", "fuse.mount-s3", "fuse.blobfuse2", "fuse"),
+}
+_SYSTEM = ("/run", "/sys", "/proc")
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(NamedTuple):
+    """One file system: where it is, its kind, what is mounted, and whether it is writable."""
+
+    path: str
+    kind: str
+    source: str
+    is_writable: bool
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether another machine holds it, which may not answer."""
+        return self.kind in _REMOTE
+
+    @property
+    def is_nfs(self) -> bool:
+        """Whether the kernel counts its calls in `mountstats`."""
+        return self.kind in _NFS
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    """File systems with files of users, each once, local ones first (proc(5), mountinfo).
+
+    A line is `36 35 98:0 /root /mnt rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=continue`: what
+    stands behind the hyphen is the file system's own, before it what this mount makes of it.
+    """
+    found: dict[str, Mount] = {}
+    for line in text.splitlines():
+        front, hyphen, back = line.partition(" - ")
+        fields, own = front.split(), back.split()
+        if not hyphen or len(fields) < 6 or len(own) < 3:
+            continue
+        kind, path = own[0], _plain(fields[4])
+        if kind not in _LOCAL and kind not in _REMOTE:
+            continue
+        if kind == "tmpfs" and path != "/dev/shm":  # the others are the system's own
+            continue
+        if path.startswith(_SYSTEM):
+            continue
+        options = {*fields[5].split(","), *own[2].split(",")}
+        # A file system that is mounted in several places is one: the first stands.
+        found.setdefault(fields[2], Mount(path, kind, _plain(own[1]), "ro" not in options))
+    return sorted(found.values(), key=lambda mount: mount.is_remote)
+
+
+def _plain(text: str) -> str:
+    r"""A path as it is: blanks stand as `\040`."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), text)

@@ -1,0 +1,93 @@
+"""The `fabric` probe: ports of InfiniBand and RoCE cards, and links of Ethernet cards (EFA too)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.probes.probe import Probe, ProbeContext
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.records import DTYPES, Kind, NodeFact
+from stepwatch.signals.wire import Rows
+
+from .counters import LIMITS, ErrorRates
+from .ports import Port, read_links, read_ports
+
+MAX_PORTS = 64
+
+
+class FabricProbe(Probe):
+    """Reads `/sys/class/infiniband`, and cards below `/sys/class/net` that are hardware."""
+
+    name = "fabric"
+    kind = Kind.NODE_FACT
+    expendable = False
+
+    def __init__(self, clock: Clock, sys: Path = Path("/sys")) -> None:
+        self._clock = clock
+        self._sys = sys
+        self._were_up: set[str] = set()
+        self._downs: dict[str, int] = {}
+        self._rates = ErrorRates()
+        self._found: list[Sighting] = []
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node."""
+        return cls(context.clock, context.sys)
+
+    def supported(self) -> bool:
+        """Whether the kernel lists network devices at all."""
+        return (self._sys / "class" / "net").is_dir()
+
+    def read(self) -> Rows:
+        """No rows: what it finds are facts.
+
+        Raises:
+            OSError: the ports cannot be listed.
+        """
+        now = self._clock.monotonic_ns()
+        ports = [*read_ports(self._sys), *read_links(self._sys)][:MAX_PORTS]
+        found = [sighting for port in ports for sighting in self._of_port(port)]
+        found += _slower_than_neighbours(ports)
+        found += self._rates.find(ports, now / NANOSECONDS)
+        self._found = found
+        return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
+
+    def facts(self) -> list[Sighting]:
+        """What the newest read found."""
+        return self._found
+
+    def _of_port(self, port: Port) -> Iterator[Sighting]:
+        """Down, if it was up before: a port that nobody connected is no fault."""
+        if port.is_up:
+            self._were_up.add(port.name)
+        elif port.name in self._were_up:
+            yield Sighting(NodeFact.PORT_DOWN, port.name, f"its state is {port.state}")
+        downs, before = port.downs, self._downs.get(port.name)
+        if downs is None:
+            return
+        self._downs[port.name] = downs
+        if before is not None and downs > before:
+            text = f"it went down {downs - before} times, {downs} since its counters began"
+            yield Sighting(NodeFact.PORT_FLAPS, port.name, text, happened=downs - before)
+
+
+def _slower_than_neighbours(ports: list[Port]) -> Iterator[Sighting]:
+    """Ports that run slower than the fastest of the same kind of card."""
+    fastest: dict[str, float] = {}
+    for port in ports:
+        if port.is_up and port.gigabits is not None:
+            fastest[port.card] = max(fastest.get(port.card, 0.0), port.gigabits)
+    for port in ports:
+        most = fastest.get(port.card, 0.0)
+        if port.is_up and port.gigabits is not None and 0 < port.gigabits < most:
+            text = f"{port.gigabits:g} Gbit/s, others of its kind run at {most:g}"
+            yield Sighting(NodeFact.PORT_SLOW, port.name, text)
+
+
+__all__ = ["LIMITS", "FabricProbe"]

@@ -1,0 +1,143 @@
+"""The fabric probe over a tree of `/sys`: ports that go down, flap, slow down or have errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwatch.agent.probes.fabric import LIMITS, FabricProbe
+from stepwatch.signals.clock import SystemClock
+from stepwatch.signals.records import NodeFact
+
+
+class HandClock(SystemClock):
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000_000_000
+
+    def monotonic_ns(self) -> int:
+        return self.now
+
+
+class Node:
+    """A node with two ports of one kind of card and an Ethernet card, as `/sys` shows them."""
+
+    def __init__(self, sys: Path) -> None:
+        self.sys = sys
+        (sys / "class/net/lo").mkdir(parents=True)
+        self.clock = HandClock()
+        for card in ("mlx5_0", "mlx5_1"):
+            port = sys / "class/infiniband" / card / "ports/1"
+            for folder in ("counters", "hw_counters"):
+                (port / folder).mkdir(parents=True)
+            (port.parent.parent / "hca_type").write_text("MT4129\n")
+            (port / "link_layer").write_text("InfiniBand\n")
+            self.set(card, state="4: ACTIVE", rate="400 Gb/sec (4X NDR)")
+            self.count(card, link_downed=3, symbol_error=7)
+        driver = sys / "bus/pci/drivers/ena"
+        driver.mkdir(parents=True)
+        (sys / "class/net/ens5/device").mkdir(parents=True)
+        (sys / "class/net/ens5/device/driver").symlink_to(driver)
+        self.link(operstate="up", speed=100_000, carrier_down_count=1)
+        self.probe = FabricProbe(self.clock, sys)
+
+    def set(self, card: str, **values: str) -> None:
+        for name, value in values.items():
+            (self.sys / "class/infiniband" / card / "ports/1" / name).write_text(f"{value}\n")
+
+    def count(self, card: str, *, hw: bool = False, **values: int) -> None:
+        folder = "hw_counters" if hw else "counters"
+        self.set(card, **{f"{folder}/{name}": str(value) for name, value in values.items()})
+
+    def link(self, **values: object) -> None:
+        for name, value in values.items():
+            (self.sys / "class/net/ens5" / name).write_text(f"{value}\n")
+
+    def found(self, seconds: float = 5.0) -> list[tuple[NodeFact, str, str]]:
+        self.clock.now += round(seconds * 1e9)
+        assert len(self.probe.read()) == 0
+        return [(each.fact, each.subject, each.text) for each in self.probe.facts()]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    made = Node(tmp_path)
+    assert made.found() == [], "healthy"
+    return made
+
+
+def test_a_port_that_was_up_is_down_until_it_is_up_again(node: Node) -> None:
+    node.set("mlx5_1", state="1: DOWN")
+    node.link(operstate="down")
+    assert node.found() == [
+        (NodeFact.PORT_DOWN, "mlx5_1/1", "its state is DOWN"),
+        (NodeFact.PORT_DOWN, "ens5", "its state is down"),
+    ]
+    node.set("mlx5_1", state="4: ACTIVE")
+    node.link(operstate="up")
+    assert node.found() == []
+
+
+def test_a_port_that_nobody_connected_is_no_fault(tmp_path: Path) -> None:
+    made = Node(tmp_path)
+    made.set("mlx5_1", state="1: DOWN", rate="10 Gb/sec (4X SDR)")
+    assert made.found() == [] and made.found() == []
+
+
+def test_a_link_that_went_down_and_came_back_is_a_flap(node: Node) -> None:
+    node.count("mlx5_0", link_downed=5)
+    node.link(carrier_down_count=2)
+    assert node.found() == [
+        (NodeFact.PORT_FLAPS, "mlx5_0/1", "it went down 2 times, 5 since its counters began"),
+        (NodeFact.PORT_FLAPS, "ens5", "it went down 1 times, 2 since its counters began"),
+    ]
+    assert [each.happened for each in node.probe.facts()] == [2, 1]
+    assert node.found() == [], "the book of facts keeps it for its quiet time"
+    node.count("mlx5_0", link_downed=0)
+    assert node.found() == [], "a counter that was reset is no flap"
+
+
+def test_a_port_below_the_rate_of_its_neighbours(node: Node) -> None:
+    node.set("mlx5_1", rate="200 Gb/sec (4X HDR)")
+    assert node.found() == [
+        (NodeFact.PORT_SLOW, "mlx5_1/1", "200 Gbit/s, others of its kind run at 400")
+    ]
+    (node.sys / "class/infiniband/mlx5_1/hca_type").write_text("MT4123\n")
+    assert node.found() == [], "another kind of card"
+
+
+def test_errors_beyond_their_limit_in_a_minute(node: Node) -> None:
+    limit = LIMITS["symbol_error"].a_minute
+    node.count("mlx5_0", symbol_error=7 + limit)
+    assert node.found() == []
+    node.count("mlx5_0", symbol_error=8 + limit)
+    node.count("mlx5_0", hw=True, rnr_nak_retry_err=0)
+    assert node.found() == [
+        (NodeFact.PORT_ERRORS, "mlx5_0/1", f"symbol_error: {limit + 1} in 10 s")
+    ]
+    for _ in range(10):
+        node.found()
+    assert node.found(61.0) == [], "a minute later"
+
+
+def test_what_is_no_number_is_unknown(node: Node) -> None:
+    for text in ("", "-5", "0x10", "N/A (no PMA)", "9" * 40):
+        node.set("mlx5_0", **{"counters/symbol_error": text, "counters/link_downed": text})
+        node.set("mlx5_0", rate=text)
+        assert node.found() == []
+
+
+def test_a_node_without_such_cards(tmp_path: Path) -> None:
+    probe = FabricProbe(SystemClock(), tmp_path)
+    assert not probe.supported()
+    (tmp_path / "class/net").mkdir(parents=True)
+    assert probe.supported() and len(probe.read()) == 0 and probe.facts() == []
+
+
+def test_this_machine() -> None:
+    probe = FabricProbe(SystemClock())
+    assert probe.supported()
+    probe.read()
+    assert probe.facts() == []
