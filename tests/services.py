@@ -6,8 +6,9 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -28,14 +29,22 @@ class ServiceError(StepwatchError):
 class Services:
     """Real processes with the settings they ship with, sharing `folder` and `rings`.
 
-    `paths` is PYTHONPATH of everything that runs in `environ`, `options` are the collector's.
+    `paths` is PYTHONPATH of everything that runs in `environ`, `options` are the collector's, and
+    `agent_options` the agent's;
+    `environ` is added to their environment.
     """
 
     def __init__(
-        self, folder: Path, rings: Path, paths: list[str], options: Sequence[str] = ()
+        self,
+        folder: Path,
+        rings: Path,
+        paths: list[str],
+        options: Sequence[str] = (),
+        agent_options: Sequence[str] = (),
+        environ: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.folder, self.rings = folder, rings
-        self._options = options
+        self._options, self._agent_options = options, agent_options
         self.url = f"http://127.0.0.1:{free_port()}"
         identity = uuid.uuid4().hex
         # Ranks and agent must not meet a stepwatch that is configured for somebody else.
@@ -47,6 +56,7 @@ class Services:
             "PYTHONPATH": os.pathsep.join(paths),
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
+            **environ,
         }
         self._processes = Processes(identity, folder, self.environ)
         self._client = httpx.Client(base_url=self.url, timeout=60.0)
@@ -63,7 +73,7 @@ class Services:
         )  # fmt: skip
         self._processes.start(
             "agent", "agent", "--collector", self.url, "--ring-dir", str(self.rings),
-            "--spool", str(self.folder / "spool"), "--port", "0",
+            "--spool", str(self.folder / "spool"), "--port", "0", *self._agent_options,
         )  # fmt: skip
         deadline = time.monotonic() + _START_SECONDS
         while not self._answers():

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.services import ROOT, ServiceError, Services
 from tests.verdicts.plan import Plan
@@ -17,8 +19,15 @@ from tests.verdicts.plan import Plan
 class Site(Services):
     """The services and a fork server, sharing `folder` and `rings`."""
 
-    def __init__(self, folder: Path, rings: Path) -> None:
-        super().__init__(folder, rings, [str(ROOT), *filter(None, sys.path)])
+    def __init__(
+        self,
+        folder: Path,
+        rings: Path,
+        agent_options: Sequence[str] = (),
+        environ: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        paths = [str(ROOT), *filter(None, sys.path)]
+        super().__init__(folder, rings, paths, agent_options=agent_options, environ=environ)
         self._server: subprocess.Popen[str] | None = None
 
     def start(self) -> None:

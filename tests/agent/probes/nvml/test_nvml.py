@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,15 +18,10 @@ from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import Kind, NodeFact, Throttle
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import Rank, round_of, spooled
+from tests.agent.probes.nvml.scripted import COMPILER, ENV_SCRIPT, HEALTHY, Driver, build
 from tests.waiting import until
 
-COMPILER = shutil.which("gcc") or shutil.which("cc")
 pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-HEALTHY = {
-    "busy": 97, "memory_used": 40 << 30, "memory_total": 80 << 30, "throttle": 0, "clock": 1900,
-    "clock_limit": 1980, "power": 650_000, "power_limit": 700_000, "temperature": 61,
-    "ecc_corrected": 3, "ecc_uncorrected": 0, "pcie_replays": 2, "nvlink": 1,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -36,36 +29,15 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scripted driver, compiled and loaded under the name that the binding asks for."""
     if COMPILER is None:
         pytest.skip("no C compiler: the scripted driver cannot be built")
-    place = tmp_path_factory.mktemp("driver") / "libnvidia-ml.so.1"
-    source = Path(__file__).with_name("driver.c")
-    name = "-Wl,-soname,libnvidia-ml.so.1"
-    words = [COMPILER, "-shared", "-fPIC", "-O1", "-Wall", name, "-o", str(place), str(source)]
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    place = build(tmp_path_factory.mktemp("driver"))
     ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL)
     return place
-
-
-class Driver:
-    """What the scripted driver answers; events are handed out once."""
-
-    def __init__(self, script: Path, devices: int) -> None:
-        self._script = script
-        self.devices: list[dict[str, int]] = [dict(HEALTHY) for _ in range(devices)]
-        self.events: list[str] = []
-        self.generation = 1
-        self.write()
-
-    def write(self) -> None:
-        lines = [f"0 count {len(self.devices)}", f"0 generation {self.generation}"]
-        for number, values in enumerate(self.devices):
-            lines += [f"{number} {key} {value}" for key, value in values.items()]
-        self._script.write_text("\n".join([*lines, *self.events]) + "\n")
 
 
 @pytest.fixture
 def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
     script = tmp_path / "driver.txt"
-    monkeypatch.setenv("STEPWATCH_TEST_DRIVER", str(script))
+    monkeypatch.setenv(ENV_SCRIPT, str(script))
     delivered = ctypes.CDLL(str(library)).stepwatch_delivered
     delivered.restype = None
     delivered()
