@@ -42,6 +42,8 @@ class Readings:
         self.gauges: dict[str, list[Gauge]] = {}
         self.up: dict[str, bool] = {}
         self.unknown: dict[str, Unknown] = {}
+        self.details: dict[str, str] = {}
+        """Why a probe has no reading, in words; nothing for one whose source never was there."""
         self._clock = clock
         self._ranks = ranks or RankProcesses()
         self._processes: dict[str, ProbeProcess] = {}
@@ -118,12 +120,15 @@ class Readings:
 
     def _use(self, probe: Probe, answer: Answer) -> None:
         if answer.rows is None:
+            if answer.unknown is not Unknown.NO_SOURCE:
+                self.details[probe.name] = answer.detail
             known = probe.name in self.up
             if known or answer.unknown in (Unknown.LATE, Unknown.FAILED):
                 self._forget(probe, answer.unknown or Unknown.INVALID, answer.detail)
             return
         if self.unknown.pop(probe.name, None) is not None:
             logger.info("probe %s reads again", probe.name)
+        self.details.pop(probe.name, None)
         self.up[probe.name] = True
         self.latest[probe.name] = answer.rows
         self._fresh[probe.name] = answer

@@ -14,7 +14,8 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.records import DTYPES, Kind, NodeFact
 from stepwatch.signals.wire import Rows
 
-from .counters import LIMITS, ErrorRates
+from .counters import LIMITS
+from .error_rates import ErrorRates
 from .ports import Port, read_links, read_ports
 
 MAX_PORTS = 64

@@ -1,0 +1,6 @@
+"""Preflight checks of a node: may a job start here? The same probes as the agent's, once."""
+
+from .examination import CHECKS, Examined, examine
+from .result import Outcome, Problem, Result
+
+__all__ = ["CHECKS", "Examined", "Outcome", "Problem", "Result", "examine"]

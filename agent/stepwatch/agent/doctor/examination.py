@@ -1,0 +1,52 @@
+"""All checks, each contained: one that fails itself is unknown, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from . import burn, hardware, job, limits
+from .result import Outcome, Result, Surroundings
+
+Check = Callable[[Surroundings], Iterable[Result]]
+CHECKS: Mapping[str, Check] = {
+    "hardware": hardware.check,
+    "limits": limits.check,
+    "job": job.check,
+}
+"""Groups of checks, in the order in which they are made."""
+_CONTAINED = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError)
+
+
+class Examined(NamedTuple):
+    """What all checks say."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether a job must not start here."""
+        return any(result.outcome is Outcome.FAIL for result in self.results)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether something failed, warns, or is not known."""
+        return any(result.outcome is not Outcome.PASS for result in self.results)
+
+
+def examine(
+    around: Surroundings, burn_seconds: float = 0.0, checks: Mapping[str, Check] = CHECKS
+) -> Iterator[Result]:
+    """Make every check, and with `burn_seconds` the self-test; results come as they are known."""
+    for name, check in checks.items():
+        yield from _contained(name, check, around)
+    if burn_seconds:
+        yield from _contained("burn", lambda _: burn.check(burn_seconds), around)
+
+
+def _contained(name: str, check: Check, around: Surroundings) -> Iterator[Result]:
+    try:
+        yield from check(around)
+    except (*_CONTAINED, ValueError) as error:
+        text = f"the check itself failed: {type(error).__name__}: {error}"
+        yield Result(name, Outcome.UNKNOWN, text, "report it, with this line")

@@ -1,0 +1,94 @@
+"""Checks of the hardware and the kernel: what the agent's probes find, read a few times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from stepwatch.agent.facts.book import KnownFact
+from stepwatch.agent.isolation.readings import Readings
+from stepwatch.agent.probes import ProbeContext
+from stepwatch.agent.probes.registry import discover
+from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Action, Severity, xid_of
+from stepwatch.signals.records import NodeFact
+
+from .result import Outcome, Result, Surroundings
+
+ROUNDS_SECONDS = (0.0, 1.0, 1.0, 3.0)
+"""Pauses before each round of readings: rates need two, disks at least four seconds."""
+_OUTCOMES = {
+    Severity.FATAL: Outcome.FAIL,
+    Severity.DEGRADED: Outcome.WARN,
+    Severity.EVIDENCE: Outcome.PASS,
+}
+_LOOKED_AT = {
+    "container": "control groups",
+    "disk": "file systems, disks and file servers",
+    "fabric": "network ports",
+    "host": "processors, memory and clock source",
+    "kernel-log": "the kernel's log",
+    "nic": "network interfaces",
+    "nvml": "NVIDIA devices",
+}
+
+
+def check(around: Surroundings) -> Iterator[Result]:
+    """A line for each fact, and one for each probe that found nothing or could not be read."""
+    context = ProbeContext(
+        around.clock, proc=around.proc, sys=around.sys, kernel_log=around.kernel_log
+    )
+    probes = [kind.build(context) for kind in discover() if kind.isolated]
+    readings = Readings(probes, around.clock)
+    try:
+        for seconds in ROUNDS_SECONDS:
+            time.sleep(seconds)
+            readings.read()
+        present = readings.facts.present()
+        guilty = {source for known in present for source in known.sources}
+        yield from map(_of_fact, present)
+        for probe in probes:
+            if probe.name not in guilty:
+                yield _of_probe(probe.name, readings)
+    finally:
+        readings.close()
+
+
+def _of_fact(known: KnownFact) -> Result:
+    kind, action = CATALOGUE[known.key.fact], CATALOGUE[known.key.fact].action
+    name = kind.name
+    if known.key.fact is NodeFact.XID:
+        xid = xid_of(known.key.code, known.text)
+        name, action = xid.because, xid.action
+    often = f", {known.count} times" if known.count > 1 else ""
+    outcome = _OUTCOMES[known.severity]
+    remedy = "" if outcome is Outcome.PASS or action is Action.NONE else ACTIONS[action]
+    return Result(
+        kind.name,
+        outcome,
+        f"{name} of {known.key.subject}{often}: {known.text}",
+        remedy,
+        kind.source,
+    )
+
+
+def _of_probe(name: str, readings: Readings) -> Result:
+    what = _LOOKED_AT.get(name, name)
+    if (reason := readings.unknown.get(name)) is not None:
+        return Result(
+            name,
+            Outcome.UNKNOWN,
+            f"{what}: unknown ({reason}): {readings.details.get(name, '')}",
+            _CURES.get(name, "look at why it cannot be read"),
+        )
+    if not readings.up.get(name):
+        detail = readings.details.get(name)
+        if detail:
+            return Result(name, Outcome.UNKNOWN, f"{what}: {detail}", _CURES.get(name, ""))
+        return Result(name, Outcome.PASS, f"{what}: there is none here")
+    return Result(name, Outcome.PASS, f"{what}: nothing wrong")
+
+
+_CURES = {
+    "kernel-log": "run as root or with CAP_SYSLOG; in a container, mount the node's /dev/kmsg",
+    "nvml": "look at nvidia-smi: does the driver answer?",
+}

@@ -1,0 +1,102 @@
+"""`stepwatch doctor`: may a job start on this node?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepwatch.cli.source import COLLECTOR_HELP
+from stepwatch.signals import places
+from stepwatch.signals.errors import UsageError
+
+if TYPE_CHECKING:
+    from stepwatch.agent.doctor import Result
+
+EXAMPLE = "stepwatch doctor --collector http://collector:8480 --checkpoints /ckpt --need HF_TOKEN"
+MOST_BURN_SECONDS = 600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--collector", default=os.environ.get(places.ENV_COLLECTOR, ""), help=COLLECTOR_HELP
+    )
+    parser.add_argument("--token-file", help="file with the collector's bearer token")
+    parser.add_argument(
+        "--checkpoints", type=Path, metavar="DIR", help="where the job writes: tried for real"
+    )
+    parser.add_argument(
+        "--need",
+        action="append",
+        default=[],
+        metavar="VARIABLE",
+        help="a variable that must be set, such as a secret; its value is never shown",
+    )
+    parser.add_argument(
+        "--burn",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="also test each device for so long",
+    )
+    parser.add_argument(
+        "--kernel-log",
+        type=Path,
+        default=Path("/dev/kmsg"),
+        metavar="FILE",
+        help="log of the node's kernel, where a container has it elsewhere",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="what warns or is unknown counts as failed, too"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Examine; exit 1 if a job must not start here, 0 otherwise."""
+    from stepwatch.agent.doctor import Examined, examine
+    from stepwatch.agent.doctor.result import Surroundings
+
+    if not 0.0 <= arguments.burn <= MOST_BURN_SECONDS:
+        raise UsageError(f"--burn {arguments.burn:g} must be 0 to {MOST_BURN_SECONDS:g}")
+    around = Surroundings(
+        environ=os.environ,
+        collector=arguments.collector.rstrip("/"),
+        token=places.read_token(arguments.token_file),
+        checkpoints=arguments.checkpoints,
+        needed=tuple(arguments.need),
+        kernel_log=arguments.kernel_log,
+    )
+    results = []
+    for result in examine(around, arguments.burn):
+        results.append(result)
+        if not arguments.json:
+            print(line(result, in_slurm="SLURM_JOB_ID" in os.environ), flush=True)
+    examined = Examined(tuple(results))
+    failed = examined.doubtful if arguments.strict else examined.failed
+    if arguments.json:
+        print(
+            json.dumps({"ok": not failed, "checks": [each._asdict() for each in results]}, indent=1)
+        )
+    else:
+        print(summary(results, failed=failed))
+    return int(failed)
+
+
+def line(result: Result, *, in_slurm: bool = False) -> str:
+    """One check; under Slurm, what is wrong begins with whose it is to mend."""
+    wrong = result.outcome.value in ("FAIL", "WARN")
+    whose = f"[{result.problem}] " if in_slurm and wrong else ""
+    remedy = f"\n{'':8} → {result.remedy}" if result.remedy else ""
+    return f"{result.outcome:8} {whose}{result.check}: {result.text}{remedy}"
+
+
+def summary(results: list[Result], *, failed: bool) -> str:
+    """How many of each, and what follows."""
+    counts = Counter(result.outcome.value for result in results)
+    each = ", ".join(f"{counts[name]} {name}" for name in ("FAIL", "WARN", "UNKNOWN", "PASS"))
+    return f"{each}: {'a job should not start here' if failed else 'a job may start here'}"
