@@ -39,6 +39,7 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
         "report",
         "compare",
         "simulate",
+        "doctor",
     ]
     given = argparse.Namespace(store=None, collector="http://head:9000")
     assert source_words(given) == "", "a command printed for this shell needs no option"
