@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis picture tools clean
+.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis picture tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -49,6 +49,10 @@ endif
 
 test-matrix: $(READY)  ## every combination of parallel strategies, crashes and real faults (long)
 	$(BIN)/python -m pytest -m matrix $(ARGS)
+
+test-slurm: $(READY)  ## prolog and health check under a real Slurm of one node (as root)
+	tests/install-tools slurm
+	$(BIN)/python -m pytest -m matrix tests/slurm $(ARGS)
 
 test-torch: .venv-torch-$(TORCH)/.ready  ## the hooks on another torch, in its own environment (TORCH=2.15.0)
 	.venv-torch-$(TORCH)/bin/python -m pytest tests/hooks $(ARGS)

@@ -51,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="log of the node's kernel, where a container has it elsewhere",
     )
     parser.add_argument(
+        "--only",
+        choices=("node", "user"),
+        help="what concerns whoever runs the nodes, or whoever starts the job",
+    )
+    parser.add_argument(
         "--strict", action="store_true", help="what warns or is unknown counts as failed, too"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -73,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     results = []
     for result in examine(around, arguments.burn):
+        if arguments.only and not result.problem.startswith(arguments.only):
+            continue
         results.append(result)
         if not arguments.json:
             print(line(result, in_slurm="SLURM_JOB_ID" in os.environ), flush=True)

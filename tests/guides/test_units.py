@@ -1,0 +1,54 @@
+"""The units of systemd are what systemd takes, and start the programs with options they have."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepwatch.cli.main import load_verb
+from stepwatch.signals.arguments import Parser
+from tests.services import ROOT
+
+UNITS = sorted(ROOT.glob("*/deploy/systemd/*.service"))
+PROGRAM = "/opt/stepwatch/bin/stepwatch"
+
+
+def test_there_are_units() -> None:
+    assert [unit.name for unit in UNITS] == [
+        "stepwatch-agent.service",
+        "stepwatch-collector.service",
+    ]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_its_options_exist(unit: Path) -> None:
+    (command,) = re.findall(rf"^ExecStart={PROGRAM} (.*)$", unit.read_text(), re.MULTILINE)
+    verb, *words = (word for word in shlex.split(command) if not word.startswith("$"))
+    parser = Parser(prog=verb)
+    load_verb(verb).add_arguments(parser)
+    parser.parse_args(words)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_systemd_takes_it(unit: Path, tmp_path: Path) -> None:
+    own = tmp_path / unit.name
+    own.write_text(unit.read_text().replace(PROGRAM, sys.executable))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(own)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert verified.returncode == 0 and unit.name not in verified.stderr, verified.stderr
+    security = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=40", str(own)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert security.returncode == 0, security.stdout[-500:]
