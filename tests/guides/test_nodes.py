@@ -79,13 +79,6 @@ def test_prometheus_takes_the_scrape_configuration(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_the_service_starts_the_agent_with_options_that_exist_and_its_own_spool() -> None:
-    (unit,) = blocks(NODES / "one-node.md", "ini")
-    (command,) = re.findall(r"^ExecStart=\S+ (.+)$", unit, re.MULTILINE)
-    (directory,) = re.findall(r"^StateDirectory=(.+)$", unit, re.MULTILINE)
-    assert parsed(command.split()).spool.parent == Path("/var/lib", directory)
-
-
 def test_the_batch_script_is_one(tmp_path: Path) -> None:
     (shown,) = blocks(NODES / "slurm.md", "bash")
     ran = subprocess.run(["bash", "-n"], input=shown, capture_output=True, text=True)

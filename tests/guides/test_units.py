@@ -32,7 +32,10 @@ def test_its_options_exist(unit: Path) -> None:
     verb, *words = (word for word in shlex.split(command) if not word.startswith("$"))
     parser = Parser(prog=verb)
     load_verb(verb).add_arguments(parser)
-    parser.parse_args(words)
+    parsed = parser.parse_args(words)
+    (directory,) = re.findall(r"^StateDirectory=(.+)$", unit.read_text(), re.MULTILINE)
+    place = Path(parsed.spool if verb == "agent" else parsed.store)
+    assert place.parent == Path("/var/lib", directory), "systemd makes no other place writable"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")

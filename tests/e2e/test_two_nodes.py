@@ -1,0 +1,233 @@
+"""Two agents in network namespaces of their own: the link is cut, throttled, and one agent killed.
+
+No record is lost or doubled, and that a node is not heard of is raised and resolved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.signals import places
+from tests.agent.conftest import Rank, stored_steps
+from tests.services import ROOT
+from tests.waiting import until
+
+pytestmark = pytest.mark.matrix
+
+PORT = 18480
+END = "sw-link"
+"""Name of a node's end of its link."""
+STEPWATCH = str(Path(sys.executable).with_name("stepwatch"))
+CUT_SECONDS = 60.0
+STEP_SECONDS = 0.25
+
+
+class Network:
+    """A namespace for the collector, one for each agent, and a link to each."""
+
+    def __init__(self) -> None:
+        mark = f"sw{os.getpid()}"
+        self.middle, self.nodes = f"{mark}c", [f"{mark}a", f"{mark}b"]
+        self.urls = [f"http://10.231.{78 + at}.1:{PORT}" for at in range(2)]
+        try:
+            self._make()
+        except OSError:
+            self.close()
+            raise
+
+    def _make(self) -> None:
+        ip("netns", "add", self.middle)
+        ip("-n", self.middle, "link", "set", "lo", "up")
+        for at, node in enumerate(self.nodes):
+            ip("netns", "add", node)
+            ip("-n", node, "link", "set", "lo", "up")
+            ip("link", "add", "name", f"link{at}", "netns", self.middle, "type", "veth",
+               "peer", "name", END, "netns", node)  # fmt: skip
+            for name, interface, last in ((self.middle, f"link{at}", 1), (node, END, 2)):
+                address = f"10.231.{78 + at}.{last}/24"
+                ip("-n", name, "address", "add", address, "dev", interface)
+                ip("-n", name, "link", "set", interface, "up")
+
+    def cut(self, node: int) -> None:
+        """Nothing comes through any more."""
+        ip("-n", self.nodes[node], "link", "set", END, "down")
+
+    def mend(self, node: int) -> None:
+        """It does again."""
+        ip("-n", self.nodes[node], "link", "set", END, "up")
+
+    def throttle(self, node: int, rate: str) -> None:
+        """Less comes through than is sent."""
+        run("tc", "-n", self.nodes[node], "qdisc", "add", "dev", END, "root", "tbf",
+            "rate", rate, "burst", "4kb", "latency", "5s")  # fmt: skip
+
+    def unthrottle(self, node: int) -> None:
+        """All comes through again."""
+        run("tc", "-n", self.nodes[node], "qdisc", "delete", "dev", END, "root")
+
+    def close(self) -> None:
+        """Remove the namespaces; the links go with them."""
+        for name in (self.middle, *self.nodes):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+
+
+def ip(*words: str) -> None:
+    run("ip", *words)
+
+
+def run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+class Site:
+    """A collector, two agents, and two ranks a node that make a step every quarter of a second."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.network = Network()
+        self.token = folder / "token"
+        self.token.write_text("token-of-the-test\n")
+        self.token.chmod(0o600)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.ranks = [Rank(folder / f"rings-{at // 2}", at, capacity=4096) for at in range(4)]
+        self.steps = 0
+        self._ended = threading.Event()
+        self._training = threading.Thread(target=self._train)
+
+    def start(self) -> None:
+        """Start everything."""
+        self._run(
+            self.network.middle, "collector", "collector", "--store", str(self.store),
+            "--host", "0.0.0.0", "--port", str(PORT), "--token-file", str(self.token),
+        )  # fmt: skip
+        until("the collector answers", lambda: self.incidents() is not None)
+        for at in range(2):
+            self.start_agent(at)
+        self._training.start()
+
+    def start_agent(self, at: int) -> None:
+        """Start an agent, or start it anew on its spool."""
+        self._run(
+            self.network.nodes[at], f"agent-{at}", "agent", "--collector", self.network.urls[at],
+            "--ring-dir", str(self.folder / f"rings-{at}"), "--node", f"node-{at}", "--port", "0",
+            "--spool", str(self.folder / f"spool-{at}"), "--token-file", str(self.token),
+        )  # fmt: skip
+
+    def kill_agent(self, at: int) -> None:
+        """Kill an agent as a crash would."""
+        self._processes[f"agent-{at}"].kill()
+        self._processes[f"agent-{at}"].wait()
+
+    @property
+    def store(self) -> Path:
+        """The collector's store."""
+        return self.folder / "store.db"
+
+    def incidents(self) -> list[dict[str, Any]] | None:
+        """Incidents of the job as the command shows them; None while nobody answers."""
+        done = subprocess.run(
+            [
+                "ip", "netns", "exec", self.network.middle, STEPWATCH, "incidents", "--json",
+                "--collector", f"http://127.0.0.1:{PORT}", "--token-file", str(self.token),
+            ],
+            capture_output=True, text=True, env=self._environ(), check=False,
+        )  # fmt: skip
+        try:
+            found = json.loads(done.stdout)
+        except ValueError:
+            return None
+        listed: list[dict[str, Any]] = found["incidents"] if isinstance(found, dict) else found
+        return listed
+
+    def lost(self, node: str, state: str) -> bool:
+        """Whether there is an incident that this node is not heard of, in that state."""
+        return any(
+            each["kind"] == "telemetry-lost" and each["node"] == node and each["state"] == state
+            for each in self.incidents() or ()
+        )
+
+    def finish(self) -> int:
+        """End the training; returns how many steps each rank made."""
+        self._ended.set()
+        self._training.join()
+        return self.steps
+
+    def close(self) -> None:
+        """End everything."""
+        if self._training.is_alive():
+            self.finish()
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+        for rank in self.ranks:
+            rank.ring.close()
+        self.network.close()
+
+    def _train(self) -> None:
+        while not self._ended.wait(STEP_SECONDS):
+            for rank in self.ranks:
+                rank.steps(1)
+            self.steps += 1
+
+    def _environ(self) -> dict[str, str]:
+        clean = {name: value for name, value in os.environ.items() if "STEPWATCH" not in name}
+        paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+        return {**clean, "PYTHONPATH": paths, places.ENV_RING_DIR: str(self.folder / "none")}
+
+    def _run(self, space: str, name: str, *words: str) -> None:
+        command = [STEPWATCH, *words]
+        with open(self.folder / f"{name}.log", "ab") as log:
+            self._processes[name] = subprocess.Popen(
+                ["ip", "netns", "exec", space, *command],
+                stdout=log,
+                stderr=log,
+                env=self._environ(),
+            )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    try:
+        made = Site(tmp_path)
+    except OSError as error:
+        pytest.skip(f"no network namespaces can be made here: {error}")
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def test_a_cut_a_throttled_link_and_a_killed_agent_lose_and_double_nothing(site: Site) -> None:
+    until("both nodes are heard of", lambda: site.steps > 40)
+    site.network.cut(1)
+    begins = time.monotonic()
+    until("the cut is noticed", lambda: site.lost("node-1", "open"), every=1.0)
+    time.sleep(max(0.0, CUT_SECONDS - (time.monotonic() - begins)))
+    site.network.mend(1)
+    until("it is over", lambda: site.lost("node-1", "resolved"), every=1.0)
+
+    site.network.throttle(1, "16kbit")
+    time.sleep(15.0)
+    site.network.unthrottle(1)
+
+    site.kill_agent(0)
+    until("the killed agent is noticed", lambda: site.lost("node-0", "open"), every=1.0)
+    site.start_agent(0)
+    until("it is heard of again", lambda: site.lost("node-0", "resolved"), every=1.0)
+
+    made = site.finish()
+    expected = {(rank, step): 1 for rank in range(4) for step in range(1, made + 1)}
+    until("every step is stored, and none twice", lambda: stored_steps(site.store) == expected)
