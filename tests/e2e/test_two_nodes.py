@@ -1,6 +1,6 @@
 """Two agents in network namespaces of their own: the link is cut, throttled, and one agent killed.
 
-No record is lost or doubled, and that a node is not heard of is raised and resolved.
+No record is lost or doubled, and that a node sends nothing is raised and resolved.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Site:
         return listed
 
     def lost(self, node: str, state: str) -> bool:
-        """Whether there is an incident that this node is not heard of, in that state."""
+        """Whether there is an incident that this node sends nothing, in that state."""
         return any(
             each["kind"] == "telemetry-lost" and each["node"] == node and each["state"] == state
             for each in self.incidents() or ()
@@ -211,7 +211,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_a_cut_a_throttled_link_and_a_killed_agent_lose_and_double_nothing(site: Site) -> None:
-    until("both nodes are heard of", lambda: site.steps > 40)
+    until("both nodes send", lambda: site.steps > 40)
     site.network.cut(1)
     begins = time.monotonic()
     until("the cut is noticed", lambda: site.lost("node-1", "open"), every=1.0)
@@ -226,7 +226,7 @@ def test_a_cut_a_throttled_link_and_a_killed_agent_lose_and_double_nothing(site:
     site.kill_agent(0)
     until("the killed agent is noticed", lambda: site.lost("node-0", "open"), every=1.0)
     site.start_agent(0)
-    until("it is heard of again", lambda: site.lost("node-0", "resolved"), every=1.0)
+    until("it sends again", lambda: site.lost("node-0", "resolved"), every=1.0)
 
     made = site.finish()
     expected = {(rank, step): 1 for rank in range(4) for step in range(1, made + 1)}
