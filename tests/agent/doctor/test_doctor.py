@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,7 @@ def test_the_collector_and_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert said("nonsense")[0] is WARN
     with collector(tmp_path / "store.db") as url:
         assert said(url) == (PASS, f"{url} answers, and its clock agrees to 2 s")
-        real = limits.parsedate_to_datetime
+        real = parsedate_to_datetime
         hour = timedelta(hours=1)
         monkeypatch.setattr(limits, "parsedate_to_datetime", lambda text: real(text) - hour)
         outcome, text = said(url)
