@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from stepwatch.faults.injector import SEPARATOR
 from stepwatch.signals import places
 from stepwatch.signals.records import Throttle
 from tests.agent.probes.nvml.scripted import COMPILER, ENV_SCRIPT, Driver, build
+from tests.control_groups import control_group
 from tests.ports import free_port
 from tests.verdicts.plan import Plan
 from tests.verdicts.site import Site, kill
@@ -170,22 +170,15 @@ def test_a_driver_that_hangs_is_why_a_rank_does_not_arrive(node: Node, running: 
     )
 
 
-MEMORY = Path("/sys/fs/cgroup/memory")
-
-
 @pytest.fixture
 def little_memory() -> Iterator[Path]:
-    """A control group of version 1 in which no further page can be had."""
-    place = MEMORY / f"stepwatch-test-{uuid.uuid4().hex[:8]}"
+    """A control group in which no further page can be had."""
     try:
         Path("/dev/kmsg").open().close()
-        place.mkdir()
-        (place / "memory.limit_in_bytes").write_text("4096")
     except OSError as error:
-        pytest.skip(f"no limit of memory can be set here: {error}")
-    yield place
-    until("the group is empty", lambda: not (place / "cgroup.procs").read_text().split())
-    place.rmdir()
+        pytest.skip(f"the kernel's log cannot be read here: {error}")
+    with control_group("memory", "memory.limit_in_bytes", "4096") as place:
+        yield place
 
 
 def test_the_out_of_memory_killer_is_why_a_rank_was_killed(

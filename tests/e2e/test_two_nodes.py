@@ -19,6 +19,7 @@ import pytest
 
 from stepwatch.signals import places
 from tests.agent.conftest import Rank, stored_steps
+from tests.namespaces import ip, remove, run
 from tests.services import ROOT
 from tests.waiting import until
 
@@ -77,18 +78,7 @@ class Network:
 
     def close(self) -> None:
         """Remove the namespaces; the links go with them."""
-        for name in (self.middle, *self.nodes):
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
-
-
-def ip(*words: str) -> None:
-    run("ip", *words)
-
-
-def run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+        remove((self.middle, *self.nodes))
 
 
 class Site:

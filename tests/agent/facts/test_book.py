@@ -52,7 +52,7 @@ def test_a_source_that_is_not_read_ends_nothing() -> None:
 
 def test_what_the_source_says_is_over_is_over_at_once() -> None:
     book = FactBook()
-    down = Sighting(NodeFact.NFS_NOT_RESPONDING, "fs1", happened=1)
+    down = Sighting(NodeFact.FILE_SERVER_SILENT, "fs1", happened=1)
     book.take("kernel-log", [down], BEGIN)
     reported(book, BEGIN)
     book.take("kernel-log", [down._replace(over=True)], BEGIN + S)

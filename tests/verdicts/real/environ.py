@@ -10,6 +10,8 @@ ENV_NODE_SPACES = "STEPWATCH_TEST_NODE_SPACES"
 """Network namespaces, likewise."""
 ENV_STORAGE = "STEPWATCH_TEST_STORAGE"
 """Socket of the storage that batches come from."""
+ENV_BATCHES = "STEPWATCH_TEST_BATCHES"
+"""Files that batches are read from, one a node, likewise; of a node without one, none is read."""
 ENV_BUSY = "STEPWATCH_TEST_BUSY"
 """Share of its time in which a rank computes."""
 BUSY_SHARE = 0.15

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.namespaces import ip, remove, run
 from tests.verdicts.real.environ import ENV_NODE_SPACES
 from tests.verdicts.scenario.plan import Fault
 
@@ -47,35 +47,32 @@ class Links:
     def _make(self) -> None:
         one, other = self._names
         for name in self._names:
-            _ip("netns", "add", name)
-        _ip("link", "add", "name", INTERFACE, "netns", one, "type", "veth",
+            ip("netns", "add", name)
+        ip("link", "add", "name", INTERFACE, "netns", one, "type", "veth",
             "peer", "name", INTERFACE, "netns", other)  # fmt: skip
         for name, address in zip(self._names, _ADDRESSES, strict=True):
-            _ip("-n", name, "address", "add", f"{address}/24", "dev", INTERFACE)
-            _ip("-n", name, "link", "set", INTERFACE, "up")
-            _ip("-n", name, "link", "set", "lo", "up")
+            ip("-n", name, "address", "add", f"{address}/24", "dev", INTERFACE)
+            ip("-n", name, "link", "set", INTERFACE, "up")
+            ip("-n", name, "link", "set", "lo", "up")
 
     def begin(self, fault: Fault, pids: Sequence[int]) -> None:
         """Let the link carry so little that steps take as long as the fault says."""
         rate = rate_of(fault.effect, self._step_seconds)
         for name in self._names:
-            _run("tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", "tbf",
+            run("tc", "-n", name, "qdisc", "add", "dev", INTERFACE, "root", "tbf",
                  "rate", f"{rate}bps", "burst", "4kb", "latency", "20s")  # fmt: skip
+
+    def cut(self) -> None:
+        """Nothing comes through any more: the last node's end is down."""
+        ip("-n", self._names[-1], "link", "set", INTERFACE, "down")
+
+    def mend(self) -> None:
+        """It does again."""
+        ip("-n", self._names[-1], "link", "set", INTERFACE, "up")
 
     def close(self) -> None:
         """Remove them; the link goes with them."""
-        for name in self._names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
-
-
-def _ip(*words: str) -> None:
-    _run("ip", *words)
-
-
-def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+        remove(self._names)
 
 
 def enter(name: str) -> None:

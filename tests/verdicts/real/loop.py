@@ -66,6 +66,7 @@ def train(plan: Plan, rank: int) -> None:
     path, reading = plan.environ.get(environ.ENV_STORAGE, ""), None
     if path:
         reading = storage.connect(path, rank)
+    batches = _of_node(environ.ENV_BATCHES, plan, rank)
     busy = float(plan.environ.get(environ.ENV_BUSY, environ.BUSY_SHARE))
     _obey()
     dist.init_process_group("gloo", timeout=timedelta(seconds=300))
@@ -81,6 +82,9 @@ def train(plan: Plan, rank: int) -> None:
                 _work(plan.data_seconds, busy)
                 if reading is not None:
                     storage.read_batch(reading)
+                if batches:
+                    with open(batches, "rb", buffering=0) as file:
+                        file.read(WIDTH)
                 inputs = torch.randn(BATCH, WIDTH)
             with step.phase("forward"):
                 _work(plan.forward_seconds, busy)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from stepwatch.agent.facts import Sighting
 from stepwatch.agent.probes.container import WINDOW_SECONDS, ContainerProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import NodeFact
-from tests.agent.probes.fabric.test_fabric import HandClock
+from tests.agent.probes.hand_clock import HandClock
+from tests.control_groups import control_group
 from tests.waiting import until
 
 
@@ -114,21 +114,11 @@ def test_a_process_that_ended_or_lies_is_left_out(tmp_path: Path) -> None:
         assert node.found() == []
 
 
-CPU = Path("/sys/fs/cgroup/cpu")
-
-
 @pytest.fixture
 def quota() -> Iterator[Path]:
-    """A group of version 1 that may use a tenth of a CPU."""
-    place = CPU / f"stepwatch-test-{uuid.uuid4().hex[:8]}"
-    try:
-        place.mkdir()
-        (place / "cpu.cfs_quota_us").write_text("10000")
-    except OSError as error:
-        pytest.skip(f"no CPU quota can be set here: {error}")
-    yield place
-    until("the group is empty", lambda: not (place / "cgroup.procs").read_text().split())
-    place.rmdir()
+    """A group that may use a tenth of a CPU."""
+    with control_group("cpu", "cpu.cfs_quota_us", "10000") as place:
+        yield place
 
 
 def test_a_real_quota_throttles(quota: Path) -> None:

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from hypothesis import strategies as st
 from stepwatch.agent.probes.disk import DiskProbe
 from stepwatch.agent.probes.disk.latency import DiskLatency, ServerLatency, parse_calls
 from stepwatch.agent.probes.disk.mounts import Mount, parse_mounts
-from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import NodeFact
+from tests.agent.probes.hand_clock import HandClock
 from tests.services import ROOT
 from tests.waiting import until
 
@@ -34,6 +33,8 @@ MOUNTS = r"""
 41 22 259:2 / /my\040ckpt rw,relatime - xfs /dev/nvme1n1 rw
 42 22 259:2 /sub /bound ro,relatime - xfs /dev/nvme1n1 rw
 43 22 7:3 / /snap/core ro,nodev - squashfs /dev/loop3 ro
+45 22 0:60 / /lxc rw - fuse.lxcfs lxcfs rw
+46 22 0:61 / /bucket rw,nosuid - fuse.gcsfuse bucket rw,user_id=0
 44 22 259:3 / /image ro,relatime - ext4 /dev/nvme2n1 ro
 nonsense
 """
@@ -46,15 +47,17 @@ def test_mounts_are_file_systems_with_files_of_users_each_once() -> None:
         Mount("/my ckpt", "xfs", "/dev/nvme1n1", True),
         Mount("/image", "ext4", "/dev/nvme2n1", False),
         Mount("/data", "nfs4", "10.0.0.7:/export", True),
+        Mount("/bucket", "fuse.gcsfuse", "bucket", True),
     ]
 
 
 @given(st.text(max_size=300))
-def test_no_table_of_mounts_raises(text: str) -> None:
-    parse_mounts(text)
-    parse_mounts(f"22 1 259:1 / /x rw - ext4 {text}")
-    parse_calls(text)
-    parse_calls(f"device a:/b mounted on /mnt with fstype nfs4\nper-op statistics\n{text}")
+def test_nonsense_hides_no_mount_that_follows(text: str) -> None:
+    known = parse_mounts(f"22 1 259:1 / /x rw - ext4 {text}\n{text}\n{MOUNTS}")
+    assert {"/", "/dev/shm", "/data"} <= {mount.path for mount in known} | {"/"}
+    server = "device a:/b mounted on /mnt with fstype nfs4\n\tper-op statistics\n"
+    calls = parse_calls(f"{text}\n{server}\tREAD: 7 7 0 1 1 1 1 9 0\n")
+    assert calls["/mnt"].ended == 7
 
 
 @pytest.mark.skipif(
@@ -98,40 +101,53 @@ class Proc:
         (self.folder / "diskstats").write_text(self.disks)
 
 
-@pytest.fixture
-def hanging() -> Iterator[threading.Event]:
-    released = threading.Event()
-    yield released
-    released.set()
+class Server:
+    """A file server that answers when it is let, in seconds that a test sets."""
 
+    def __init__(self, clock: HandClock) -> None:
+        self.clock = clock
+        self.released = threading.Event()
+        self.released.set()
+        self.asked: list[str] = []
+        self.healthy = os.statvfs("/")
 
-def test_a_file_server_that_does_not_answer_holds_up_no_other_mount(
-    tmp_path: Path, hanging: threading.Event
-) -> None:
-    """The kernel's own call is replaced: a server that hangs cannot be had here."""
-    healthy, asked = os.statvfs("/"), []
-
-    def statvfs(path: str) -> os.statvfs_result:
-        asked.append(path)
+    def __call__(self, path: str) -> os.statvfs_result:
+        self.asked.append(path)
         if path == "/data":
-            hanging.wait(240.0)
-        return healthy
+            self.released.wait(240.0)
+        return self.healthy
 
-    proc = Proc(tmp_path)
-    probe = DiskProbe(SystemClock(), proc.folder, statvfs)
-    for _ in range(3):
+
+def test_a_file_server_that_does_not_answer_holds_up_no_other_mount(tmp_path: Path) -> None:
+    """The kernel's own call is replaced, to set the clock; tests/e2e has a real slow mount."""
+    clock, proc = HandClock(), Proc(tmp_path)
+    server = Server(clock)
+    probe = DiskProbe(clock, proc.folder, server)
+
+    def found(seconds: float) -> list[tuple[str, str, str]]:
+        clock.now += round(seconds * S)
         probe.read()
-        (found,) = probe.facts()
-        assert (found.fact, found.subject) == (NodeFact.NFS_NOT_RESPONDING, "/data")
-        assert found.text.startswith("nfs4 from fs:/export: no answer for")
-    assert asked.count("/data") == 1 and asked.count("/") == 3, "it is not asked again meanwhile"
-    hanging.set()
+        return [(each.fact.name, each.subject, each.text) for each in probe.facts()]
 
-    def over() -> bool:
-        probe.read()
-        return not probe.facts()
+    assert found(0.0) == []
+    server.released.clear()
+    try:
+        assert found(1.0) == [], "it was asked just now"
+        assert found(1.5) == [
+            ("FILE_SERVER_SLOW", "/data", "nfs4 from fs:/export: one answer takes 1.5 s")
+        ]
+        assert found(9.0) == [
+            ("FILE_SERVER_SILENT", "/data", "nfs4 from fs:/export: no answer for 10 s")
+        ]
+        assert server.asked.count("/data") == 2 and server.asked.count("/") == 4
+    finally:
+        server.released.set()
 
-    until("the server answers", over)
+    def answered() -> bool:
+        return [name for name, *_ in found(0.0)] == ["FILE_SERVER_SLOW"]
+
+    until("the late answer counts as slow", answered)
+    until("the server answers", lambda: not found(0.0))
 
 
 DISK = " 259 0 nvme0n1 {reads} 0 8 {read_ms} {writes} 0 8 {write_ms} {waiting} 0 0 0 0 0 0"

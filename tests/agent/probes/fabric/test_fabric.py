@@ -9,51 +9,18 @@ import pytest
 from stepwatch.agent.probes.fabric import LIMITS, FabricProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import NodeFact
+from tests.agent.probes.hand_clock import HandClock
+
+from .made import Cards
 
 
-class HandClock(SystemClock):
-    """A clock that tests set."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000_000_000
-
-    def monotonic_ns(self) -> int:
-        return self.now
-
-
-class Node:
-    """A node with two ports of one kind of card and an Ethernet card, as `/sys` shows them."""
+class Node(Cards):
+    """A node with these cards, its probe, and a clock."""
 
     def __init__(self, sys: Path) -> None:
-        self.sys = sys
-        (sys / "class/net/lo").mkdir(parents=True)
+        super().__init__(sys)
         self.clock = HandClock()
-        for card in ("mlx5_0", "mlx5_1"):
-            port = sys / "class/infiniband" / card / "ports/1"
-            for folder in ("counters", "hw_counters"):
-                (port / folder).mkdir(parents=True)
-            (port.parent.parent / "hca_type").write_text("MT4129\n")
-            (port / "link_layer").write_text("InfiniBand\n")
-            self.set(card, state="4: ACTIVE", rate="400 Gb/sec (4X NDR)")
-            self.count(card, link_downed=3, symbol_error=7)
-        driver = sys / "bus/pci/drivers/ena"
-        driver.mkdir(parents=True)
-        (sys / "class/net/ens5/device").mkdir(parents=True)
-        (sys / "class/net/ens5/device/driver").symlink_to(driver)
-        self.link(operstate="up", speed=100_000, carrier_down_count=1)
         self.probe = FabricProbe(self.clock, sys)
-
-    def set(self, card: str, **values: str) -> None:
-        for name, value in values.items():
-            (self.sys / "class/infiniband" / card / "ports/1" / name).write_text(f"{value}\n")
-
-    def count(self, card: str, *, hw: bool = False, **values: int) -> None:
-        folder = "hw_counters" if hw else "counters"
-        self.set(card, **{f"{folder}/{name}": str(value) for name, value in values.items()})
-
-    def link(self, **values: object) -> None:
-        for name, value in values.items():
-            (self.sys / "class/net/ens5" / name).write_text(f"{value}\n")
 
     def found(self, seconds: float = 5.0) -> list[tuple[NodeFact, str, str]]:
         self.clock.now += round(seconds * 1e9)
@@ -120,6 +87,13 @@ def test_errors_beyond_their_limit_in_a_minute(node: Node) -> None:
     for _ in range(10):
         node.found()
     assert node.found(61.0) == [], "a minute later"
+
+
+def test_an_efa_card_whose_peer_does_not_answer(node: Node) -> None:
+    node.count("mlx5_0", hw=True, unresponsive_remote_events=2)
+    assert node.found() == [
+        (NodeFact.PORT_ERRORS, "mlx5_0/1", "unresponsive_remote_events: 2 in 5 s")
+    ]
 
 
 def test_what_is_no_number_is_unknown(node: Node) -> None:

@@ -128,7 +128,7 @@ def test_that_it_is_over_counts_nothing(tmp_path: Path) -> None:
     probe = KernelLogProbe(log)
     probe.read()
     assert probe.facts() == [
-        Sighting(NodeFact.NFS_NOT_RESPONDING, "fs1", "nfs: server fs1 OK", at_ns=20_000, over=True)
+        Sighting(NodeFact.FILE_SERVER_SILENT, "fs1", "nfs: server fs1 OK", at_ns=20_000, over=True)
     ]
     probe.close()
 

@@ -197,13 +197,13 @@ class NodeFact(IntEnum):
     MACHINE_CHECK = 8
     READ_ONLY = 9
     DISK_ERRORS = 10
-    NFS_NOT_RESPONDING = 11
+    FILE_SERVER_SILENT = 11
     PORT_MODULE = 12
     PORT_POWER = 13
     LIBRARY_CRASH = 14
     DISK_FULL = 15
     DISK_SLOW = 16
-    NFS_SLOW = 17
+    FILE_SERVER_SLOW = 17
     PORT_DOWN = 18
     PORT_FLAPS = 19
     PORT_ERRORS = 20
@@ -218,6 +218,9 @@ class NodeFact(IntEnum):
     CLOCK_SOURCE = 29
     HARDWARE_ERRORS = 30
     FIRMWARE = 31
+    CPU_HOT = 60
+    CPU_GOVERNOR = 61
+    MEMORY_FRAGMENTED = 62
 
 
 class ProcessState(IntEnum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from stepwatch.signals.wire import Rows
 
 from .latency import LIMITS, DiskLatency, ServerLatency
 from .mounts import MAX_MOUNTS, Mount, parse_mounts
-from .waiting import Impatient
+from .waiting import Impatient, Reply
 
 
 class DiskProbe(Probe):
@@ -83,17 +84,30 @@ class DiskProbe(Probe):
             return
         else:
             return  # it was read-only from the beginning: images are
-        try:
-            known = self._servers.ask(mount.path) if mount.is_remote else self._statvfs(mount.path)
-        except OSError as error:
-            if mount.is_remote:
-                text = f"{mount.kind} from {mount.source}: {error.strerror or error}"
-                yield Sighting(NodeFact.NFS_NOT_RESPONDING, mount.path, text)
+        if mount.is_remote:
+            yield from _of_server(mount, self._servers.ask(mount.path))
             return
-        yield from _fullness(mount, known)
+        with contextlib.suppress(OSError):  # of a file system that went away meanwhile
+            yield from _fullness(mount, self._statvfs(mount.path))
 
     def _text(self, name: str) -> str:
         return (self._proc / name).read_text(encoding="utf-8", errors="replace")
+
+
+def _of_server(mount: Mount, reply: Reply) -> Iterator[Sighting]:
+    """A file server that is slow, silent or refuses, and what it says of its space."""
+    whose = f"{mount.kind} from {mount.source}"
+    if isinstance(reply.answer, OSError):
+        text = f"{whose}: {reply.answer.strerror or reply.answer}"
+        yield Sighting(NodeFact.FILE_SERVER_SILENT, mount.path, text)
+    elif reply.answer is None and reply.seconds >= LIMITS.silent_seconds:
+        text = f"{whose}: no answer for {reply.seconds:.0f} s"
+        yield Sighting(NodeFact.FILE_SERVER_SILENT, mount.path, text)
+    elif reply.seconds >= LIMITS.slow_call_seconds:
+        text = f"{whose}: one answer takes {reply.seconds:.1f} s"
+        yield Sighting(NodeFact.FILE_SERVER_SLOW, mount.path, text)
+    if isinstance(reply.answer, os.statvfs_result):
+        yield from _fullness(mount, reply.answer)
 
 
 def _fullness(mount: Mount, known: os.statvfs_result) -> Iterator[Sighting]:

@@ -24,6 +24,7 @@ class Thresholds(NamedTuple):
     slow_request_seconds: float
     stuck_seconds: float
     slow_call_seconds: float
+    silent_seconds: float
     resent_ratio: float
     window_seconds: float
     least_requests: int
@@ -172,4 +173,4 @@ def _slow_server(mount: str, before: _Calls, seen: _Calls) -> Iterator[Sighting]
     each = took / ended / _MILLISECONDS
     if each >= LIMITS.slow_call_seconds or again >= LIMITS.resent_ratio * ended:
         text = f"{ended} calls took {each:.2f} s each, {max(0, again)} were sent again"
-        yield Sighting(NodeFact.NFS_SLOW, mount, text)
+        yield Sighting(NodeFact.FILE_SERVER_SLOW, mount, text)

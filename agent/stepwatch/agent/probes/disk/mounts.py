@@ -11,9 +11,12 @@ _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpf
 _NFS = frozenset({"nfs", "nfs4"})
 _REMOTE = _NFS | {
     *("lustre", "beegfs", "ceph", "gpfs", "wekafs", "cifs", "smb3", "9p", "virtiofs", "glusterfs"),
-    *("fuse.glusterfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs"),
-    *("fuse.sshfs", "fuse.mount-s3", "fuse.blobfuse2", "fuse"),
+    "fuse",
 }
+_LOCAL_FUSE = frozenset(
+    f"fuse.{name}" for name in ("lxcfs", "fuse-overlayfs", "snapfuse", "portal", "gvfsd-fuse")
+)
+"""Of the FUSE file systems, those that no other machine holds."""
 _SYSTEM = ("/run", "/sys", "/proc")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -29,7 +32,7 @@ class Mount(NamedTuple):
     @property
     def is_remote(self) -> bool:
         """Whether another machine holds it, which may not answer."""
-        return self.kind in _REMOTE
+        return _is_remote(self.kind)
 
     @property
     def is_nfs(self) -> bool:
@@ -50,7 +53,7 @@ def parse_mounts(text: str) -> list[Mount]:
         if not hyphen or len(fields) < 6 or len(own) < 3:
             continue
         kind, path = own[0], _plain(fields[4])
-        if kind not in _LOCAL and kind not in _REMOTE:
+        if kind not in _LOCAL and not _is_remote(kind):
             continue
         if kind == "tmpfs" and path != "/dev/shm":  # the others are the system's own
             continue
@@ -60,6 +63,10 @@ def parse_mounts(text: str) -> list[Mount]:
         # A file system that is mounted in several places is one: the first stands.
         found.setdefault(fields[2], Mount(path, kind, _plain(own[1]), "ro" not in options))
     return sorted(found.values(), key=lambda mount: mount.is_remote)
+
+
+def _is_remote(kind: str) -> bool:
+    return kind in _REMOTE or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
 
 
 def _plain(text: str) -> str:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
-PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = 0.2
 """How long one read waits for a file server; healthy ones answer in milliseconds."""
+
+
+class Reply(NamedTuple):
+    """What a mount answered, None if nothing yet, and after how many seconds it did or did not."""
+
+    answer: os.statvfs_result | OSError | None
+    seconds: float
 
 
 class _Question:
     def __init__(self, asked_ns: int) -> None:
         self.asked_ns = asked_ns
         self.ended = threading.Event()
+        self.ended_ns = 0
         self.answer: os.statvfs_result | OSError | None = None
 
 
@@ -27,29 +36,22 @@ class Impatient:
         self._clock = clock
         self._asked: dict[str, _Question] = {}
 
-    def ask(self, path: str) -> os.statvfs_result:
-        """The answer for a mount.
-
-        Raises:
-            OSError: it has none, or none yet.
-        """
+    def ask(self, path: str) -> Reply:
+        """The reply of a mount: one that came since the last call, or what there is by now."""
         question = self._asked.get(path)
         is_new = question is None
         if question is None:
             question = self._asked[path] = _Question(self._clock.monotonic_ns())
             threading.Thread(target=self._call, args=(path, question), daemon=True).start()
         if not question.ended.wait(PATIENCE_SECONDS if is_new else 0.0):
-            seconds = (self._clock.monotonic_ns() - question.asked_ns) / NANOSECONDS
-            raise OSError(f"no answer for {seconds:.0f} s")
+            return Reply(None, (self._clock.monotonic_ns() - question.asked_ns) / NANOSECONDS)
         del self._asked[path]
-        if isinstance(question.answer, OSError):
-            raise question.answer
-        assert question.answer is not None
-        return question.answer
+        return Reply(question.answer, (question.ended_ns - question.asked_ns) / NANOSECONDS)
 
     def _call(self, path: str, question: _Question) -> None:
         try:
             question.answer = self._statvfs(path)
         except OSError as error:
             question.answer = error
+        question.ended_ns = self._clock.monotonic_ns()
         question.ended.set()

@@ -23,6 +23,7 @@ from stepwatch.signals.records import (
 )
 from stepwatch.signals.wire import Rows
 
+from .conditions import HostConditions
 from .noisy_neighbour import NoisyNeighbour
 
 SLOW_CLOCKS = frozenset({"hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"})
@@ -92,6 +93,8 @@ class HostProbe(Probe):
         self._clock = clock
         self._clock_source = sys / "devices/system/clocksource/clocksource0/current_clocksource"
         self._noisy = NoisyNeighbour(clock, ranks, proc)
+        self._conditions = HostConditions(sys)
+        self._slow: list[Sighting] = []
         self._proc = proc
         self._cpu: CpuTimes | None = None
         self._faults: tuple[int, int] | None = None
@@ -115,7 +118,8 @@ class HostProbe(Probe):
         """
         now = self._clock.monotonic_ns()
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
-        memory = parse_table(self._text("meminfo"))
+        memory, counters = (parse_table(self._text(name)) for name in ("meminfo", "vmstat"))
+        self._slow = self._conditions.find(memory, counters, now)
         row["rank"], row["time_ns"] = UNKNOWN_RANK, now
         noisy = self._noisy.busiest()
         row["neighbour"] = text_bytes(noisy.name, row.dtype["neighbour"].itemsize)
@@ -127,18 +131,20 @@ class HostProbe(Probe):
         if "MemAvailable" in memory and "MemTotal" in memory:
             row["memory_available_bytes"] = memory["MemAvailable"] * 1024
             row["memory_total_bytes"] = memory["MemTotal"] * 1024
-        row["major_faults_per_second"] = self._fault_rate(now)
+        row["major_faults_per_second"] = self._fault_rate(now, counters.get("pgmajfault"))
         return row
 
     def facts(self) -> list[Sighting]:
-        """A clock source that is slow to read: every timestamp of the node costs more."""
+        """Heat, governors, memory in small pieces, and a clock source that is slow to read: every
+        timestamp of the node costs more."""
         try:
             source = self._clock_source.read_text(errors="replace").strip()
         except OSError:
-            return []
+            return self._slow
         if source not in SLOW_CLOCKS:
-            return []
-        return [Sighting(NodeFact.CLOCK_SOURCE, source, "the kernel reads the time from it")]
+            return self._slow
+        slow = Sighting(NodeFact.CLOCK_SOURCE, source, "the kernel reads the time from it")
+        return [slow, *self._slow]
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:
         """Pressure, CPU and memory of the node."""
@@ -168,8 +174,7 @@ class HostProbe(Probe):
         except OSError:  # kernel built or booted without PSI
             return UNKNOWN_FLOAT
 
-    def _fault_rate(self, now: int) -> float:
-        faults = parse_table(self._text("vmstat")).get("pgmajfault")
+    def _fault_rate(self, now: int, faults: int | None) -> float:
         if faults is None:
             return UNKNOWN_FLOAT
         before, self._faults = self._faults, (now, faults)

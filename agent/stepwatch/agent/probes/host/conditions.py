@@ -1,0 +1,121 @@
+"""What makes a host slow without being broken: heat, governors and memory in small pieces."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import NodeFact
+
+MAX_CPUS = 4096
+SELF_GOVERNED = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
+"""Drivers whose `powersave` follows the load; with every other driver it is the lowest clock."""
+
+
+class Thresholds(NamedTuple):
+    """When a condition is a fact; see `thresholds.toml`."""
+
+    window_seconds: float
+    least_throttled_ratio: float
+    least_failed_compactions: float
+    least_available_ratio: float
+
+
+def _load() -> Thresholds:
+    text = resources.files(__package__).joinpath("thresholds.toml").read_text(encoding="utf-8")
+    return Thresholds(**tomllib.loads(text))
+
+
+LIMITS = _load()
+"""The shipped thresholds."""
+
+
+class HostConditions:
+    """Compares two readings at least `window_seconds` apart; `sys` is where `/sys` lies."""
+
+    def __init__(self, sys: Path) -> None:
+        self._cpus = sys / "devices/system/cpu"
+        self._at_ns = 0
+        self._throttled_ms: dict[str, int] = {}
+        self._failed: int | None = None
+        self._found: list[Sighting] = []
+
+    def find(
+        self, memory: Mapping[str, int], counters: Mapping[str, int], now_ns: int
+    ) -> list[Sighting]:
+        """What slows the host now; `memory` and `counters` are `/proc/meminfo` and `/proc/vmstat`.
+
+        What the kernel does not count is not found: no CPU of a virtual machine says its heat.
+        """
+        seconds = (now_ns - self._at_ns) / NANOSECONDS
+        if self._at_ns and seconds < LIMITS.window_seconds:
+            return self._found
+        cpus = sorted(self._cpus.glob("cpu[0-9]*"))[:MAX_CPUS]
+        self._found = [
+            *self._hot(cpus, seconds),
+            *_governed(cpus),
+            *self._in_pieces(memory, counters.get("compact_fail"), seconds),
+        ]
+        self._at_ns = now_ns
+        return self._found
+
+    def _hot(self, cpus: list[Path], seconds: float) -> Iterator[Sighting]:
+        before, self._throttled_ms = self._throttled_ms, dict(_throttled(cpus))
+        shares = {
+            name: (milliseconds - before[name]) / 1000 / seconds
+            for name, milliseconds in self._throttled_ms.items()
+            if name in before
+        }
+        hot = [name for name, share in shares.items() if share >= LIMITS.least_throttled_ratio]
+        if hot:
+            worst = max(hot, key=shares.__getitem__)
+            text = f"{len(hot)} of {len(cpus)} CPUs ran slower for heat, {worst} in "
+            text += f"{min(1.0, shares[worst]):.0%} of {seconds:.0f} s"
+            yield Sighting(NodeFact.CPU_HOT, "cpu", text)
+
+    def _in_pieces(
+        self, memory: Mapping[str, int], failed: int | None, seconds: float
+    ) -> Iterator[Sighting]:
+        before, self._failed = self._failed, failed
+        if before is None or failed is None:
+            return
+        rate = (failed - before) / seconds
+        available = memory.get("MemAvailable", 0) / max(1, memory.get("MemTotal", 0))
+        enough = available >= LIMITS.least_available_ratio
+        if rate >= LIMITS.least_failed_compactions and enough:
+            text = f"{rate:.0f} large pages a second were not to be had, with {available:.0%} "
+            text += "of the memory free"
+            yield Sighting(NodeFact.MEMORY_FRAGMENTED, "memory", text)
+
+
+def _throttled(cpus: list[Path]) -> Iterator[tuple[str, int]]:
+    """Milliseconds that each CPU ran slower for heat since the start; only those that count it."""
+    for cpu in cpus:
+        word = _word(cpu / "thermal_throttle/core_throttle_total_time_ms")
+        if word.isdecimal() and len(word) < 21:
+            yield cpu.name, int(word)
+
+
+def _governed(cpus: list[Path]) -> Iterator[Sighting]:
+    """CPUs that are kept at their lowest clock, whatever the load."""
+    slow = [
+        cpu.name
+        for cpu in cpus
+        if _word(cpu / "cpufreq/scaling_governor") == "powersave"
+        and _word(cpu / "cpufreq/scaling_driver") not in SELF_GOVERNED
+    ]
+    if slow:
+        text = f"{len(slow)} of {len(cpus)} CPUs have the governor powersave: the lowest clock"
+        yield Sighting(NodeFact.CPU_GOVERNOR, "cpu", text)
+
+
+def _word(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,94 @@
+"""Heat, governors and memory in small pieces: found while they last, on a made `/sys`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stepwatch.agent.probes.host import HostProbe
+from tests.agent.fake_proc import Proc
+from tests.agent.probes.hand_clock import HandClock
+
+
+class Host:
+    """A node of two CPUs whose heat, governor and memory a test sets."""
+
+    def __init__(self, proc: Proc, sys: Path) -> None:
+        self.proc = proc
+        self.cpus = [sys / f"devices/system/cpu/cpu{number}" for number in range(2)]
+        for cpu in self.cpus:
+            (cpu / "thermal_throttle").mkdir(parents=True)
+            (cpu / "cpufreq").mkdir()
+        self.clock = HandClock()
+        self.probe = HostProbe(self.clock, proc.folder, sys=sys)
+        self.heat(500, 500)
+        self.governed("performance", "acpi-cpufreq")
+        self.failed(3)
+
+    def heat(self, *milliseconds: int) -> None:
+        for cpu, value in zip(self.cpus, milliseconds, strict=True):
+            (cpu / "thermal_throttle/core_throttle_total_time_ms").write_text(f"{value}\n")
+
+    def governed(self, governor: str, driver: str) -> None:
+        for cpu in self.cpus:
+            (cpu / "cpufreq/scaling_governor").write_text(f"{governor}\n")
+            (cpu / "cpufreq/scaling_driver").write_text(f"{driver}\n")
+
+    def failed(self, compactions: int) -> None:
+        (self.proc.folder / "vmstat").write_text(f"pgmajfault 1\ncompact_fail {compactions}\n")
+
+    def found(self, seconds: float = 10.0) -> list[tuple[str, str]]:
+        self.clock.now += round(seconds * 1e9)
+        self.probe.read()
+        return [(each.fact.name, each.text) for each in self.probe.facts()]
+
+
+@pytest.fixture
+def host(proc: Proc, tmp_path: Path) -> Host:
+    made = Host(proc, tmp_path / "sys")
+    assert made.found() == [], "healthy"
+    return made
+
+
+def test_cpus_that_are_slow_for_heat(host: Host) -> None:
+    host.heat(900, 2500)
+    assert host.found(1.0) == [], "within the window"
+    assert host.found(9.0) == [
+        ("CPU_HOT", "1 of 2 CPUs ran slower for heat, cpu1 in 20% of 10 s"),
+    ]
+    assert host.found(5.0) == host.found(1.0) != [], "until the next window"
+    assert host.found(9.0) == []
+    host.heat(0, 0)
+    assert host.found() == [], "counters that went back were reset"
+
+
+def test_a_governor_that_keeps_the_lowest_clock(host: Host) -> None:
+    host.governed("powersave", "acpi-cpufreq")
+    assert host.found() == [
+        ("CPU_GOVERNOR", "2 of 2 CPUs have the governor powersave: the lowest clock")
+    ]
+    host.governed("powersave", "intel_pstate")
+    assert host.found() == [], "there it follows the load"
+
+
+def test_memory_that_is_there_but_in_small_pieces(host: Host) -> None:
+    host.failed(53)
+    assert host.found() == [
+        (
+            "MEMORY_FRAGMENTED",
+            "5 large pages a second were not to be had, with 25% of the memory free",
+        )
+    ]
+    (host.proc.folder / "meminfo").write_text("MemTotal: 1000 kB\nMemAvailable: 20 kB\n")
+    host.failed(103)
+    assert host.found() == [], "that is lack of memory, which pressure shows"
+
+
+def test_a_host_that_counts_none_of_it(proc: Proc, tmp_path: Path) -> None:
+    clock = HandClock()
+    probe = HostProbe(clock, proc.folder, sys=tmp_path)
+    for _ in range(3):
+        clock.now += 10**11
+        probe.read()
+        assert probe.facts() == []

@@ -1,0 +1,32 @@
+"""Network namespaces and the commands that make them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+
+
+def ip(*words: str) -> None:
+    """Run `ip` with these words.
+
+    Raises:
+        OSError: it failed: only root may.
+    """
+    run("ip", *words)
+
+
+def run(*words: str) -> None:
+    """Run a command.
+
+    Raises:
+        OSError: it failed, with what it said.
+    """
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def remove(names: Iterable[str]) -> None:
+    """Remove namespaces, those that there are; their links go with them."""
+    for name in names:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
