@@ -184,6 +184,7 @@ def flapping(nodes: Nodes) -> Iterator[Flapping]:
         links.close()
 
 
+@pytest.mark.matrix  # a transfer that is slow in one step of forty is sure after two minutes
 def test_a_port_that_flaps_is_why_collectives_are_slow(nodes: Nodes, flapping: Flapping) -> None:
     rings = f"{nodes.rings}:{flapping.rings}"
     nodes.train("flaps", {**flapping.links.environ, ENV_NODE_RINGS: rings})
