@@ -17,7 +17,7 @@ from typing import Any
 import mfusepy
 
 FILE = "batches"
-SIZE = 1 << 20
+SIZE = 1 << 12
 
 
 class SlowFiles(mfusepy.Operations):  # type: ignore[misc]
@@ -45,9 +45,11 @@ class SlowFiles(mfusepy.Operations):  # type: ignore[misc]
         return [".", "..", FILE]
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        """Zeros, after the delay."""
+        """Zeros, after the delay; at once that there are no more."""
+        if offset >= SIZE:
+            return b""
         self._wait()
-        return bytes(max(0, min(size, SIZE - offset)))
+        return bytes(min(size, SIZE - offset))
 
     def statfs(self, path: str) -> dict[str, int]:
         """Half of the space is free, after the delay."""

@@ -1,4 +1,4 @@
-"""Real runs slowed by a file server, and by a port that goes down and up: each is the cause."""
+"""Real runs slowed by a file server, a container's limits and a port that flaps: that is why."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from tests.agent.probes.fabric.made import Cards
+from tests.control_groups import control_group
 from tests.ports import free_port
 from tests.services import ROOT
 from tests.verdicts.plan import Plan
-from tests.verdicts.real.environ import ENV_BATCHES, ENV_NODE_RINGS
+from tests.verdicts.real.environ import ENV_BATCHES, ENV_BUSY, ENV_NODE_RINGS
 from tests.verdicts.real.links import Links
 from tests.verdicts.site import Site, kill
 from tests.waiting import until
@@ -38,8 +39,8 @@ class Nodes(Site):
         self.pids: list[int] = []
         self.others: list[subprocess.Popen[bytes]] = []
 
-    def train(self, job: str, environ: Mapping[str, str]) -> None:
-        """Start the ranks and wait until they have been healthy for a while."""
+    def train(self, job: str, environ: Mapping[str, str], group: Path | None = None) -> None:
+        """Start the ranks, rank 1 in a group, and wait until they have been healthy for a while."""
         self.pids += self.launch(
             Plan(
                 job=job, world=2, workload="outside", steps=100_000, data_seconds=0.01,
@@ -47,6 +48,8 @@ class Nodes(Site):
                 folder=str(self.folder), environ=dict(environ),
             )
         )  # fmt: skip
+        if group is not None:
+            (group / "cgroup.procs").write_text(str(self.pids[1]))
         self.reach(job, 100)
 
     def reach(self, job: str, step: int) -> None:
@@ -76,9 +79,13 @@ class Nodes(Site):
         """The incident of the node itself, if there is one."""
         return next((each for each in self.incidents(job) if each["kind"] == "node-fault"), None)
 
+    def end(self) -> None:
+        """End the ranks."""
+        kill(self.pids)
+
     def close(self) -> None:
         """End everything."""
-        kill(self.pids)
+        self.end()
         for process in self.others:
             process.kill()
             process.wait()
@@ -136,6 +143,48 @@ def test_a_slow_file_server_is_why_a_rank_waits_for_data(
     assert own["subject"].endswith(f"/file-server-slow/{files}")
     (tmp_path / "delay").unlink()
     until("it is over", lambda: (nodes.of_node("files") or {}).get("state") == "resolved")
+
+
+@pytest.fixture
+def cpu_group() -> Iterator[Path]:
+    with control_group("cpu", "cpu.cfs_quota_us", "-1") as group:
+        yield group
+
+
+def test_a_quota_of_cpu_time_is_why_a_rank_is_slow(cpu_group: Path, nodes: Nodes) -> None:
+    nodes.train("quota", {ENV_BUSY: "0.7"}, cpu_group)
+    assert nodes.incidents("quota") == []
+    (cpu_group / "cpu.cfs_quota_us").write_text("25000")
+    slow = nodes.because("quota", "container-limit")
+    assert (slow["kind"], slow["rank"]) == ("straggler", 1)
+    assert "its container gets less CPU time than it asks for" in slow["summary"]
+    nodes.end()
+
+
+@pytest.fixture
+def memory_group() -> Iterator[Path]:
+    with control_group("memory", "memory.limit_in_bytes", str(1 << 40)) as group:
+        yield group
+
+
+def test_a_limit_of_memory_is_why_a_rank_reads_slowly(
+    memory_group: Path, nodes: Nodes, tmp_path: Path
+) -> None:
+    """A file that its rank reads again and again no longer fits into what its container may use."""
+    batches, size = tmp_path / "batches", 64 << 20
+    with open(batches, "wb") as file:
+        file.write(bytes(size))
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # it is the rank's to cache
+    nodes.train("memory", {ENV_BATCHES: f":{batches}"}, memory_group)
+    assert nodes.incidents("memory") == []
+    used = int((memory_group / "memory.usage_in_bytes").read_text())
+    assert used > size, "the rank's group holds the file"
+    (memory_group / "memory.limit_in_bytes").write_text(str(used - 3 * size // 4))
+    slow = nodes.because("memory", "container-limit")
+    assert (slow["kind"], slow["rank"], slow["phase"]) == ("straggler", 1, "data")
+    assert "its container is at its limit of memory" in slow["summary"]
+    nodes.end()
 
 
 class Flapping:

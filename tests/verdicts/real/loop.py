@@ -22,6 +22,7 @@ from tests.verdicts.real import environ, links, storage
 
 WIDTH, BATCH = 96, 16
 _PIECE_SECONDS = 0.004
+_CHUNK_BYTES = 1 << 20
 
 
 def _work(seconds: float, busy: float) -> None:
@@ -33,6 +34,13 @@ def _work(seconds: float, busy: float) -> None:
         while time.thread_time() < until:
             part = torch.tanh(part @ part)
         time.sleep((1.0 - busy) * seconds / pieces)
+
+
+def _read(batches: str) -> None:
+    """Read a file from beginning to end."""
+    with open(batches, "rb", buffering=0) as file:
+        while file.read(_CHUNK_BYTES):
+            pass
 
 
 def _of_node(name: str, plan: Plan, rank: int) -> str:
@@ -83,8 +91,7 @@ def train(plan: Plan, rank: int) -> None:
                 if reading is not None:
                     storage.read_batch(reading)
                 if batches:
-                    with open(batches, "rb", buffering=0) as file:
-                        file.read(WIDTH)
+                    _read(batches)
                 inputs = torch.randn(BATCH, WIDTH)
             with step.phase("forward"):
                 _work(plan.forward_seconds, busy)
