@@ -15,6 +15,7 @@ from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
 
+from .namespaces import LocalProcesses
 from .process_exits import ProcessExit, ProcessExits
 from .processes import state_of
 from .users import UserJobs
@@ -100,6 +101,7 @@ class Tail:
     _tails: dict[Path, RingTail] = field(default_factory=dict)
     _logged: set[str] = field(default_factory=set)
     _users: UserJobs = field(default_factory=UserJobs)
+    _processes: LocalProcesses = field(default_factory=LocalProcesses)
 
     def discover(self) -> None:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
@@ -158,7 +160,7 @@ class Tail:
         """
         grouped: dict[AttemptKey, list[RingTail]] = {}
         for tail in self._tails.values():
-            identity = tail.reader.refresh_identity()
+            identity = self._localise(tail.reader)
             tail.job = self._users.name_of(identity.job, tail.reader.owner)
             if not tail.drained or tail.next_seq <= tail.reader.head:
                 grouped.setdefault(tail.key, []).append(tail)
@@ -213,10 +215,17 @@ class Tail:
 
     def _open(self, path: Path) -> RingReader | None:
         try:
-            return RingReader(path, below=self.root)
+            reader = RingReader(path, below=self.root)
         except RingError as error:
             self._log_once(str(error))
             return None
+        self._localise(reader)
+        return reader
+
+    def _localise(self, reader: RingReader) -> Identity:
+        """Read who writes a ring again, with its process as this agent counts processes."""
+        reader.identity = self._processes.here(reader.refresh_identity())
+        return reader.identity
 
     def _log_once(self, message: str) -> None:
         if message not in self._logged and len(self._logged) < 1000:

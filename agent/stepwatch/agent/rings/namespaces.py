@@ -1,0 +1,74 @@
+"""Ranks in other pid namespaces: which process of those that this agent sees wrote a ring.
+
+A rank in a container writes the number that its own namespace gave it. An agent outside, in the
+host's namespace, sees the same process under another: `NSpid` of proc(5) has both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from stepwatch.signals.blackbox import Identity
+from stepwatch.signals.processes import pid_namespace, start_ticks
+
+MAX_PROCESSES = 100_000
+MAX_RANKS = 4096
+"""Ranks whose processes are remembered; beyond that all are searched for again."""
+_Named = tuple[int, int, int]
+
+
+class LocalProcesses:
+    """Finds the processes behind identities; `proc` is where `/proc` lies, `own` the number of this
+    process's namespace. Each is searched for once: a search reads one file a process."""
+
+    def __init__(self, proc: Path = Path("/proc"), own: int | None = None) -> None:
+        self._proc = proc
+        self._own = pid_namespace() if own is None else own
+        self._found: dict[_Named, int | None] = {}
+
+    def here(self, identity: Identity) -> Identity:
+        """`identity` with the number that its process has here, and this namespace; as it is where
+        that is not known: an agent in a container sees no process outside."""
+        if identity.pid_namespace in (0, self._own):
+            return identity
+        named = _named(identity)
+        if len(self._found) >= MAX_RANKS:
+            self._found.clear()
+        if named not in self._found:
+            self._found[named] = next(self._search(identity), None)
+        local = self._found[named]
+        return identity if local is None else identity._replace(pid=local, pid_namespace=self._own)
+
+    def _search(self, identity: Identity) -> Iterator[int]:
+        for _, name in zip(range(MAX_PROCESSES), os.listdir(self._proc), strict=False):
+            if not name.isdecimal():
+                continue
+            if start_ticks(int(name), self._proc) != identity.process_start:
+                continue
+            found = (_innermost(self._proc / name), _namespace_of(self._proc / name))
+            if found == (identity.pid, identity.pid_namespace):
+                yield int(name)
+
+
+def _named(identity: Identity) -> _Named:
+    return identity.pid, identity.pid_namespace, identity.process_start
+
+
+def _namespace_of(process: Path) -> int:
+    """Number of a process's pid namespace; 0 where this user may not know."""
+    try:
+        return os.stat(process / "ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _innermost(process: Path) -> int:
+    """The number of a process in its own namespace: the last of `NSpid: 4242 17 1`."""
+    try:
+        lines = (process / "status").read_text(errors="replace").splitlines()
+        numbers = next(line.split()[1:] for line in lines if line.startswith("NSpid:"))
+        return int(numbers[-1])
+    except (OSError, ValueError, StopIteration, IndexError):
+        return 0
