@@ -18,6 +18,7 @@ from stepwatch.cli import text
 
 from . import (
     age,
+    agent,
     at_rest,
     breakdown,
     codec,
@@ -39,6 +40,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "device": device.measure,
     "codec": codec.measure,
     "at-rest": at_rest.measure,
+    "agent": agent.measure,
     "ingest": ingest.measure,
     "restart": restart.measure,
     "age": age.measure,

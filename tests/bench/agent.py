@@ -1,0 +1,231 @@
+"""The agent of a node of eight ranks: processor time, memory, a scrape, catching up, a hung probe.
+
+The ranks only write; devices follow a script, whose file the compiled driver reads at each call:
+that is in the figure, a real driver's own time is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from stepwatch.signals import names
+from stepwatch.signals.names import Metric
+from tests.agent.probes.fabric.made import Cards
+from tests.agent.probes.nvml.scripted import COMPILER, ENV_SCRIPT, Driver, build
+from tests.ports import free_port
+from tests.services import ROOT
+from tests.soak.processes import CLI, Collector, end, spawn
+
+from .result import Result
+
+RANKS, HERTZ, DEVICES = 8, 10.0, 8
+WARM_SECONDS, MEASURED_SECONDS = 15.0, 60.0
+AWAY_SECONDS = 60.0
+SCRAPES = 50
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def measure() -> Iterator[Result]:
+    """A busy node, one without devices, and an agent whose collector was away."""
+    load = f"{RANKS} ranks x {HERTZ:.0f} steps/s"
+    with _node(devices=0) as plain:
+        share, _ = plain.measure()
+        without = f"without devices {share:.2%}"
+        yield plain.caught_up()
+    if COMPILER is None:
+        without += "; no C compiler for the scripted driver"
+        yield Result(f"agent, processor time, {load}", without, "1 % of a core", "")
+        return
+    with _node(devices=DEVICES) as busy:
+        share, megabytes = busy.measure()
+        what = f"{load}, {DEVICES} devices"
+        yield Result(f"agent, processor time, {what}", f"{share:.2%}", "1 % of a core", without)
+        yield Result("agent, memory with its probes (PSS)", f"{megabytes:.0f} MB", "80 MB", what)
+        seconds, kilobytes = busy.scraped()
+        beside = (
+            f"{kilobytes:.0f} kB; a file of that size served by http.server the same way takes "
+        )
+        beside += f"{_served(busy.folder, round(kilobytes * 1000)) * 1000:.1f} ms"
+        yield Result("agent, one scrape (median)", f"{seconds * 1000:.1f} ms", "20 ms", beside)
+        yield busy.with_hung_driver()
+
+
+class Node:
+    """A collector, an agent as it ships, and a process that writes the rings."""
+
+    def __init__(self, folder: Path, devices: int) -> None:
+        self.folder = folder
+        self.collector = Collector(folder, "collector", str(folder / "store.db"))
+        self.metrics = f"http://127.0.0.1:{free_port()}"
+        self.driver = Driver(folder / "driver.txt", devices) if devices else None
+        words = [
+            *CLI, "agent", "--collector", self.collector.url, "--ring-dir", str(folder / "rings"),
+            "--spool", str(folder / "spool"), "--port", self.metrics.rsplit(":", 1)[1],
+            "--node", "node-0", "--kernel-log", "/dev/null",
+        ]  # fmt: skip
+        if devices:
+            (folder / "library").mkdir()
+            library = build(folder / "library").parent
+            os.environ |= {"LD_LIBRARY_PATH": str(library), ENV_SCRIPT: str(folder / "driver.txt")}
+        if os.geteuid() == 0 and shutil.which("unshare"):
+            cards = Cards(folder / "sys").sys / "class"
+            script = 'mount --bind "$0" /sys/class && exec "$@"'
+            words = ["unshare", "--mount", "sh", "-c", script, str(cards), *words]
+        self._words = words
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._agent: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start everything, and wait until records arrive."""
+        self.collector.start()
+        rings = str(self.folder / "rings")
+        command = (sys.executable, "-m", "tests.bench.node_ranks", rings, str(RANKS), str(HERTZ))
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+        self._processes.append(spawn(self.folder / "ranks.log", *command))
+        self._agent = spawn(self.folder / "agent.log", *self._words)
+        self._processes.append(self._agent)
+        while not self.value(names.AGENT_RECORDS) > 0:
+            time.sleep(0.2)
+
+    def measure(self) -> tuple[float, float]:
+        """Share of a core that the agent and its probes use, and their memory in megabytes."""
+        time.sleep(WARM_SECONDS)
+        assert self._agent is not None
+        before, began = _processor_seconds(self._agent.pid), time.monotonic()
+        time.sleep(MEASURED_SECONDS)
+        used = _processor_seconds(self._agent.pid) - before
+        return used / (time.monotonic() - began), _memory(self._agent.pid) / 1e6
+
+    def scraped(self) -> tuple[float, float]:
+        """Seconds of a scrape, and its size in kilobytes."""
+        return _asked(f"{self.metrics}/metrics")
+
+    def caught_up(self) -> Result:
+        """How much faster than they were written records are sent once the collector is back."""
+        self.collector.end(signal.SIGKILL)
+        time.sleep(AWAY_SECONDS)
+        waiting = self.value(names.AGENT_SPOOL_SEGMENTS)
+        self.collector.start()
+        began = time.monotonic()
+        while self.value(names.AGENT_SPOOL_SEGMENTS) > 1:
+            time.sleep(0.01)
+        seconds = time.monotonic() - began
+        return Result(
+            "agent, catching up after a minute", f"{AWAY_SECONDS / seconds:.0f} x real time",
+            "50 x", f"{waiting:.0f} segments in {seconds:.1f} s, waiting to try again included",
+        )  # fmt: skip
+
+    def with_hung_driver(self) -> Result:
+        """Records read a second while calls into the driver do not come back."""
+        usual = self._records_a_second()
+        assert self.driver is not None
+        self.driver.devices[0]["hang"] = 1
+        self.driver.write()
+        hung = self._records_a_second()
+        return Result(
+            "agent, records read while the driver hangs", f"{hung / usual:.2f} x",
+            "1.00 x", f"{usual:.0f} records a second before, for 20 s each",
+        )  # fmt: skip
+
+    def value(self, metric: Metric) -> float:
+        """A metric of the agent, all its series together; NaN while it does not answer."""
+        try:
+            text = httpx.get(f"{self.metrics}/metrics", timeout=5.0).text
+        except httpx.HTTPError:
+            return float("nan")
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == metric.name
+        )
+
+    def close(self) -> None:
+        """End everything."""
+        for process in reversed(self._processes):
+            end(process, signal.SIGTERM, 10.0)
+        self.collector.end()
+
+    def _records_a_second(self) -> float:
+        before, began = self.value(names.AGENT_RECORDS), time.monotonic()
+        time.sleep(20.0)
+        return (self.value(names.AGENT_RECORDS) - before) / (time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def _node(devices: int) -> Iterator[Node]:
+    known: Mapping[str, str] = dict(os.environ)
+    with tempfile.TemporaryDirectory() as place:
+        node = Node(Path(place), devices)
+        try:
+            node.start()
+            yield node
+        finally:
+            node.close()
+            os.environ.clear()
+            os.environ |= known
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(each for child in children for each in _family(int(child)))]
+
+
+def _processor_seconds(pid: int) -> float:
+    """What a process and its children have used, those that ended and were waited for included."""
+    ticks = 0
+    for each in _family(pid):
+        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / _TICKS
+
+
+def _memory(pid: int) -> float:
+    """Bytes of a process and its children, pages that they share counted once (PSS)."""
+    lines = (
+        line
+        for each in _family(pid)
+        for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        if line.startswith("Pss:")
+    )
+    return sum(float(line.split()[1]) * 1024 for line in lines)
+
+
+def _asked(url: str) -> tuple[float, float]:
+    """Median seconds of a request, and kilobytes of its answer."""
+    seconds = []
+    with httpx.Client() as client:
+        for _ in range(SCRAPES):
+            began = time.perf_counter()
+            size = len(client.get(url).content)
+            seconds.append(time.perf_counter() - began)
+    return sorted(seconds)[SCRAPES // 2], size / 1000
+
+
+def _served(folder: Path, size: int) -> float:
+    """The same for a file of `size` bytes, from Python's plain server."""
+    (folder / "plain").mkdir()
+    (folder / "plain" / "metrics").write_bytes(b"x" * size)
+    port = free_port()
+    words = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
+    server = spawn(folder / "plain.log", *words, "--directory", str(folder / "plain"))
+    try:
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                return _asked(f"http://127.0.0.1:{port}/metrics")[0]
+            time.sleep(0.1)
+    finally:
+        end(server, signal.SIGKILL)
