@@ -7,6 +7,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
+from pydantic import BaseModel
 
 from tests.guides import manifests
 from tests.guides.manifests import AGENT, Manifest, everything, kustomizations, objects
@@ -14,7 +15,7 @@ from tests.guides.pages import ROOT
 
 VERSIONS = ("1.29", "1.37")
 """The oldest and the newest Kubernetes whose schemas are compared."""
-MONITORS = {
+MONITORS: dict[str, type[BaseModel]] = {
     "PodMonitor": prometheus_operator.PodMonitor,
     "ServiceMonitor": prometheus_operator.ServiceMonitor,
 }
