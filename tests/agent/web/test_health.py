@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.agent.web.health import ANSWERED_SECONDS, STALLED_SECONDS, Health
+from stepwatch.agent.web.health import ANSWERED_SECONDS, ASK_DISK_SECONDS, STALLED_SECONDS, Health
 from stepwatch.agent.web.server import MOST_REQUESTS
 from tests.agent.conftest import collector
 from tests.agent.test_supervision import TurnedClock
@@ -112,8 +112,11 @@ def test_ready_once_all_three_hold_and_not_after_each_is_gone(node: Node) -> Non
     assert "collector: no: it has not answered for 31 s" in node.refused("/readyz")
     node.agent.relay.ask_formats()
     shutil.rmtree(node.spool)
+    assert node.get("/readyz").status_code == 200, "the disk is asked once a second at most"
+    node.clock.seconds += ASK_DISK_SECONDS
     assert f"spool: no: cannot write to {node.spool}: No such file" in node.refused("/readyz")
     node.spool.mkdir()
+    node.clock.seconds += ASK_DISK_SECONDS
     shutil.rmtree(node.rings)
     assert f"rings: no: cannot read {node.rings}: No such file" in node.refused("/readyz")
     node.rings.mkdir()

@@ -22,6 +22,8 @@ ANSWERED_SECONDS = 30.0
 """The collector is asked every ten seconds at least: three questions without an answer."""
 DISK_SECONDS = 2.0
 """Time that the spool's disk has to take one byte."""
+ASK_DISK_SECONDS = 1.0
+"""From one byte to the next: who asks without a token, and often, keeps no disk busy."""
 
 
 class RunningAgent(Protocol):
@@ -65,7 +67,8 @@ class Health:
         self._agent = agent
         self._spool = spool
         self._writing = threading.Lock()
-        self._writing_since_ns = 0
+        self._asked_ns = 0
+        self._written: Check | None = None
 
     def why_not_alive(self) -> str:
         """Why the process should be started again, in one line; empty where it should not."""
@@ -100,15 +103,21 @@ class Health:
     def _disk(self) -> Check:
         """By writing: a disk that is full, gone or read-only shows it nowhere else."""
         if not self._writing.acquire(timeout=DISK_SECONDS):
-            age = self._seconds_since(self._writing_since_ns)
+            age = self._seconds_since(self._asked_ns)
             return Check("spool", None, f"its disk has not answered for {age:.0f} s")
         try:
-            self._writing_since_ns = self._agent.clock.monotonic_ns()
+            if self._written is None or self._seconds_since(self._asked_ns) >= ASK_DISK_SECONDS:
+                self._asked_ns = self._agent.clock.monotonic_ns()
+                self._written = self._write()
+            return self._written
+        finally:
+            self._writing.release()
+
+    def _write(self) -> Check:
+        try:
             try_writing(self._spool)
         except OSError as error:
             return Check("spool", False, f"cannot write to {self._spool}: {error.strerror}")
-        finally:
-            self._writing.release()
         return Check("spool", True)
 
     def _collector(self) -> Check:
