@@ -123,6 +123,19 @@ def test_ready_once_all_three_hold_and_not_after_each_is_gone(node: Node) -> Non
     assert node.get("/readyz").status_code == 200
 
 
+def test_rings_that_are_closed_to_it_are_named_though_it_is_ready(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To root none is closed, and tests may run as root: the list of them is given."""
+    node.turn()
+    closed = [node.rings / "user-1000", node.rings / "user-1001"]
+    monkeypatch.setattr("stepwatch.agent.web.health.closed_directories", lambda root: closed)
+    node.agent.relay.ask_formats()
+    answer = node.get("/readyz")
+    assert answer.status_code == 200
+    assert "rings: yes: but not those in 2 directories of other users\n" in answer.text
+
+
 def test_a_collector_that_never_answered_is_no_and_not_unknown(tmp_path: Path) -> None:
     node = Node(tmp_path, "http://127.0.0.1:9")
     node.agent.relay.ask_formats()
