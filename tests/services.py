@@ -101,6 +101,10 @@ class Services:
         """Remove the rings of a job that is over."""
         shutil.rmtree(self.rings / job, ignore_errors=True)
 
+    def log_of(self, name: str) -> Path:
+        """What `collector` or `agent` printed."""
+        return self._processes.log(name)
+
     def close(self) -> None:
         """End everything."""
         self._processes.stop_all()

@@ -19,8 +19,7 @@ from stepwatch.agent.probes import Probe
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
-from stepwatch.collector.web.server import listen
-from stepwatch.signals import wire
+from stepwatch.signals import places, wire
 from stepwatch.signals.blackbox import Identity, RingWriter
 from stepwatch.signals.processes import start_ticks
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, Phase
@@ -91,7 +90,7 @@ def collector(place: Path, port: int = 0, moods: Moods | None = None) -> Iterato
 @contextmanager
 def serving(application: Any, port: int = 0) -> Iterator[str]:
     """A web application on a loopback port; yields its URL."""
-    opened = listen("127.0.0.1", port, None)
+    opened = places.listen("127.0.0.1", port, None, "--token-file")
     config = uvicorn.Config(application, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})

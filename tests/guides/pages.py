@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
+
+from stepwatch.cli.main import load_verb
+from stepwatch.signals.arguments import Parser
 
 ROOT = Path(__file__).parents[2]
 TRAINERS = ROOT / "training" / "guides"
@@ -24,3 +28,10 @@ def commands(page: Path) -> list[str]:
     """What a reader types, without the prompt."""
     lines = "".join(blocks(page, "console")).splitlines()
     return [line[2:] for line in lines if line.startswith("$ ")]
+
+
+def parsed(words: list[str]) -> Any:
+    """The options that a verb makes of `words`."""
+    parser = Parser(prog=words[0], allow_abbrev=False)
+    load_verb(words[0]).add_arguments(parser)
+    return parser.parse_args(words[1:])

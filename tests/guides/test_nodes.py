@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from stepwatch.cli.main import load_verb
-from stepwatch.signals.arguments import Parser
 from tests.guides.pages import ROOT, blocks
 
 NODES = ROOT / "agent" / "guides"
@@ -35,39 +31,6 @@ def sources() -> str:
 def test_a_message_is_one_that_a_program_prints(message: str, sources: str) -> None:
     for part in filter(None, (part.strip() for part in message.split("…"))):
         assert part in sources
-
-
-def parsed(words: list[str]) -> Any:
-    """The options that a verb makes of `words`."""
-    parser = Parser(prog=words[0], allow_abbrev=False)
-    load_verb(words[0]).add_arguments(parser)
-    return parser.parse_args(words[1:])
-
-
-def documents(page: Path) -> list[Any]:
-    return [yaml.safe_load(block) for block in blocks(page, "yaml")]
-
-
-def test_the_manifests_start_the_programs_with_options_that_exist() -> None:
-    containers = [
-        container
-        for document in documents(NODES / "kubernetes.md")
-        if "kind" in document
-        for container in document["spec"]["template"]["spec"]["containers"]
-    ]
-    assert {container["args"][0] for container in containers} == {"agent", "collector"}
-    for container in containers:
-        parsed(container["args"])
-        names = {mount["name"] for mount in container["volumeMounts"]}
-        assert names <= {"rings", "spool", "store", "token"}
-
-
-def test_the_volumes_of_a_manifest_are_defined_in_it() -> None:
-    for document in documents(NODES / "kubernetes.md"):
-        if "kind" in document:
-            pod = document["spec"]["template"]["spec"]
-            mounted = {mount["name"] for one in pod["containers"] for mount in one["volumeMounts"]}
-            assert mounted == {volume["name"] for volume in pod["volumes"]}
 
 
 def test_prometheus_takes_the_scrape_configuration(tmp_path: Path) -> None:

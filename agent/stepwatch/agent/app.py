@@ -6,8 +6,10 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from stepwatch.agent.announcement import Announcement
 from stepwatch.agent.exporter import NodeExporter
@@ -26,8 +28,13 @@ from stepwatch.agent.self_report import self_report
 from stepwatch.agent.spool import Spool
 from stepwatch.agent.stalls.inspector import StallInspector
 from stepwatch.agent.stalls.stack import find_py_spy
+from stepwatch.agent.supervision import SupervisedThread
+from stepwatch.agent.web.application import Application
+from stepwatch.agent.web.health import Health
+from stepwatch.agent.web.server import serve
+from stepwatch.signals import places
 from stepwatch.signals.clock import Clock, ClockPair, SystemClock
-from stepwatch.signals.errors import ConfigurationError, SegmentError
+from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.records import Kind
 
 __all__ = ["Agent", "AgentOptions"]
@@ -86,7 +93,8 @@ class Agent:
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.exits = ProcessExits(self.clock)
         self.stalls = StallInspector(self.clock, find_py_spy())
-        self.relay = Relay(self.spool, make_client(options.collector, options.token))
+        client = make_client(options.collector, options.token)
+        self.relay = Relay(self.spool, client, clock=self.clock)
         self.pace = FlushPace(options.polls_per_flush, options.poll_seconds)
         self.sender = Sender(self.relay, self.clock)
         self.announcement = Announcement(options, self.relay, self.clock)
@@ -95,7 +103,9 @@ class Agent:
         self._ranks: list[WatchedRank] = []
         self.registry = CollectorRegistry()
         self.registry.register(NodeExporter(self))
-        self.port = self._listen(options.port)
+        self.polled_ns: int | None = None
+        """When rings were last looked for, monotonic."""
+        self._server = None if options.port is None else self._serve(options.port)
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -103,7 +113,7 @@ class Agent:
         self.sender.thread.start()
         polls = 0  # since the newest flush
         while not self._stopping.wait(self.options.poll_seconds):
-            for thread in (self.sender.thread, self.exits.thread):
+            for thread in self.threads:
                 thread.check()
             self.announcement.update()
             self.poll()
@@ -121,8 +131,26 @@ class Agent:
         if ended:
             self.close()
 
+    @property
+    def port(self) -> int | None:
+        """Where `/metrics` is served; None where it is not."""
+        return None if self._server is None else self._server.server_port
+
+    @property
+    def ring_dir(self) -> Path:
+        """Where rings lie."""
+        return self.options.ring_dir
+
+    @property
+    def threads(self) -> tuple[SupervisedThread, ...]:
+        """Those that are started again after an error."""
+        return self.sender.thread, self.exits.thread
+
     def close(self) -> None:
         """Release the spool, the probes, the connections and the watched processes."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
         self._close_tracer()
         self.exits.close()
         self.readings.close()
@@ -141,6 +169,7 @@ class Agent:
         for who in identities:
             self.exits.watch(who.ring_id, who.pid, who.process_start)
         self.exits.forget({who.ring_id for who in identities})
+        self.polled_ns = self.clock.monotonic_ns()
 
     def flush(self) -> None:
         """Read rings and probes, and write what is new into one segment per attempt."""
@@ -193,13 +222,9 @@ class Agent:
         if self.tracer is not None:
             self.tracer.close()
 
-    def _listen(self, port: int | None) -> int | None:
-        if port is None:
-            return None
-        try:
-            server, _ = start_http_server(port, addr="127.0.0.1", registry=self.registry)
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot listen on port {port}: {error.strerror}; pass another --port"
-            ) from error
-        return int(server.server_port)
+    def _serve(self, port: int) -> WSGIServer:
+        options = self.options
+        token = options.metrics_token
+        opened = places.listen(options.host, port, token, "--metrics-token-file")
+        health = Health(self, options.spool_dir)
+        return serve(opened, Application(make_wsgi_app(self.registry), health, token))

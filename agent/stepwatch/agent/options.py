@@ -22,7 +22,8 @@ class AgentOptions:
     """How an agent runs; `port` 0 takes a free one, None exports nothing.
 
     `page_url` is where people's browsers reach the collector, if not at `collector`. `kernel_log`
-    is the node's, which a container has elsewhere.
+    is the node's, which a container has elsewhere. `token` is presented to the collector,
+    `metrics_token` is what readers of `/metrics` present.
     """
 
     ring_dir: Path
@@ -37,6 +38,8 @@ class AgentOptions:
     traces: TraceOptions | None = None
     page_url: str = ""
     kernel_log: Path = DEFAULT_KERNEL_LOG
+    host: str = "127.0.0.1"
+    metrics_token: str | None = None
 
     @property
     def polls_per_flush(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -77,6 +78,31 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def listen(host: str, port: int, token: str | None, option: str) -> socket.socket:
+    """Open a listening socket; port 0 takes a free one. `option` is the one that names a token.
+
+    Raises:
+        ConfigurationError: the port is in use, or the address is beyond loopback without a token.
+    """
+    if token is None and not is_loopback(host):
+        raise ConfigurationError(
+            f"{host} can be reached from other machines: pass {option}, or listen on 127.0.0.1"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+        opened.listen(128)
+    except (OSError, OverflowError) as error:
+        opened.close()
+        reason = getattr(error, "strerror", None) or "no such port"
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port}: {reason}; pass another --port"
+        ) from error
+    return opened
 
 
 def may_use_proxy(url: str) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from stepwatch.signals.clock import Clock, SystemClock
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
 
@@ -48,6 +49,9 @@ class Relay:
     batches: Batches = field(default_factory=Batches)
     link: str = CONNECTING
     """What became of the newest request, in the words of `presence`."""
+    answered_ns: int | None = None
+    """When the collector last took a request, monotonic; None before the first time."""
+    clock: Clock = field(default_factory=SystemClock)
     _delay: float = 0.0
     _down: bool = False
     _misunderstood: bool = False
@@ -89,7 +93,7 @@ class Relay:
                 answer = read_body(response)
             if response.status_code == 200:
                 self._learn(read_answer(answer).formats)
-                self.link = CONNECTED
+                self._answered()
         except (httpx.HTTPError, ValueError, OSError) as error:
             logger.debug("the collector announces nothing: %s", error)
 
@@ -129,9 +133,13 @@ class Relay:
         if self._down:
             logger.info("the collector answers again")
         self._down, self._misunderstood, self._delay = False, False, 0.0
-        self.link = CONNECTED
+        self._answered()
         self.batches.succeeded()
         return 0.0
+
+    def _answered(self) -> None:
+        self.link = CONNECTED
+        self.answered_ns = self.clock.monotonic_ns()
 
     def _request_failed(
         self, outgoing: list[Outgoing], response: httpx.Response, answer: bytes

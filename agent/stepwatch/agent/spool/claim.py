@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
+from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError
 
 
@@ -27,7 +28,18 @@ def claim(folder: Path, owner: object) -> Callable[[], object]:
         raise ConfigurationError(
             f"another agent uses the spool {folder}; stop it, or pass another --spool"
         ) from error
-    probe = folder / ".writable"
-    probe.touch()
-    probe.unlink()
+    try_writing(folder)
     return release
+
+
+def try_writing(folder: Path) -> None:
+    """Write one byte to the disk of a spool, and remove it.
+
+    Raises:
+        OSError: the disk is full, read-only or gone.
+    """
+    probe = folder / ".writable"
+    try:
+        write_durably(probe, b"\0")
+    finally:
+        probe.unlink(missing_ok=True)

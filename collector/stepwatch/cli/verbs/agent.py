@@ -35,7 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=int,
         default=places.DEFAULT_AGENT_PORT,
-        help="of /metrics; 0: any free one",
+        help="of /metrics, /healthz and /readyz; 0: any free one",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="beyond loopback needs --metrics-token-file"
+    )
+    parser.add_argument(
+        "--metrics-token-file",
+        metavar="FILE",
+        help="file with the bearer token that readers of /metrics present",
     )
     parser.add_argument(
         "--flush-seconds", type=float, default=1.0, help="seconds from one segment to the next"
@@ -81,14 +89,17 @@ def run(arguments: argparse.Namespace) -> int:
         traces=_traces(arguments),
         page_url=arguments.page_url,
         kernel_log=arguments.kernel_log,
+        host=arguments.host,
+        metrics_token=places.read_token(arguments.metrics_token_file),
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     logging.info(
-        "watching %s, sending to %s, metrics on http://127.0.0.1:%s/metrics",
+        "watching %s, sending to %s, metrics on http://%s:%s/metrics",
         options.ring_dir,
         options.collector,
+        options.host,
         agent.port,
     )
     agent.run()

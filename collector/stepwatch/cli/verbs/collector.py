@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     token = places.read_token(arguments.token_file)
     asked = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
     objectives = read_objectives(*asked)
-    opened = server.listen(arguments.host, arguments.port, token)
+    opened = places.listen(arguments.host, arguments.port, token, "--token-file")
     with opened:
         opened_store = server.open_store(arguments.store)
         url = arguments.notify_url

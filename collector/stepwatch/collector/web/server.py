@@ -21,33 +21,7 @@ from stepwatch.collector.store.upkeep.removal import Keep
 from stepwatch.collector.store.upkeep.retention import Retention
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbook_view import ReadRunbook
-from stepwatch.signals import places
-from stepwatch.signals.errors import ConfigurationError, StepwatchError
-
-
-def listen(host: str, port: int, token: str | None) -> socket.socket:
-    """Open the listening socket; port 0 takes a free one.
-
-    Raises:
-        ConfigurationError: the port is in use, or the address is beyond loopback without a token.
-    """
-    if token is None and not places.is_loopback(host):
-        raise ConfigurationError(
-            f"{host} can be reached from other machines: pass --token-file, or listen on 127.0.0.1"
-        )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind((host, port))
-        opened.listen(128)
-    except (OSError, OverflowError) as error:
-        opened.close()
-        reason = getattr(error, "strerror", None) or "no such port"
-        raise ConfigurationError(
-            f"cannot listen on {host}:{port}: {reason}; pass another --port"
-        ) from error
-    return opened
+from stepwatch.signals.errors import StepwatchError
 
 
 def open_store(place: str) -> Store:

@@ -1,0 +1,1 @@
+"""What programs read of an agent over HTTP: `/metrics`, `/healthz`, `/readyz`."""

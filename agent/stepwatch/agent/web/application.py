@@ -1,0 +1,64 @@
+"""The pages of an agent, as a WSGI application (PEP 3333)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from .health import Health
+
+PAGES = ("/metrics", "/healthz", "/readyz")
+
+
+class Application:
+    """Serves `metrics` to whoever presents `token`, where there is one, and the health to all.
+
+    Whoever asks for the health (a kubelet, a load balancer) presents no token: no job and no user
+    is named there.
+    """
+
+    def __init__(self, metrics: WSGIApplication, health: Health, token: str | None) -> None:
+        self._metrics = metrics
+        self._health = health
+        self._expected = None if token is None else f"Bearer {token}".encode()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request: 401 without the token, 404 for other pages, 405 for other methods."""
+        path = environ.get("PATH_INFO", "")
+        if path not in PAGES:
+            return _text(start_response, "404 Not Found", f"there are {', '.join(PAGES)}")
+        if environ["REQUEST_METHOD"] != "GET":
+            return _text(start_response, "405 Method Not Allowed", "use GET")
+        if path == "/healthz":
+            return self._alive(start_response)
+        if path == "/readyz":
+            return self._ready(start_response)
+        if not self._may_read(environ):
+            return _text(start_response, "401 Unauthorized", "present the bearer token")
+        return self._metrics(environ, start_response)
+
+    def _alive(self, start_response: StartResponse) -> list[bytes]:
+        reason = self._health.why_not_alive()
+        return _answer(start_response, not reason, reason or "ok")
+
+    def _ready(self, start_response: StartResponse) -> list[bytes]:
+        checks = self._health.checks()
+        ready = all(check.holds for check in checks)
+        lines = ["ready" if ready else "not ready", *(check.line() for check in checks)]
+        return _answer(start_response, ready, "\n".join(lines))
+
+    def _may_read(self, environ: WSGIEnvironment) -> bool:
+        if self._expected is None:
+            return True
+        given = environ.get("HTTP_AUTHORIZATION", "").encode("latin-1", "replace")
+        return hmac.compare_digest(given, self._expected)
+
+
+def _answer(start_response: StartResponse, good: bool, text: str) -> list[bytes]:
+    return _text(start_response, "200 OK" if good else "503 Service Unavailable", text)
+
+
+def _text(start_response: StartResponse, status: str, text: str) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{text}\n".encode()]

@@ -1,0 +1,135 @@
+"""Whether the agent makes progress, and whether it can do its work: `/healthz` and `/readyz`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from stepwatch.agent.relay.relay import Relay
+from stepwatch.agent.spool.claim import try_writing
+from stepwatch.agent.supervision import SupervisedThread
+from stepwatch.signals.blackbox import closed_directories
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.presence import CONNECTING
+
+STALLED_SECONDS = 20.0
+"""A polling loop that has not gone round for so long makes no progress; it polls four times a
+second, and a flush waits for no disk longer than the disk takes."""
+ANSWERED_SECONDS = 30.0
+"""The collector is asked every ten seconds at least: three questions without an answer."""
+DISK_SECONDS = 2.0
+"""Time that the spool's disk has to take one byte."""
+ASK_DISK_SECONDS = 1.0
+"""From one byte to the next: who asks without a token, and often, keeps no disk busy."""
+
+
+class RunningAgent(Protocol):
+    """What the answers are made of."""
+
+    clock: Clock
+    relay: Relay
+    polled_ns: int | None
+
+    @property
+    def ring_dir(self) -> Path:
+        """Where rings lie."""
+        ...
+
+    @property
+    def threads(self) -> Sequence[SupervisedThread]:
+        """Those that must not die."""
+        ...
+
+
+class Check(NamedTuple):
+    """One thing that an agent needs; `holds` is None where that is not known.
+
+    `reason` says why it does not hold or is not known, or what is left out where it holds.
+    """
+
+    name: str
+    holds: bool | None
+    reason: str = ""
+
+    def line(self) -> str:
+        """As `/readyz` shows it."""
+        word = {True: "yes", False: "no", None: "unknown"}[self.holds]
+        return f"{self.name}: {word}" + (f": {self.reason}" if self.reason else "")
+
+
+class Health:
+    """Answers for a running agent, from threads of the web server."""
+
+    def __init__(self, agent: RunningAgent, spool: Path) -> None:
+        self._agent = agent
+        self._spool = spool
+        self._writing = threading.Lock()
+        self._asked_ns = 0
+        self._written: Check | None = None
+
+    def why_not_alive(self) -> str:
+        """Why the process should be started again, in one line; empty where it should not."""
+        polled = self._agent.polled_ns
+        if polled is None:
+            return "the polling loop has not begun"
+        age = self._seconds_since(polled)
+        if age > STALLED_SECONDS:
+            return f"the polling loop has not gone round for {age:.0f} s"
+        for thread in self._agent.threads:
+            if thread.started and not thread.is_alive():
+                return f"the {thread.name} thread ended; the log says why"
+        return ""
+
+    def checks(self) -> list[Check]:
+        """What the agent needs to do its work."""
+        return [self._rings(), self._disk(), self._collector()]
+
+    def _rings(self) -> Check:
+        folder = self._agent.ring_dir
+        if self._agent.polled_ns is None:
+            return Check("rings", None, f"{folder} was not read yet")
+        try:
+            with os.scandir(folder) as entries:
+                next(entries, None)
+            closed = len(closed_directories(folder))
+        except OSError as error:
+            return Check("rings", False, f"cannot read {folder}: {error.strerror}")
+        left_out = f"but not those in {closed} directories of other users" if closed else ""
+        return Check("rings", True, left_out)
+
+    def _disk(self) -> Check:
+        """By writing: a disk that is full, gone or read-only shows it nowhere else."""
+        if not self._writing.acquire(timeout=DISK_SECONDS):
+            age = self._seconds_since(self._asked_ns)
+            return Check("spool", None, f"its disk has not answered for {age:.0f} s")
+        try:
+            if self._written is None or self._seconds_since(self._asked_ns) >= ASK_DISK_SECONDS:
+                self._asked_ns = self._agent.clock.monotonic_ns()
+                self._written = self._write()
+            return self._written
+        finally:
+            self._writing.release()
+
+    def _write(self) -> Check:
+        try:
+            try_writing(self._spool)
+        except OSError as error:
+            return Check("spool", False, f"cannot write to {self._spool}: {error.strerror}")
+        return Check("spool", True)
+
+    def _collector(self) -> Check:
+        answered = self._agent.relay.answered_ns
+        if answered is None:
+            asked = self._agent.relay.link != CONNECTING
+            reason = "it has not answered yet" if asked else "it was not asked yet"
+            return Check("collector", False if asked else None, reason)
+        age = self._seconds_since(answered)
+        if age > ANSWERED_SECONDS:
+            return Check("collector", False, f"it has not answered for {age:.0f} s")
+        return Check("collector", True)
+
+    def _seconds_since(self, moment_ns: int) -> float:
+        return (self._agent.clock.monotonic_ns() - moment_ns) / NANOSECONDS

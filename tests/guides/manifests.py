@@ -1,0 +1,114 @@
+"""The manifests for Kubernetes, read as kustomize reads them, and what their parts refer to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.guides.pages import ROOT
+
+Manifest = dict[str, Any]
+
+AGENT = ROOT / "agent" / "deploy" / "kubernetes"
+COLLECTOR = ROOT / "collector" / "deploy" / "kubernetes"
+QUICKSTART = COLLECTOR / "quickstart"
+MONITORING = (AGENT / "monitoring", COLLECTOR / "monitoring")
+KUSTOMIZATION = "kustomization.yaml"
+
+
+def kustomizations() -> list[Path]:
+    """Every folder with a kustomization."""
+    found = [path.parent for root in (AGENT, COLLECTOR) for path in root.rglob(KUSTOMIZATION)]
+    return sorted(found)
+
+
+def kustomization(folder: Path) -> Manifest:
+    """The kustomization of a folder."""
+    found: Manifest = yaml.safe_load((folder / KUSTOMIZATION).read_text())
+    return found
+
+
+def objects(folder: Path) -> list[Manifest]:
+    """Every object that a kustomization names, before patches."""
+    found: list[Manifest] = []
+    for name in kustomization(folder).get("resources", []):
+        place = folder / name
+        if place.is_dir():
+            found += objects(place)
+        else:
+            found += [each for each in yaml.safe_load_all(place.read_text()) if each]
+    return found
+
+
+def built(folder: Path) -> list[Manifest]:
+    """Every object, as kubectl makes it of the kustomization."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: patches are not applied, and nothing is built")
+    ran = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return list(yaml.safe_load_all(ran.stdout))
+
+
+def with_component(component: Path, folder: Path) -> list[Manifest]:
+    """The agent's objects with a component, in an overlay that is made in `folder`."""
+    overlay = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(AGENT / "base", folder)],
+        "components": [os.path.relpath(component, folder)],
+    }
+    (folder / KUSTOMIZATION).write_text(yaml.safe_dump(overlay))
+    return built(folder)
+
+
+def everything() -> list[Manifest]:
+    """The quick start and the monitors, before patches."""
+    return [each for folder in (QUICKSTART, *MONITORING) for each in objects(folder)]
+
+
+def namespace_of(manifest: Manifest) -> str:
+    """Where an object lies; an empty text for one that lies in no namespace."""
+    return str(manifest["metadata"].get("namespace", ""))
+
+
+def key_of(manifest: Manifest) -> tuple[str, str, str]:
+    """Kind, namespace and name: what tells objects apart."""
+    return manifest["kind"], namespace_of(manifest), manifest["metadata"]["name"]
+
+
+def pods(manifests: list[Manifest]) -> list[tuple[str, Manifest]]:
+    """Namespace and pod template of each workload."""
+    return [
+        (namespace_of(each), each["spec"]["template"])
+        for each in manifests
+        if "template" in each.get("spec", {})
+    ]
+
+
+def the_pod(manifests: list[Manifest], name: str) -> Manifest:
+    """The specification of the pods of a workload."""
+    (found,) = [
+        each["spec"]["template"]["spec"]
+        for each in manifests
+        if "template" in each.get("spec", {}) and each["metadata"]["name"] == name
+    ]
+    return dict(found)
+
+
+def below(manifest: Any, key: str) -> Iterator[Any]:
+    """Every value of `key`, however deep it lies."""
+    if isinstance(manifest, dict):
+        for name, value in manifest.items():
+            if name == key:
+                yield value
+            yield from below(value, key)
+    elif isinstance(manifest, list):
+        for each in manifest:
+            yield from below(each, key)

@@ -1,0 +1,93 @@
+"""The manifests fit the schemas of Kubernetes and of the Prometheus Operator, and are built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+from cloudcoil.models.prometheus_operator import v1 as prometheus_operator
+from pydantic import BaseModel
+
+from tests.guides import manifests
+from tests.guides.manifests import AGENT, Manifest, everything, kustomizations, objects
+from tests.guides.pages import ROOT
+
+VERSIONS = ("1.29", "1.37")
+"""The oldest and the newest Kubernetes whose schemas are compared."""
+MONITORS: dict[str, type[BaseModel]] = {
+    "PodMonitor": prometheus_operator.PodMonitor,
+    "ServiceMonitor": prometheus_operator.ServiceMonitor,
+}
+COMPONENTS = ("host-network", "kernel-log")
+
+
+def validate(manifest: Manifest) -> None:
+    """Fail where an object has a field that its kind has not, lacks one, or one of another type."""
+    model = MONITORS.get(manifest["kind"])
+    if model is None:
+        for version in VERSIONS:
+            kubernetes_validate.validate(manifest, version, strict=True)
+    else:
+        # The model leaves out what it does not know.
+        known = model.model_validate(manifest).model_dump(
+            mode="json", by_alias=True, exclude_unset=True
+        )
+        assert known == manifest
+
+
+def place(folder: Path) -> str:
+    """A folder, as a test is named after it."""
+    return str(folder.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("folder", kustomizations(), ids=place)
+def test_each_file_is_listed_and_each_listed_file_is_there(folder: Path) -> None:
+    read = manifests.kustomization(folder)
+    listed = {*read.get("resources", []), *(each["path"] for each in read.get("patches", []))}
+    assert all((folder / name).exists() for name in listed)
+    files = {path.name for path in folder.iterdir() if path.is_file()} - {"kustomization.yaml"}
+    assert files == {name for name in listed if (folder / name).is_file()}
+
+
+@pytest.mark.parametrize("manifest", everything(), ids=lambda it: "/".join(manifests.key_of(it)))
+def test_an_object_fits_its_schema(manifest: Manifest) -> None:
+    validate(manifest)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("DaemonSet", {"hostPid": True}),
+        ("Deployment", {"replicas": "two"}),
+        ("NetworkPolicy", {"policyTypes": "Egress"}),
+        ("PodMonitor", {"podMetricsEndpoint": []}),
+    ],
+)
+def test_what_does_not_fit_is_found(kind: str, change: Manifest) -> None:
+    manifest = next(each for each in everything() if each["kind"] == kind)
+    with pytest.raises((AssertionError, kubernetes_validate.ValidationError)):
+        validate({**manifest, "spec": {**manifest["spec"], **change}})
+
+
+@pytest.mark.parametrize(
+    "folder", [each for each in kustomizations() if each.name not in COMPONENTS], ids=place
+)
+def test_kubectl_builds_it_of_the_same_objects(folder: Path) -> None:
+    found = manifests.built(folder)
+    assert sorted(map(manifests.key_of, found)) == sorted(map(manifests.key_of, objects(folder)))
+    for manifest in found:
+        validate(manifest)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_changes_the_agent_and_fits(component: str, tmp_path: Path) -> None:
+    found = manifests.with_component(AGENT / component, tmp_path)
+    for manifest in found:
+        validate(manifest)
+    before = manifests.the_pod(objects(AGENT / "base"), "stepwatch-agent")
+    after = manifests.the_pod(found, "stepwatch-agent")
+    assert after != before
+    (container,) = after["containers"]
+    context = container["securityContext"]
+    assert not context.get("privileged") or context["allowPrivilegeEscalation"], "it is refused"

@@ -1,0 +1,180 @@
+"""What one manifest says of another is there, and no container may do more than it needs."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from tests.guides import manifests
+from tests.guides.manifests import Manifest, below, everything
+from tests.guides.pages import ROOT, commands
+
+GUIDE = ROOT / "agent" / "guides" / "kubernetes.md"
+OF_OTHERS = {"monitoring", "kube-system"}
+"""Namespaces that a cluster has, or its Prometheus."""
+
+
+def of_kind(kind: str) -> list[Manifest]:
+    """Every object of one kind."""
+    return [each for each in everything() if each["kind"] == kind]
+
+
+def test_no_object_is_there_twice() -> None:
+    keys = [manifests.key_of(each) for each in everything()]
+    assert len(keys) == len(set(keys))
+
+
+def test_every_namespace_is_made() -> None:
+    made = {each["metadata"]["name"] for each in of_kind("Namespace")}
+    used = {manifests.namespace_of(each) for each in everything()} - {""}
+    named = {
+        labels["kubernetes.io/metadata.name"]
+        for selector in below(everything(), "namespaceSelector")
+        for labels in [selector["matchLabels"]]
+    }
+    assert made == used and named <= made | OF_OTHERS
+
+
+def test_every_secret_and_key_that_is_referred_to_is_made_by_the_guide() -> None:
+    made: set[tuple[str, str, str]] = set()
+    for line in commands(GUIDE):
+        words = re.match(r"kubectl create secret generic (\S+) --namespace (\S+)", line)
+        if words:
+            keys = re.findall(r"--from-(?:literal|file)=(\w+)=", line)
+            made |= {(words[2], words[1], key) for key in keys}
+    used = set[tuple[str, str, str]]()
+    for manifest in everything():
+        where = manifests.namespace_of(manifest)
+        for reference in [*below(manifest, "secretKeyRef"), *below(manifest, "credentials")]:
+            if not reference.get("optional"):
+                used.add((where, reference["name"], reference["key"]))
+        used |= {(where, each["secretName"], "token") for each in below(manifest, "secret")}
+    assert used == made
+
+
+def test_the_quick_start_holds_no_secret_and_asks_for_no_right() -> None:
+    kinds = {each["kind"] for each in everything()}
+    assert not kinds & {"Secret", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+    accounts = of_kind("ServiceAccount")
+    names = {(manifests.namespace_of(each), each["metadata"]["name"]) for each in accounts}
+    for account in accounts:
+        assert account["automountServiceAccountToken"] is False
+    for where, pod in manifests.pods(everything()):
+        assert (where, pod["spec"]["serviceAccountName"]) in names
+        assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_every_selector_finds_pods_and_every_port_is_theirs() -> None:
+    pods = manifests.pods(everything())
+    for manifest in everything():
+        where, spec = manifests.namespace_of(manifest), manifest.get("spec", {})
+        for selector in (spec.get("selector"), spec.get("podSelector")):
+            if selector:
+                wanted = selector.get("matchLabels", selector)
+                assert selected(pods, where, wanted), manifests.key_of(manifest)
+    for policy in of_kind("NetworkPolicy"):
+        for rule in policy["spec"].get("ingress", []):
+            wanted = policy["spec"]["podSelector"]["matchLabels"]
+            check_ports(rule, selected(pods, manifests.namespace_of(policy), wanted))
+        for rule in [*policy["spec"].get("ingress", []), *policy["spec"].get("egress", [])]:
+            check_peers(rule, manifests.namespace_of(policy), pods, outgoing="to" in rule)
+
+
+def selected(pods: list[tuple[str, Manifest]], namespace: str, wanted: Manifest) -> list[Manifest]:
+    """The pod templates of a namespace that carry these labels."""
+    return [
+        pod
+        for where, pod in pods
+        if where == namespace and wanted.items() <= pod["metadata"]["labels"].items()
+    ]
+
+
+def check_ports(rule: Manifest, pods: list[Manifest]) -> None:
+    """Each port of a rule is one that each of the pods has, by name or number."""
+    for pod in pods:
+        ports = [port for each in pod["spec"]["containers"] for port in each["ports"]]
+        known = {value for port in ports for value in (port["name"], port["containerPort"])}
+        assert {port["port"] for port in rule["ports"]} <= known
+
+
+def check_peers(
+    rule: Manifest, here: str, pods: list[tuple[str, Manifest]], *, outgoing: bool
+) -> None:
+    """Each peer of a rule is there, unless it is another's; its ports are those it has."""
+    for peer in rule["to" if outgoing else "from"]:
+        labels = peer.get("namespaceSelector", {}).get("matchLabels", {})
+        where = labels.get("kubernetes.io/metadata.name", here)
+        if where not in OF_OTHERS:
+            found = selected(pods, where, peer["podSelector"]["matchLabels"])
+            assert found, peer
+            if outgoing:
+                check_ports(rule, found)
+
+
+def test_probes_and_mounts_name_what_their_pod_has() -> None:
+    for manifest in everything():
+        if "template" not in manifest.get("spec", {}):
+            continue
+        spec = manifest["spec"]["template"]["spec"]
+        volumes = [*spec["volumes"], *manifest["spec"].get("volumeClaimTemplates", [])]
+        known = {each.get("name") or each["metadata"]["name"] for each in volumes}
+        for container in spec["containers"]:
+            ports = {port["name"] for port in container["ports"]}
+            assert {each["port"] for each in below(container, "httpGet")} <= ports
+            assert {mount["name"] for mount in container["volumeMounts"]} == known
+
+
+def test_services_and_monitors_name_ports_that_are_there() -> None:
+    pods, services = manifests.pods(everything()), of_kind("Service")
+    for service in services:
+        found = selected(pods, manifests.namespace_of(service), service["spec"]["selector"])
+        targets = [{"port": port["targetPort"]} for port in service["spec"]["ports"]]
+        check_ports({"ports": targets}, found)
+    for monitor in of_kind("PodMonitor"):
+        wanted = monitor["spec"]["selector"]["matchLabels"]
+        found = selected(pods, manifests.namespace_of(monitor), wanted)
+        check_ports({"ports": monitor["spec"]["podMetricsEndpoints"]}, found)
+    for monitor in of_kind("ServiceMonitor"):
+        labels = monitor["spec"]["selector"]["matchLabels"].items()
+        (service,) = [each for each in services if labels <= each["metadata"]["labels"].items()]
+        assert manifests.namespace_of(service) == manifests.namespace_of(monitor)
+        ports = {port["name"] for port in service["spec"]["ports"]}
+        assert {each["port"] for each in monitor["spec"]["endpoints"]} <= ports
+
+
+def test_agents_send_to_the_service_of_the_collectors() -> None:
+    (container,) = manifests.the_pod(everything(), "stepwatch-agent")["containers"]
+    (url,) = [word.split("=", 1)[1] for word in container["args"] if "--collector=" in word]
+    parts = urlsplit(url)
+    assert parts.hostname is not None and parts.scheme == "http"
+    name, namespace, kind = parts.hostname.split(".")
+    (service,) = [each for each in of_kind("Service") if each["metadata"]["name"] == name]
+    assert (manifests.namespace_of(service), kind) == (namespace, "svc")
+    assert parts.port in {port["port"] for port in service["spec"]["ports"]}
+
+
+def test_no_container_may_more_than_it_needs() -> None:
+    for where, pod in manifests.pods(everything()):
+        spec = pod["spec"]
+        for container in spec["containers"]:
+            context = {**spec.get("securityContext", {}), **container["securityContext"]}
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+            assert context["capabilities"]["drop"] == ["ALL"]
+            assert "privileged" not in context
+            assert container["resources"]["limits"]["memory"]
+            assert not container["image"].endswith(":latest") and ":" in container["image"]
+            if where == "stepwatch":
+                assert context["runAsNonRoot"] is True and "add" not in context["capabilities"]
+        if where == "stepwatch":
+            assert not any("hostPath" in volume for volume in spec["volumes"])
+            assert not {"hostPID", "hostNetwork", "hostIPC"} & spec.keys()
+
+
+def test_the_agent_has_the_capabilities_that_its_unit_of_systemd_has() -> None:
+    unit = (ROOT / "agent/deploy/systemd/stepwatch-agent.service").read_text()
+    (line,) = re.findall(r"^CapabilityBoundingSet=(.*)$", unit, re.MULTILINE)
+    (container,) = manifests.the_pod(everything(), "stepwatch-agent")["containers"]
+    added = container["securityContext"]["capabilities"]["add"]
+    assert {f"CAP_{name}" for name in added} == set(line.split())
