@@ -15,6 +15,7 @@ from stepwatch.agent.announcement import Announcement
 from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.keys import AttemptKey, Tables
+from stepwatch.agent.node_report import NodeReport
 from stepwatch.agent.options import AgentOptions, make_client, make_tracer
 from stepwatch.agent.pace import FlushPace
 from stepwatch.agent.probes import Probe, ProbeContext
@@ -35,6 +36,7 @@ from stepwatch.agent.web.server import serve
 from stepwatch.signals import places
 from stepwatch.signals.clock import Clock, ClockPair, SystemClock
 from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.presence import AWAY
 from stepwatch.signals.records import Kind
 
 __all__ = ["Agent", "AgentOptions"]
@@ -90,6 +92,7 @@ class Agent:
             options.spool_limit_bytes,
             {Kind.AGENT, *(probe.kind for probe in kinds if probe.expendable)},
         )
+        self.node_report = NodeReport(self.spool)
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.exits = ProcessExits(self.clock)
         self.stalls = StallInspector(self.clock, find_py_spy())
@@ -188,6 +191,7 @@ class Agent:
         self.readings.read()
         for batch in batches:
             self._write_segment(batch)
+        self._report_node()
         self.stalls.forget(set(attempts), {who.ring_id for who in self.tail.identities()})
         self.tail.forget_missing()
         self.sender.wake()
@@ -217,6 +221,11 @@ class Agent:
             self.tracer.trace(key, clock, tables)
         for tail in batch.ended:
             tail.drained = tail.next_seq > tail.reader.head
+
+    def _report_node(self) -> None:
+        now, away = ClockPair.now(self.clock), self.relay.link == AWAY
+        own = self_report(self.options, self.pace, self.spool, now)
+        self.node_report.update(self.readings.node_facts(), own, now, away)
 
     def _close_tracer(self) -> None:
         if self.tracer is not None:

@@ -44,6 +44,9 @@ DEFAULT_COLLECTOR = "http://127.0.0.1:8480"
 DEFAULT_COLLECTOR_PORT = 8480
 DEFAULT_AGENT_PORT = 8481
 
+NODE_STREAM = "@node"
+"""Where the key of a segment names a job: what an agent reports of its node, whatever runs there.
+No job can be called so, as it is no name; a collector that does not know it refuses the segment."""
 NAME_LIMIT = 63
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 

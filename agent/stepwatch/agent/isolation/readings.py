@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 
 import numpy as np
@@ -68,9 +68,7 @@ class Readings:
         for process in isolated:
             self._take(process)
         now = self._clock.monotonic_ns()
-        late = [name for name, reason in self.unknown.items() if reason is Unknown.LATE]
-        hung = (Sighting(NodeFact.PROBE_HANGS, name, LATE_TEXT) for name in late)
-        self.facts.take("agent", hung, now)
+        self.facts.take("agent", self._unread(), now)
         self.facts.settle(now)
 
     def tables(self, ranks: Sequence[WatchedRank]) -> Tables:
@@ -88,6 +86,10 @@ class Readings:
             parts[Kind.NODE_FACT] = [facts]
         return {Kind(kind): np.concatenate(tables) for kind, tables in parts.items()}
 
+    def node_facts(self) -> Rows:
+        """The facts that are to be reported, as rows of the node and of no rank."""
+        return self.facts.rows(self._clock.monotonic_ns(), {})
+
     def close(self) -> None:
         """Close every probe, and end its process."""
         for probe in self.probes:
@@ -95,6 +97,15 @@ class Readings:
                 probe.close()
         for process in self._processes.values():
             process.close()
+
+    def _unread(self) -> Iterator[Sighting]:
+        """Probes that hang, and sources that cannot be read; not those that never were there."""
+        for name in {**self.details, **self.unknown}:
+            if self.unknown.get(name) is Unknown.LATE:
+                yield Sighting(NodeFact.PROBE_HANGS, name, LATE_TEXT)
+            else:
+                reason = self.details.get(name) or self.unknown[name].value
+                yield Sighting(NodeFact.SOURCE_UNREAD, name, reason)
 
     def _process_of(self, probe: Probe) -> ProbeProcess:
         process = self._processes.get(probe.name)

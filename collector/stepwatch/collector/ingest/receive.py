@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from stepwatch.collector.ingest.together import WritesTogether
 from stepwatch.collector.store import Added, Store, StoredSegment
+from stepwatch.collector.store.nodes import report_of
 from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
@@ -84,14 +85,19 @@ class Ingest:
         return verdicts
 
     def _ingest(self, pieces: list[Piece]) -> list[Verdict]:
-        good = [StoredSegment(p.segment, p.data) for p in pieces if p.segment is not None]
+        whole = [piece.segment for piece in pieces if piece.segment is not None]
+        good = [
+            StoredSegment(p.segment, p.data)
+            for p in pieces
+            if p.segment is not None and not p.segment.key.of_node
+        ]
         added, now = self._writes.add(good)
         placed = zip(good, added, strict=True)
         fresh = [(one.position, stored.segment) for stored, one in placed if one.new]
         # Before anything else can fail: what is not handed over is read from the log, but later.
         if fresh:
             self._apply(fresh, now)
-        verdicts = list(_verdicts(pieces, added))
+        verdicts = list(_verdicts(pieces, self._with_reports(whole, added, now)))
         self._count(verdicts, (segment for _, segment in fresh))
         decided = zip(pieces, verdicts, strict=True)
         bad = ((piece.data, each.reason) for piece, each in decided if each.verdict == REJECTED)
@@ -102,6 +108,27 @@ class Ingest:
             with self._counting:
                 self.undecoded += kept
         return verdicts
+
+    def _with_reports(
+        self, segments: list[Segment], added: list[Added], now_ns: int
+    ) -> Iterator[Added]:
+        """What became of all segments: those of jobs, and those of nodes in between.
+
+        A repeated one of a job says again what it says of its node: the answer to the first may
+        have been lost before that was written. To join it twice changes nothing.
+        """
+        found = [(segment.key, report_of(segment, now_ns)) for segment in segments]
+        reports = [(key, report) for key, report in found if report is not None]
+        refusals = self._store.nodes.add([report for _, report in reports])
+        of_nodes = zip(reports, refusals, strict=True)
+        refused = [refusal for (key, _), refusal in of_nodes if key.of_node]
+        jobs, nodes = iter(added), iter(refused)
+        for segment in segments:
+            if segment.key.of_node:
+                refusal = next(nodes)
+                yield Added(new=not refusal, refusal=refusal)
+            else:
+                yield next(jobs)
 
     def _count(self, verdicts: Iterable[Verdict], fresh: Iterable[Segment]) -> None:
         with self._counting:
@@ -145,7 +172,7 @@ def _grouped(pieces: Iterator[Piece]) -> Iterator[list[Piece]]:
         yield group
 
 
-def _verdicts(pieces: list[Piece], added: list[Added]) -> Iterator[Verdict]:
+def _verdicts(pieces: list[Piece], added: Iterable[Added]) -> Iterator[Verdict]:
     results = iter(added)
     for piece in pieces:
         if piece.segment is None:

@@ -20,6 +20,7 @@ from stepwatch.collector.state.live import (
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store, StoredPayload, StoredSegment
 from stepwatch.collector.store.bundles.objects import ObjectsUnreachable
+from stepwatch.collector.store.nodes import report_of
 from stepwatch.collector.store.undecoded import UndecodedSegment
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, Clock
@@ -253,5 +254,10 @@ def _store_decoded(store: Store, kept: UndecodedSegment) -> bool:
     except SegmentError as error:
         logger.warning("kept segment %d is unreadable: %s", kept.id, error)
         return False
+    report = report_of(segment, kept.received_ns)
+    if report is not None:
+        store.nodes.add([report])
+    if segment.key.of_node:
+        return True
     (added,) = store.add_segments([StoredSegment(segment, kept.payload)], kept.received_ns)
     return not added.refusal

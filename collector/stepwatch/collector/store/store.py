@@ -29,6 +29,7 @@ from stepwatch.collector.store.database import (
 )
 from stepwatch.collector.store.leases import Lease, fenced
 from stepwatch.collector.store.log import read_segments, whole_after
+from stepwatch.collector.store.nodes import NodeReports
 from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
@@ -72,8 +73,8 @@ class Store:
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
     this version cannot read, `snapshots` the state of jobs, `views` what collectors answer for each
-    other, `outbox` what is to be sent, `upkeep` what was done to the store,
-    `unreadable_incidents` the ids of those whose document was damaged when it was read.
+    other, `outbox` what is to be sent, `nodes` what is wrong with nodes, `upkeep` what was done to
+    the store, `unreadable_incidents` the ids of those whose document was damaged when it was read.
 
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
@@ -86,6 +87,7 @@ class Store:
         self.snapshots = Snapshots(self._engine)
         self.views = StoredViews(self._engine)
         self.outbox = Outbox(self._engine)
+        self.nodes = NodeReports(self._engine)
         self.upkeep = Upkeep(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)

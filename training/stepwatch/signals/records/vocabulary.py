@@ -221,6 +221,7 @@ class NodeFact(IntEnum):
     CPU_HOT = 60
     CPU_GOVERNOR = 61
     MEMORY_FRAGMENTED = 62
+    SOURCE_UNREAD = 70
 
 
 class ProcessState(IntEnum):

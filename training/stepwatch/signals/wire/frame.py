@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import ConfigurationError, SegmentError
-from stepwatch.signals.places import checked_name
+from stepwatch.signals.places import NODE_STREAM, checked_name
 
 from .segment import SegmentKey
 
@@ -163,7 +163,9 @@ def checked_names(raw: bytes, job_size: int, node_size: int) -> tuple[str, str]:
     """
     if len(raw) != job_size + node_size:
         raise SegmentError("its header is too short")
-    return _checked(raw[:job_size], "job name"), _checked(raw[job_size:], "node name")
+    of_node = raw[:job_size] == NODE_STREAM.encode()
+    job = NODE_STREAM if of_node else _checked(raw[:job_size], "job name")
+    return job, _checked(raw[job_size:], "node name")
 
 
 def _checked(raw: bytes, what: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.clock import ClockPair
+from stepwatch.signals.places import NODE_STREAM
 from stepwatch.signals.records import Kind
 
 from .packed import PackedTables
@@ -27,6 +28,11 @@ class SegmentKey(NamedTuple):
     node: str
     spool: int
     sequence: int
+
+    @property
+    def of_node(self) -> bool:
+        """Whether the segment is about the node itself, and no job's."""
+        return self.job == NODE_STREAM
 
 
 class SentSegment(NamedTuple):

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from stepwatch.collector.quantities import size
 from stepwatch.collector.store import partitions, schema
 from stepwatch.collector.store.database import begin_writing
+from stepwatch.collector.store.nodes import NodeReports
 from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.outbox import Outbox
 from stepwatch.collector.store.upkeep.counts import SEGMENTS, Upkeep
@@ -61,6 +62,7 @@ class Retention:
             pause = EVERY_S
             try:
                 self.tidy()
+                NodeReports(self._engine).prune(clock.wall_ns())
                 removed = self.prune(keep, clock.wall_ns())
             except sa.exc.SQLAlchemyError as error:
                 outage.noted(error)

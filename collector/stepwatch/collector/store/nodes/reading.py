@@ -1,0 +1,60 @@
+"""What is known of nodes, read back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from .reports import Sighted
+from .tables import node, node_fact
+from .writing import MOST_FACTS, MOST_NODES
+
+
+class NodeRow(NamedTuple):
+    """When a node reported last; see `tables.node`."""
+
+    node: str
+    reported_ns: int
+    received_ns: int
+    version: str
+
+
+def node_rows(engine: sa.Engine) -> list[NodeRow]:
+    """All nodes, by name.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    columns = [node.c[name] for name in NodeRow._fields]
+    query = sa.select(*columns).order_by(node.c.node).limit(MOST_NODES)
+    with engine.connect() as connection:
+        return [NodeRow(*row) for row in connection.execute(query)]
+
+
+def newest_sightings(engine: sa.Engine, since_ns: int, most: int) -> list[Sighted]:
+    """Facts of all nodes that were seen since a wall time, at most so many, the newest first.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    return _read(engine, _newest().where(node_fact.c.seen_ns >= since_ns).limit(most))
+
+
+def sightings_of(engine: sa.Engine, name: str) -> list[Sighted]:
+    """All that is kept of one node, the newest first.
+
+    Raises:
+        sqlalchemy.exc.SQLAlchemyError: the database does not answer.
+    """
+    return _read(engine, _newest().where(node_fact.c.node == name).limit(MOST_FACTS))
+
+
+def _newest() -> sa.Select[Any]:
+    columns = [node_fact.c[name] for name in Sighted._fields]
+    return sa.select(*columns).order_by(node_fact.c.seen_ns.desc(), *node_fact.primary_key)
+
+
+def _read(engine: sa.Engine, query: sa.Select[Any]) -> list[Sighted]:
+    with engine.connect() as connection:
+        return [Sighted(*row) for row in connection.execute(query)]
