@@ -46,7 +46,7 @@ def sections(report: Document, card: RateCard | None = None) -> list[Section]:
         _jobs(report, card),
         Section("Days", table=_days(report)),
         _listed("Incidents that cost most", _incidents(report)),
-        _listed("Nodes that incidents name", _nodes(report)),
+        _listed("Nodes at fault", _nodes(report)),
         Section("What to do next", _actions(report)),
     ]
 
@@ -264,10 +264,19 @@ def _incidents(report: Document) -> Table:
 
 def _nodes(report: Document) -> Table:
     rows = [
-        [each["node"], str(each["incidents"]), text.device_time(each["device_seconds_lost"])]
+        [
+            each["node"],
+            str(each["incidents"]),
+            text.device_time(each["device_seconds_lost"]),
+            # An earlier collector has neither of these.
+            text.count(each.get("faults_30d")),
+            (each.get("health") or text.UNKNOWN)
+            + (", repeat offender" if each.get("repeat_offender") else ""),
+        ]
         for each in report["nodes"]
     ]
-    return Table(["node", "incidents", "device-time lost"], rows)
+    head = ["node", "incidents", "device-time lost", "faults in 30 days", "now"]
+    return Table(head, rows)
 
 
 _ADVICE = {

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import sqlalchemy as sa
 
 from stepwatch.collector.ingest.receive import Ingest, Verdict
+from stepwatch.collector.nodes.fleet import FleetReader
 from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.answers import Answers, Made
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
@@ -73,6 +74,7 @@ class Service:
         """Whether the newest documents of SLOs could not be read: those before are in force."""
         self.asked_pace = AskedPace()
         self.store = store
+        self.nodes = FleetReader(store, self.clock)
         self._state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
         self._evaluator.notifies = notifier is not None

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
-from stepwatch.collector.web import job_view, slo_view, withheld_view
+from stepwatch.collector.web import job_view, nodes_view, slo_view, withheld_view
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
     HEATMAPS,
@@ -45,7 +45,7 @@ MAX_REQUESTS_IN_FLIGHT = 16
 BODY_SECONDS = 30.0
 """Time a client has to send its body, so that a stalled one does not keep others out."""
 _LATEST_S = 1 << 40
-_OPEN_PATHS = ("/healthz", "/readyz", "/", "/static/")
+_OPEN_PATHS = ("/healthz", "/readyz", "/", "/nodes", "/static/")
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
@@ -72,6 +72,8 @@ def make_api(
         Route("/v1/jobs/{job}/run", api.run),
         Route("/v1/incidents", api.incidents),
         Route("/v1/incidents/{id}", api.incident),
+        Route("/v1/nodes", api.nodes),
+        Route("/v1/nodes/{node}", api.node),
         Route("/v1/report", api.report),
         Route("/v1/runbooks/{name}", api.runbook),
         Route("/metrics", api.metrics),
@@ -79,6 +81,8 @@ def make_api(
         Route("/readyz", api.ready),
         Route("/", page("index.html")),
         Route("/jobs/{job}", page("job.html")),
+        Route("/nodes", page("nodes.html")),
+        Route("/nodes/{node}", page("nodes.html")),
         Route("/runbooks/{name}", page("runbook.html")),
         Route("/static/{name}", static),
     ]
@@ -104,7 +108,7 @@ class TokenGate:
 
     def _may_pass(self, scope: Scope) -> bool:
         path = scope["path"]
-        if path in _OPEN_PATHS or path.startswith(("/static/", "/jobs/", "/runbooks/")):
+        if path in _OPEN_PATHS or path.startswith(("/static/", "/jobs/", "/nodes/", "/runbooks/")):
             return True
         given = dict(scope["headers"]).get(b"authorization", b"")
         return hmac.compare_digest(given, self._expected)
@@ -203,6 +207,25 @@ class Api:
         job, state = request.query_params.get("job"), request.query_params.get("state")
         found = await run_in_threadpool(self._service.store.incidents, job, state)
         return _json({"incidents": found})
+
+    async def nodes(self, request: Request) -> Response:
+        """Nodes by name: `?health=` a state, `?unhealthy=1` all but healthy ones, `?limit=` at most
+        `nodes_view.MOST_NODES`, `?after=` a name, as `next` of the answer before gives it."""
+        try:
+            asked = nodes_view.asked(request.query_params)
+        except ValueError as error:
+            return _problem(400, str(error))
+        fleet = await run_in_threadpool(self._service.nodes.fleet)
+        return _json(nodes_view.nodes_document(fleet, asked))
+
+    async def node(self, request: Request) -> Response:
+        """One node, its parts and its history."""
+        fleet = await run_in_threadpool(self._service.nodes.fleet)
+        known = fleet.nodes.get(request.path_params["node"])
+        if known is None:
+            return _problem(404, "no such node; /v1/nodes lists them")
+        history = await run_in_threadpool(self._service.nodes.history, known.name)
+        return _json(nodes_view.node_document(known, history))
 
     async def report(self, request: Request) -> Response:
         """Device-time by cause over whole days, UTC: `?from=` and `?until=` in Unix seconds, of one

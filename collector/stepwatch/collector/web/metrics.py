@@ -17,6 +17,7 @@ from prometheus_client.core import (
 from stepwatch.collector.analysis.device_use import device_use
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.model import INFO, Incident
+from stepwatch.collector.nodes.fleet import Fleet, FleetReader
 from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.job_state import has_ended, is_abandoned
 from stepwatch.collector.runtime.pace import AskedPace
@@ -51,6 +52,7 @@ class CollectorView(Protocol):
     objectives_unreadable: bool
     asked_pace: AskedPace
     tenancy: Tenancy
+    nodes: FleetReader
 
     @property
     def jobs_forgotten(self) -> int:
@@ -114,6 +116,7 @@ class JobExporter:
         shown = jobs[:MAX_JOBS]
         yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
         yield _gauge(names.COLLECTOR_REPLICAS, [((), self._view.tenancy.replicas)])
+        yield from _nodes(self._view.nodes.if_known())
         yield _counter(names.COLLECTOR_WRITES_REFUSED, [((), self._view.tenancy.refused)])
         capped = len(jobs) - len(shown) + self._view.jobs_forgotten
         yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
@@ -167,6 +170,16 @@ def _metrics_of(job: LiveJob, verdicts: Verdicts, now: float) -> list[Metric]:
 
 JOB_METRICS = View("metrics", _metrics_of, kept_seconds=600.0)
 """The metrics of one job; Prometheus comes back within ten minutes."""
+
+
+def _nodes(fleet: Fleet | None) -> Iterator[Metric]:
+    """Of all nodes together: whatever their number, a few series."""
+    counts = {} if fleet is None else fleet.counts()
+    yield _gauge(names.COLLECTOR_NODES, [((str(health),), n) for health, n in counts.items()])
+    known = [] if fleet is None else [fleet]
+    offending = [((), sum(node.is_offender() for node in each.nodes.values())) for each in known]
+    yield _gauge(names.COLLECTOR_NODES_OFFENDING, offending)
+    yield _gauge(names.COLLECTOR_NODES_TOGETHER, [((), len(each.shared)) for each in known])
 
 
 def _upkeep(done: Upkeep) -> Iterator[Metric]:

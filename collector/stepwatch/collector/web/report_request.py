@@ -35,4 +35,9 @@ def report_of(
         until,
         cache(lambda sli, moments: store.slice_sums(sli, moments, first, job)),
     )
-    return report_document(days, store.incidents(job, limit=_REPORTED), first, until, lines)
+    incidents = store.incidents(job, limit=_REPORTED)
+    nodes = [*service.nodes.fleet().nodes.values()]
+    if job is not None or job_class is not None:
+        named = {each.get("node") for each in incidents}
+        nodes = [node for node in nodes if node.name in named]
+    return report_document(days, incidents, first, until, lines, nodes)

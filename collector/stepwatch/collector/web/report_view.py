@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stepwatch.collector.nodes.fleet import Node
 from stepwatch.collector.slo.asked.owners import owner_in
 from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, Spent
 from stepwatch.collector.store.accounts import AccountDay
@@ -21,13 +22,14 @@ def report_document(
     from_s: int,
     until_s: int,
     slos: Sequence[Document] = (),
+    nodes: Sequence[Node] = (),
 ) -> Document:
     """Device-seconds by cause of each job, class, day and all together, and what cost most.
 
     `days` and `incidents` are those of the time from `from_s` to `until_s` (Unix seconds), whole
     days of UTC. Ratios are sums over sums, None where nothing was allocated. Of each job the
     allocated device-seconds stand by day, too: what they cost may change. `slos` are how classes
-    stood to their SLOs.
+    stood to their SLOs, `nodes` those whose history is known.
     """
     by_job: dict[str, list[AccountDay]] = {}
     by_day: dict[int, list[AccountDay]] = {}
@@ -56,7 +58,7 @@ def report_document(
         "slos": list(slos),
         "incidents": [_incident(each) for each in _worst(inside)],
         "incident_count": len(inside),
-        "nodes": _nodes(inside),
+        "nodes": _nodes(inside, nodes),
     }
 
 
@@ -110,8 +112,9 @@ def _incident(incident: Mapping[str, Any]) -> Document:
     return {name: incident.get(name) for name in _SHOWN}
 
 
-def _nodes(incidents: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Nodes that incidents name, those with most first, and what these cost."""
+def _nodes(incidents: Iterable[Mapping[str, Any]], known: Sequence[Node]) -> list[Document]:
+    """Nodes that incidents name, those with most first, what these cost, and how often each was at
+    fault; then repeat offenders that none names. What is not known of a node is None."""
     counts: Counter[str] = Counter()
     lost: dict[str, float] = {}
     for each in incidents:
@@ -119,7 +122,26 @@ def _nodes(incidents: Iterable[Mapping[str, Any]]) -> list[Document]:
             counts[each["node"]] += 1
             more = float(each["device_seconds_lost"] or 0.0)
             lost[each["node"]] = lost.get(each["node"], 0.0) + more
+    by_name = {node.name: node for node in known}
+    offenders = sorted(
+        (node for node in known if node.is_offender() and node.name not in counts),
+        key=lambda node: (-node.faults_month, node.name),
+    )
+    named = [name for name, _ in counts.most_common(WORST)]
     return [
-        {"node": node, "incidents": count, "device_seconds_lost": lost[node]}
-        for node, count in counts.most_common(WORST)
+        {
+            "node": name,
+            "incidents": counts[name],
+            "device_seconds_lost": lost.get(name, 0.0),
+            **_history(by_name.get(name)),
+        }
+        for name in [*named, *(node.name for node in offenders[:WORST])]
     ]
+
+
+def _history(node: Node | None) -> Document:
+    return {
+        "faults_30d": None if node is None else node.faults_month,
+        "health": None if node is None else str(node.state.health),
+        "repeat_offender": None if node is None else node.is_offender(),
+    }

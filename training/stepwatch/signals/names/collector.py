@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .labels import CAUSE, KIND, VERDICT
+from .labels import CAUSE, HEALTH, KIND, VERDICT
 from .metric import Metric, MetricKind
 
 _G, _C = MetricKind.GAUGE, MetricKind.COUNTER
@@ -15,6 +15,22 @@ COLLECTOR_REPLICAS = Metric(
     "stepwatch_collector_replicas",
     _G,
     "Collectors that share the store, this one included; each exports the jobs it evaluates.",
+)
+COLLECTOR_NODES = Metric(
+    "stepwatch_collector_nodes",
+    _G,
+    "Nodes in the store by health; every collector of the store exports the same numbers.",
+    (HEALTH,),
+)
+COLLECTOR_NODES_OFFENDING = Metric(
+    "stepwatch_collector_nodes_repeat_offenders",
+    _G,
+    "Nodes that were at fault again and again within a month, the same from every collector.",
+)
+COLLECTOR_NODES_TOGETHER = Metric(
+    "stepwatch_collector_nodes_together",
+    _G,
+    "Faults that many nodes have at once: look for what these share before draining any.",
 )
 COLLECTOR_WRITES_REFUSED = Metric(
     "stepwatch_collector_writes_refused_total",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from stepwatch.collector.detect.finding import (
     Confidence,
@@ -35,6 +35,29 @@ LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
 
+SHARED_WORDS = "look for what they share before draining any"
+"""What to do where many nodes have one fault at once."""
+
+
+class Known(Protocol):
+    """What says how bad a fact is."""
+
+    @property
+    def fact(self) -> NodeFact:
+        """What was found."""
+        ...
+
+    @property
+    def code(self) -> int:
+        """The number of an XID error."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The line that shows it."""
+        ...
+
+
 class Fault(NamedTuple):
     """A fact that is present, since which step, and how long ago that was in seconds."""
 
@@ -55,7 +78,7 @@ def detect(faults: Iterable[Fault], nodes: int, limits: Thresholds = LIMITS) -> 
     found: list[tuple[Severity, Finding]] = []
     for same in by_fact.values():
         there = {fault.known.node for fault in same}
-        if len(there) >= max(limits.together_nodes, limits.together_ratio * nodes):
+        if is_together(len(there), nodes, limits):
             found.append((severity_of(same[0].known), _of_many(same, sorted(there), nodes)))
         else:
             found += [(severity_of(fault.known), _of_one(fault)) for fault in same]
@@ -63,21 +86,26 @@ def detect(faults: Iterable[Fault], nodes: int, limits: Thresholds = LIMITS) -> 
     return [finding for _, finding in found[: limits.most]]
 
 
-def severity_of(known: NodeFault) -> Severity:
+def is_together(having: int, nodes: int, limits: Thresholds = LIMITS) -> bool:
+    """Whether so many of `nodes` have one fault at once that it is none of their own."""
+    return having >= max(limits.together_nodes, limits.together_ratio * nodes)
+
+
+def severity_of(known: Known) -> Severity:
     """How bad a fact is by itself."""
     if known.fact is NodeFact.XID:
         return xid_of(known.code, known.text).severity
     return CATALOGUE[known.fact].severity
 
 
-def title(known: NodeFault) -> str:
+def title(known: Known) -> str:
     """A fact in few words."""
     if known.fact is NodeFact.XID:
         return xid_of(known.code, known.text).because
     return CATALOGUE[known.fact].name.replace("-", " ")
 
 
-def action_of(known: NodeFault) -> Action:
+def action_of(known: Known) -> Action:
     """What to do about it."""
     if known.fact is NodeFact.XID:
         return xid_of(known.code, known.text).action
@@ -128,8 +156,8 @@ def _of_many(same: list[Fault], there: list[str], nodes: int) -> Finding:
     return build_finding(
         kind=FindingKind.NODE_FAULT,
         cause=CATALOGUE[known.fact].cause,
-        summary=f"{len(there)} of {nodes} nodes have {title(known)} at once ({named}): look for "
-        "what they share before draining any",
+        summary=f"{len(there)} of {nodes} nodes have {title(known)} at once ({named}): "
+        f"{SHARED_WORDS}",
         began_step=first.since_step,
         began_ago_seconds=max(fault.ago_seconds for fault in same),
         severity=2.0,

@@ -1,0 +1,113 @@
+"""The health of a node: from what is wrong with it now, and when it reported last. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from stepwatch.collector.quantities import seconds
+from stepwatch.signals.node_facts import Action, Severity
+from stepwatch.signals.records import NodeFact
+
+from .episodes import Episode
+from .limits import LIMITS, Limits
+
+
+class Health(StrEnum):
+    """The state of a node or of a part of it; a node of which nothing is received is unknown."""
+
+    FAILED = "failed"
+    DEGRADED = "degraded"
+    UNKNOWN = "unknown"
+    HEALTHY = "healthy"
+
+
+_BY_SEVERITY = {Severity.FATAL: Health.FAILED, Severity.DEGRADED: Health.DEGRADED}
+_WORST_FIRST = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
+
+
+class State(NamedTuple):
+    """How a node is, why, what to do, and since when (Unix seconds), None where that is unknown.
+
+    `facts` are those that are present, the worst first; of a silent node those known last.
+    """
+
+    health: Health
+    reason: str
+    action: Action
+    since_at: float | None
+    facts: tuple[Episode, ...] = ()
+
+
+def present(
+    of_node: Collection[Episode], received_at: float, limits: Limits = LIMITS
+) -> list[Episode]:
+    """Facts that lasted when the node was received from last, the worst and newest first.
+
+    Agents repeat a fact that lasts as often as they report: one that was not repeated since its
+    agent was started anew is over, though nobody reported its end.
+    """
+    found = [
+        each
+        for each in of_node
+        if each.ended_at is None and received_at - each.received_at <= limits.silent_seconds
+    ]
+    return sorted(found, key=lambda each: (_WORST_FIRST.index(each.severity), -each.began_at, each))
+
+
+def state_of(
+    of_node: Collection[Episode], received_at: float, now_s: float, limits: Limits = LIMITS
+) -> State:
+    """How a node is that a collector heard from last at `received_at` (Unix seconds, 0 never)."""
+    if not received_at:
+        why = "its agent sends no report of the node; upgrade the agent"
+        return State(Health.UNKNOWN, why, Action.NONE, None)
+    facts = tuple(present(of_node, received_at, limits))
+    silent = now_s - received_at
+    if silent > limits.silent_seconds:
+        return _silent(facts, received_at, silent)
+    return _heard(facts, received_at)
+
+
+def part_state(of_part: Sequence[Episode], node: State) -> tuple[Health, Action]:
+    """How one part of a node is, by its own facts; unknown where the node is silent."""
+    bad = [each for each in node.facts if each in of_part]
+    if node.since_at is not None and node.health is Health.UNKNOWN:
+        return Health.UNKNOWN, Action.NONE
+    worst = next((each for each in bad if each.severity in _BY_SEVERITY), None)
+    if worst is None:
+        return Health.HEALTHY, Action.NONE
+    return _BY_SEVERITY[worst.severity], worst.action
+
+
+def _heard(facts: tuple[Episode, ...], received_at: float) -> State:
+    bad = [each for each in facts if each.severity in _BY_SEVERITY]
+    if bad:
+        health = _BY_SEVERITY[bad[0].severity]
+        return State(health, _words(bad), bad[0].action, _since(bad, health), facts)
+    unread = [each for each in facts if each.fact is NodeFact.SOURCE_UNREAD]
+    if unread:
+        why = ", ".join(f"{each.subject} cannot be read: {each.text}" for each in unread)
+        since = min(each.began_at for each in unread)
+        return State(Health.UNKNOWN, why, Action.NONE, since, facts)
+    return State(Health.HEALTHY, "nothing is found wrong", Action.NONE, None, facts)
+
+
+def _silent(facts: tuple[Episode, ...], received_at: float, silent: float) -> State:
+    why = f"no report for {seconds(silent)}: is the node up, and its agent?"
+    bad = [each for each in facts if each.severity in _BY_SEVERITY]
+    if bad:
+        why = f"{why} It was {_BY_SEVERITY[bad[0].severity]} then: {_words(bad)}"
+    action = bad[0].action if bad else Action.NONE
+    return State(Health.UNKNOWN, why, action, received_at, facts)
+
+
+def _words(bad: Sequence[Episode]) -> str:
+    first, more = bad[0], len(bad) - 1
+    words = f"{first.title} ({first.subject})" if first.subject else first.title
+    return f"{words} and {more} more" if more else words
+
+
+def _since(bad: Sequence[Episode], health: Health) -> float:
+    return min(each.began_at for each in bad if _BY_SEVERITY[each.severity] is health)

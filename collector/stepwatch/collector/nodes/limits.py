@@ -1,0 +1,22 @@
+"""The numbers of `thresholds.toml`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwatch.collector.detect.thresholds import load
+
+
+class Limits(NamedTuple):
+    """When a node is silent, and who is a repeat offender; see `thresholds.toml`."""
+
+    silent_seconds: float
+    rejoin_seconds: float
+    week_days: int
+    month_days: int
+    offender_week: int
+    offender_month: int
+
+
+LIMITS = load(__package__, Limits)
+"""The shipped numbers."""
