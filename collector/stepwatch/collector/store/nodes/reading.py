@@ -33,12 +33,14 @@ def node_rows(engine: sa.Engine) -> list[NodeRow]:
 
 
 def newest_sightings(engine: sa.Engine, since_ns: int, most: int) -> list[Sighted]:
-    """Facts of all nodes that were seen since a wall time, at most so many, the newest first.
+    """Facts of all nodes that were received since a wall time, at most so many, the newest first.
+
+    By the collectors' clock: that of a node may be wrong by years.
 
     Raises:
         sqlalchemy.exc.SQLAlchemyError: the database does not answer.
     """
-    return _read(engine, _newest().where(node_fact.c.seen_ns >= since_ns).limit(most))
+    return _read(engine, _newest().where(node_fact.c.received_ns >= since_ns).limit(most))
 
 
 def sightings_of(engine: sa.Engine, name: str) -> list[Sighted]:
@@ -52,7 +54,7 @@ def sightings_of(engine: sa.Engine, name: str) -> list[Sighted]:
 
 def _newest() -> sa.Select[Any]:
     columns = [node_fact.c[name] for name in Sighted._fields]
-    return sa.select(*columns).order_by(node_fact.c.seen_ns.desc(), *node_fact.primary_key)
+    return sa.select(*columns).order_by(node_fact.c.received_ns.desc(), *node_fact.primary_key)
 
 
 def _read(engine: sa.Engine, query: sa.Select[Any]) -> list[Sighted]:

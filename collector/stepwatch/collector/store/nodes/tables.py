@@ -37,7 +37,7 @@ node_fact = sa.Table(
     # Of a job that ran there then; empty and -1 where none did.
     sa.Column("job", sa.String(63), nullable=False),
     sa.Column("attempt", sa.BigInteger, nullable=False),
-    sa.Index("node_fact_seen_ns", "seen_ns"),
+    sa.Index("node_fact_received_ns", "received_ns"),
 )
 """One row for each fact that one agent found, from its beginning to its end: whoever writes one
 again joins it with what is there, so that neither order nor repetition changes anything."""

@@ -14,13 +14,13 @@ from .reports import Report
 from .tables import node, node_fact
 
 KEEP_DAYS = 180
-"""A fact that was not seen for so long goes, and so does a node that reported nothing: repeat
+"""A fact that was not reported for so long goes, and so does a node that reported nothing: repeat
 offenders are counted over a month, and a part that is returned is argued about over months."""
 MOST_NODES = 20_000
 """Nodes that are kept; the largest public fleets of one run have 3,000. Further ones are refused,
 as their names may be made up."""
 MOST_FACTS = 2_000
-"""Rows of one node, those seen last: at most half a megabyte. A port that flaps every five minutes
+"""Rows of one node, those received last: at most a megabyte. A port that flaps every five minutes
 fills them in a week."""
 _AT_ONCE = 256
 
@@ -59,7 +59,7 @@ class NodeReports:
         """
         before = now_ns - KEEP_DAYS * DAY_NS
         with writing(self._engine) as connection:
-            old = sa.delete(node_fact).where(node_fact.c.seen_ns < before)
+            old = sa.delete(node_fact).where(node_fact.c.received_ns < before)
             removed = connection.execute(old).rowcount
             connection.execute(sa.delete(node).where(node.c.received_ns < before, ~_has_facts()))
         return removed
@@ -136,9 +136,10 @@ def _join_facts(connection: sa.Connection, reports: Sequence[Report]) -> None:
 
 
 def _keep_newest(connection: sa.Connection, name: str) -> None:
-    """Drop what a node has beyond `MOST_FACTS`, those that were seen longest ago."""
+    """Drop what a node has beyond `MOST_FACTS`, those that were received longest ago."""
     mine = node_fact.c.node == name
-    edge = sa.select(node_fact.c.seen_ns).where(mine).order_by(node_fact.c.seen_ns.desc())
+    at = node_fact.c.received_ns
+    edge = sa.select(at).where(mine).order_by(at.desc())
     oldest = connection.execute(edge.offset(MOST_FACTS).limit(1)).scalar_one_or_none()
     if oldest is not None:
-        connection.execute(sa.delete(node_fact).where(mine, node_fact.c.seen_ns <= oldest))
+        connection.execute(sa.delete(node_fact).where(mine, at <= oldest))

@@ -35,7 +35,7 @@ def upgrade() -> None:
         sa.Column("job", sa.String(63), nullable=False),
         sa.Column("attempt", sa.BigInteger, nullable=False),
     )
-    op.create_index("node_fact_seen_ns", "node_fact", ["seen_ns"])
+    op.create_index("node_fact_received_ns", "node_fact", ["received_ns"])
     op.execute("UPDATE meta SET value = '6' WHERE key = 'schema'")
 
 

@@ -1,0 +1,48 @@
+"""Facts of nodes as agents would report them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stepwatch.collector.nodes.health import Health
+from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.places import NODE_STREAM
+from stepwatch.signals.records import DTYPES, Kind, NodeFact, text_bytes
+from stepwatch.signals.wire import Segment, SegmentKey
+from tests.collector.made import EPOCH
+
+DEVICE = "0000:3b:00.0"
+XID_79 = {"fact": NodeFact.XID, "code": 79, "subject": DEVICE, "text": "Xid 79: off the bus"}
+DISK_SLOW = {"fact": NodeFact.DISK_SLOW, "code": -1, "subject": "nvme0n1", "text": "120 ms"}
+HEALTHY, DEGRADED = Health.HEALTHY, Health.DEGRADED
+FAILED, UNKNOWN = Health.FAILED, Health.UNKNOWN
+
+
+def report(
+    at: float,
+    *facts: dict[str, Any],
+    node: str = "node-0",
+    spool: int = 7,
+    sequence: int = 1,
+    job: str = NODE_STREAM,
+) -> Segment:
+    """What an agent reports `at` seconds after `EPOCH`.
+
+    A fact has `began` (seconds) and is present unless `present` is 0.
+    """
+    rows = np.zeros(len(facts), dtype=DTYPES[Kind.NODE_FACT])
+    for row, fact in zip(rows, facts, strict=True):
+        row["rank"], row["time_ns"] = -1, round(at * NANOSECONDS)
+        row["fact"], row["code"] = fact["fact"], fact["code"]
+        row["present"], row["count"] = fact.get("present", 1), fact.get("count", 1)
+        row["began_ns"] = round(fact.get("began", at) * NANOSECONDS)
+        for name in ("subject", "text"):
+            row[name] = text_bytes(fact[name], row.dtype[name].itemsize)
+    own = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+    own["version"] = b"0.1.0"
+    tables = {Kind.AGENT: own} | ({Kind.NODE_FACT: rows} if facts else {})
+    now = round(at * NANOSECONDS)
+    clock = ClockPair(now, EPOCH * NANOSECONDS + now)
+    return Segment(SegmentKey(job, 0, node, spool, sequence), clock, tables)

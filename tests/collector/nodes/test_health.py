@@ -1,0 +1,164 @@
+"""The health of a node, and what many nodes have at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from stepwatch.collector.detect.node_fault.detector import LIMITS as SHARED
+from stepwatch.collector.nodes.fleet import Fleet, Node, fleet_of
+from stepwatch.collector.nodes.limits import LIMITS
+from stepwatch.collector.store.nodes import NodeRow, Sighted, report_of
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.node_facts import Action
+from stepwatch.signals.records import NodeFact
+from stepwatch.signals.wire import Segment
+from tests.collector.made import EPOCH, JOB
+
+from .sightings import DEGRADED, DISK_SLOW, FAILED, HEALTHY, UNKNOWN, XID_79, report
+
+DAY = 86_400.0
+UNREAD = {"fact": NodeFact.SOURCE_UNREAD, "code": -1, "subject": "kernel-log", "text": "denied"}
+EVIDENCE = {"fact": NodeFact.OUT_OF_MEMORY, "code": -1, "subject": "python3", "text": "killed"}
+SILENT = LIMITS.silent_seconds
+
+
+def fleet(
+    *segments: Segment, now: float = 100.0, incidents: Iterable[Mapping[str, Any]] = ()
+) -> Fleet:
+    """Nodes as they are `now` seconds after `EPOCH`, each segment received when it was made."""
+    rows: dict[str, NodeRow] = {}
+    sighted: list[Sighted] = []
+    for each in segments:
+        made = report_of(each, each.clock.wall_ns)
+        assert made is not None
+        before = rows.get(made.node, NodeRow(made.node, 0, 0, ""))
+        newest = max(before.received_ns, made.received_ns)
+        rows[made.node] = NodeRow(made.node, newest, newest, made.version)
+        sighted += made.sighted
+    return fleet_of(rows.values(), sighted, incidents, EPOCH + now)
+
+
+def node(*segments: Segment, now: float = 100.0) -> Node:
+    return fleet(*segments, now=now).nodes["node-0"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "health", "action", "reason"),
+    [
+        ([], HEALTHY, Action.NONE, "nothing is found wrong"),
+        ([EVIDENCE], HEALTHY, Action.NONE, "nothing is found wrong"),
+        ([DISK_SLOW], DEGRADED, Action.DRAIN, "disk slow (nvme0n1)"),
+        ([DISK_SLOW, XID_79], FAILED, Action.REBOOT, "XID 79"),
+        ([DISK_SLOW, XID_79], FAILED, Action.REBOOT, "and 1 more"),
+        ([UNREAD], UNKNOWN, Action.NONE, "kernel-log cannot be read: denied"),
+        ([UNREAD, DISK_SLOW], DEGRADED, Action.DRAIN, "disk slow"),
+    ],
+)
+def test_the_state_is_that_of_the_worst_fact(
+    facts: list[dict[str, Any]], health: str, action: Action, reason: str
+) -> None:
+    found = node(report(100, *facts))
+    assert (found.state.health, found.state.action) == (health, action)
+    assert reason in found.state.reason
+
+
+def test_a_silent_agent_is_unknown_whatever_it_reported_last() -> None:
+    for facts in ([], [XID_79]):
+        last = report(100, *facts)
+        assert node(last, now=100 + SILENT).state.health is not UNKNOWN
+        state = node(last, now=100 + SILENT + 1).state
+        assert state.health is UNKNOWN and "no report for 91" in state.reason
+        assert state.since_at == EPOCH + 100
+    assert "It was failed then: XID 79" in state.reason and state.action is Action.REBOOT
+    only_jobs = node(report(100, XID_79, job=JOB))
+    assert only_jobs.state.health is UNKNOWN and "upgrade the agent" in only_jobs.state.reason
+
+
+def test_a_fact_that_a_restarted_agent_does_not_find_is_over() -> None:
+    last = report(100, {**DISK_SLOW, "began": 10.0})
+    within = [last, report(100 + SILENT, spool=8)]
+    assert node(*within, now=100 + SILENT).state.health is DEGRADED
+    after = [last, report(101 + SILENT, spool=8)]
+    found = node(*after, now=101 + SILENT)
+    assert found.state.health is HEALTHY and len(found.episodes) == 1
+
+
+def test_faults_are_counted_over_a_week_and_a_month() -> None:
+    def once(day: float) -> list[Segment]:
+        at = day * DAY
+        fact = {**DISK_SLOW, "began": at}
+        return [report(at, fact), report(at + 60, {**fact, "present": 0})]
+
+    now = 40 * DAY
+    history = [segment for day in (5, 20, 25, 38) for segment in once(day)]
+    found = node(*history, report(now), now=now)
+    assert (found.faults_week, found.faults_month) == (1, 3)
+    assert found.is_offender() and found.state.health is HEALTHY
+    few = node(*once(25), *once(38), report(now), now=now)
+    assert (few.faults_week, few.faults_month) == (1, 2) and not few.is_offender()
+    soon = node(*once(37), *once(38), report(now), now=now)
+    assert soon.faults_week == 2 and soon.is_offender()
+
+
+def test_jobs_whose_incidents_name_the_node_are_counted() -> None:
+    def incident(job: str, **other: Any) -> dict[str, Any]:
+        return {"job": job, "node": "node-0", "opened_at": EPOCH + 50.0, **other}
+
+    found = fleet(
+        report(100),
+        incidents=[
+            incident("a"), incident("a"), incident("b"), incident("c", node="node-1"),
+            incident("d", merged_into="0123"), incident("e", severity="info"),
+            incident("f", opened_at=EPOCH - 31 * DAY),
+        ],
+    )  # fmt: skip
+    assert found.nodes["node-0"].jobs_month == 2
+
+
+@pytest.mark.parametrize(
+    ("having", "reporting", "shared"),
+    [(3, 6, True), (3, 7, False), (2, 2, False), (4, 6, True), (6, 6, True)],
+)
+def test_many_at_once_are_not_drained_one_by_one(having: int, reporting: int, shared: bool) -> None:
+    assert (SHARED.together_nodes, SHARED.together_ratio) == (3, 0.5)
+    segments = [
+        report(100, *([XID_79] if number < having else []), node=f"node-{number}")
+        for number in range(reporting)
+    ]
+    silent = [report(1, XID_79, node=f"silent-{number}") for number in range(5)]
+    found = fleet(*segments, *silent)
+    first = found.nodes["node-0"].state
+    assert first.health is FAILED
+    if not shared:
+        assert not found.shared and first.action is Action.REBOOT
+        return
+    (together,) = found.shared
+    assert f"{having} of {reporting} nodes have XID 79" in together.summary
+    assert "before draining any" in together.summary and "silent-0" not in together.nodes
+    assert first.action is Action.NONE and together.summary in first.reason
+
+
+def test_a_worse_fault_of_its_own_keeps_its_action() -> None:
+    segments = [report(100, DISK_SLOW, node=f"node-{number}") for number in range(1, 4)]
+    own = report(100, DISK_SLOW, XID_79)
+    found = fleet(own, *segments)
+    assert len(found.shared) == 1
+    assert found.nodes["node-0"].state.action is Action.REBOOT
+    assert found.nodes["node-1"].state.action is Action.NONE
+
+
+def test_the_clock_of_a_node_may_be_wrong() -> None:
+    fact = {**DISK_SLOW, "began": 50.0}
+    made = [report_of(each, (EPOCH + 100) * NANOSECONDS) for each in (report(100, fact),)]
+    (early,) = [each for each in made if each is not None]
+    year_ns = round(365 * DAY) * NANOSECONDS
+    moved = [
+        each._replace(began_ns=each.began_ns - year_ns, seen_ns=each.seen_ns - year_ns)
+        for each in early.sighted
+    ]
+    row = NodeRow("node-0", early.reported_ns - year_ns, early.received_ns, "")
+    (found,) = fleet_of([row], moved, [], EPOCH + 110.0).nodes.values()
+    assert found.state.health is DEGRADED and found.faults_week == 1
