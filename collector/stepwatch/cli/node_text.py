@@ -101,8 +101,8 @@ def node_text(node: Document, width: int, now: float) -> str:
 
 def _offences(node: Document) -> str:
     words = (
-        f"{node['faults_7d']} faults within 7 days, {node['faults_30d']} within 30; incidents of "
-        f"{node['jobs_30d']} jobs name it within 30 days"
+        f"{node['faults_7d']} fault(s) within 7 days, {node['faults_30d']} within 30; incidents of "
+        f"{node['jobs_30d']} job(s) name it within 30 days"
     )
     return f"{words}; it is a repeat offender" if node["repeat_offender"] else words
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.collector.made import EPOCH
 DEVICE = "0000:3b:00.0"
 XID_79 = {"fact": NodeFact.XID, "code": 79, "subject": DEVICE, "text": "Xid 79: off the bus"}
 DISK_SLOW = {"fact": NodeFact.DISK_SLOW, "code": -1, "subject": "nvme0n1", "text": "120 ms"}
+UP_SECONDS = 100 * 86_400.0
 HEALTHY, DEGRADED = Health.HEALTHY, Health.DEGRADED
 FAILED, UNKNOWN = Health.FAILED, Health.UNKNOWN
 
@@ -46,3 +48,17 @@ def report(
     now = round(at * NANOSECONDS)
     clock = ClockPair(now, EPOCH * NANOSECONDS + now)
     return Segment(SegmentKey(job, 0, node, spool, sequence), clock, tables)
+
+
+def just_now(
+    node: str, *facts: dict[str, Any], ago: float = 0.0, spool: int = 7, sequence: int = 1
+) -> Segment:
+    """A report of this moment, or some seconds `ago`, by a node that has been up for long.
+
+    A fact's `since` is how many seconds before this moment it began, 0 unless given.
+    """
+    at = UP_SECONDS - ago
+    found = [{**fact, "began": UP_SECONDS - fact.get("since", ago)} for fact in facts]
+    made = report(at, *found, node=node, spool=spool, sequence=sequence)
+    wall = time.time_ns() - round(ago * NANOSECONDS)
+    return made._replace(clock=ClockPair(round(at * NANOSECONDS), wall))

@@ -53,7 +53,8 @@ def held_back(name: str, state: State, shared: list[Together]) -> State:
     """`state`, without an action of its own where its worst fact is one that many nodes have."""
     for each in shared:
         if name in each.nodes and _is_worst(state, each):
-            return state._replace(action=Action.NONE, reason=f"{state.reason}; {each.summary}")
+            why = f"{state.reason}; {len(each.nodes)} of {each.reporting} nodes have it at once"
+            return state._replace(action=Action.NONE, reason=why)
     return state
 
 
