@@ -137,7 +137,8 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     made: list[Agent] = []
 
     def make(url: str = "http://127.0.0.1:9", **options: Any) -> Agent:
-        values = {"port": None, **options}
+        # What the kernel of the machine logs meanwhile is none of theirs.
+        values = {"port": None, "kernel_log": tmp_path / "kmsg", **options}
         agent = Agent(AgentOptions(tmp_path / "rings", tmp_path / "spool", url, "n1", **values))
         made.append(agent)
         return agent

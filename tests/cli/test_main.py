@@ -34,6 +34,7 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
         "agent",
         "status",
         "incidents",
+        "nodes",
         "runbook",
         "slo",
         "report",

@@ -118,7 +118,7 @@ def test_a_store_without_nodes_says_what_to_do(tmp_path: Path, capsys: Capture) 
 
 def test_what_a_later_collector_says_is_shown_as_it_is() -> None:
     """Words of a later version: a state comes first, an action stands for itself."""
-    node = {
+    node: dict[str, Any] = {
         "node": "n", "health": "haunted", "reason": "it moans", "action": "exorcise",
         "since": None, "last_report": None, "facts": [], "faults_7d": 0, "faults_30d": 0,
         "jobs_30d": 0, "repeat_offender": False, "parts": [], "history": [],

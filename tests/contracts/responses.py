@@ -27,8 +27,10 @@ from tests.collector.made import (
     microbatch_rows,
     segment,
 )
+from tests.collector.nodes.sightings import XID_79, report
 
 STEPS = 60
+NODE = "gpu-1"
 INCIDENTS = "incidents"
 """A list of what `/v1/incidents/{id}` answers; its keys stand there once."""
 
@@ -41,7 +43,7 @@ def response_keys(folder: Path) -> Iterator[str]:
         service = Service(store, HandClock(30.0))
         app = make_api(service, runbook=runbooks.render)
         client = Client(app)
-        verdicts = client.post("/v1/segments", content=body([_extras()])).json()
+        verdicts = client.post("/v1/segments", content=body([_extras(), *_nodes()])).json()
         service.evaluate()
         yield from (f"POST /v1/segments -> {key}" for key in _keys(verdicts))
         for route in app.routes:
@@ -63,9 +65,15 @@ def _address(client: Client, path: str) -> str:
         item for item in client.get("/v1/incidents").json()["incidents"] if item["symptoms"]
     )
     names = {"{job}": JOB, "{id}": incident["id"], "{name}": incident["runbook"]}
+    names["{node}"] = NODE
     for placeholder, value in names.items():
         path = path.replace(placeholder, value)
     return f"{path}?from=0&until={1 << 32}" if path == "/v1/report" else path
+
+
+def _nodes() -> list[Segment]:
+    """Nodes that have one fault at once."""
+    return [report(29.0, XID_79, node=name) for name in (NODE, "gpu-2", "gpu-3")]
 
 
 def _extras() -> Segment:

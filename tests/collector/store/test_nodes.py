@@ -18,6 +18,7 @@ from stepwatch.collector.store.nodes import (
     node_rows,
     report_of,
     sightings_of,
+    tables,
     writing,
 )
 from stepwatch.signals.clock import NANOSECONDS
@@ -81,7 +82,7 @@ def test_order_repetition_and_batches_change_nothing(opened: Store) -> None:
         again = [*HISTORY, *chance.choices(HISTORY, k=4)]
         chance.shuffle(again)
         with opened.engine.begin() as connection:
-            for table in (writing.node, writing.node_fact):
+            for table in (tables.node, tables.node_fact):
                 connection.execute(table.delete())
         while again:
             few = [again.pop() for _ in range(min(chance.randint(1, 4), len(again)))]

@@ -59,7 +59,7 @@ def present(
 def state_of(
     of_node: Collection[Episode], received_at: float, now_s: float, limits: Limits = LIMITS
 ) -> State:
-    """How a node is that a collector heard from last at `received_at` (Unix seconds, 0 never)."""
+    """How a node is that was received from last at `received_at` (Unix seconds, 0 never)."""
     if not received_at:
         why = "its agent sends no report of the node; upgrade the agent"
         return State(Health.UNKNOWN, why, Action.NONE, None)
@@ -67,7 +67,7 @@ def state_of(
     silent = now_s - received_at
     if silent > limits.silent_seconds:
         return _silent(facts, received_at, silent)
-    return _heard(facts, received_at)
+    return _reporting(facts, received_at)
 
 
 def part_state(of_part: Sequence[Episode], node: State) -> tuple[Health, Action]:
@@ -81,7 +81,7 @@ def part_state(of_part: Sequence[Episode], node: State) -> tuple[Health, Action]
     return _BY_SEVERITY[worst.severity], worst.action
 
 
-def _heard(facts: tuple[Episode, ...], received_at: float) -> State:
+def _reporting(facts: tuple[Episode, ...], received_at: float) -> State:
     bad = [each for each in facts if each.severity in _BY_SEVERITY]
     if bad:
         health = _BY_SEVERITY[bad[0].severity]
