@@ -15,6 +15,7 @@ from stepwatch.signals.wire import format3, frame
 from tests.collector.client import Client
 from tests.collector.exported import metric
 from tests.collector.made import JOB, HandClock, body, run_segments
+from tests.collector.nodes.sightings import XID_79, report
 
 RUN = run_segments(30)
 LATER = 44
@@ -144,3 +145,14 @@ def test_a_stored_blob_that_cannot_be_read_is_counted_and_kept(
     assert found is not None
     assert found[0].current.step_history.rows["reported"].sum() == 4 * 25
     assert store.payload_bytes(JOB)[0] == len(RUN)
+
+
+def test_a_later_version_applies_what_a_node_reported(
+    service: Service, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = of_later_format(report(50.0, XID_79))
+    assert [item.verdict for item in service.receive(sent)] == [UNSUPPORTED]
+    read_later_format(monkeypatch)
+    upgraded = Service(store, clock)
+    assert store.undecoded.count() == 0 and store.jobs() == []
+    assert upgraded.nodes.fleet().nodes["node-0"].state.health == "failed"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.signals import wire
+from stepwatch.signals import places, wire
 from stepwatch.signals.clock import ClockPair
-from stepwatch.signals.errors import SegmentError, UnsupportedFormatError
+from stepwatch.signals.errors import ConfigurationError, SegmentError, UnsupportedFormatError
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Segment, SegmentKey, frame
 from tests.signals.carried import check_carried
@@ -182,3 +182,20 @@ def test_a_relay_writes_an_older_format_for_an_older_collector() -> None:
             wire.transcode(data, number)
     with pytest.raises(UnsupportedFormatError):
         wire.transcode(later_format(4), 2)
+
+
+def test_a_segment_of_a_node_has_a_name_that_no_job_can_have() -> None:
+    with pytest.raises(ConfigurationError):
+        places.checked_name(places.NODE_STREAM, "job name")
+    key = SegmentKey(places.NODE_STREAM, 0, "gpu-07", 1, 2)
+    made = Segment(key, ClockPair(1, 2), {})
+    for number in wire.READABLE_FORMATS:
+        read = wire.decode(wire.encode(made, number)).key
+        assert read == key and read.of_node
+    for name in ("@nodes", "@", "node", "@NODE"):
+        data = wire.encode(made._replace(key=key._replace(job=name)))
+        if name == "node":
+            assert not wire.decode(data).key.of_node
+            continue
+        with pytest.raises(SegmentError, match="bad job name"):
+            wire.decode(data)
