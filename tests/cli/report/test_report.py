@@ -27,6 +27,8 @@ from tests.collector.made import (
     segment,
     with_facts,
 )
+from tests.collector.nodes.sightings import DISK_SLOW
+from tests.collector.nodes.sightings import report as node_report
 from tests.collector.runtime.test_evaluation import Site
 
 RATES = 'currency = "USD"\n[[rate]]\nfrom = 2020-01-01\ndevice_hour = 3600.0\n'
@@ -250,3 +252,27 @@ def test_what_a_log_no_longer_holds_stays_in_the_accounts(tmp_path: Path) -> Non
     again.evaluate()
     assert seconds_of(store) == before
     store.close()
+
+
+def test_nodes_at_fault_stand_in_the_report_with_their_history(
+    worked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that no incident names is there only as a repeat offender, and only in the whole."""
+    store = Store.sqlite(worked)
+    service = Service(store, HandClock(1000.0))
+    for spool, at in enumerate((10.0, 900.0)):
+        fact = {**DISK_SLOW, "began": at}
+        over = {**fact, "present": 0}
+        sent = [node_report(at, fact, spool=spool, node="gpu-9")]
+        sent += [node_report(at + 5, over, spool=spool, node="gpu-9")]
+        assert {each.verdict for each in service.receive(body(sent))} == {"accepted"}
+    service.receive(body([node_report(1000.0, node="node-0")]))
+    store.close()
+    assert main(["report", "--store", str(worked), "--since", "30d", "--json"]) == OK
+    nodes = {each["node"]: each for each in json.loads(capsys.readouterr().out)["nodes"]}
+    assert (nodes["gpu-9"]["incidents"], nodes["gpu-9"]["repeat_offender"]) == (0, True)
+    assert nodes["node-0"]["incidents"] == 1 and nodes["node-0"]["faults_30d"] == 0
+    assert main(["report", "--store", str(worked), "--since", "30d"]) == OK
+    assert "repeat offender" in capsys.readouterr().out
+    assert main(["report", "--store", str(worked), "--since", "30d", "--job", JOB]) == OK
+    assert "gpu-9" not in capsys.readouterr().out
