@@ -82,7 +82,9 @@ class Agent:
             kernel_log=options.kernel_log,
         )
         self.readings = Readings(
-            (probe.build(context) for probe in kinds), self.clock, self._rank_processes
+            (probe.build(context) for probe in kinds if probe.asked_for(context)),
+            self.clock,
+            self._rank_processes,
         )
         self.spool = Spool(
             options.spool_dir,

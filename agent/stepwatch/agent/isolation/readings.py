@@ -8,6 +8,8 @@ from multiprocessing.connection import Connection, wait
 
 import numpy as np
 
+from stepwatch.agent.devices import DEVICE_PROBES, joined
+from stepwatch.agent.devices.rows import name_of
 from stepwatch.agent.facts import FactBook, Sighting
 from stepwatch.agent.keys import Tables
 from stepwatch.agent.probes import Gauge, Probe
@@ -77,16 +79,25 @@ class Readings:
         """Rows for the segment of an attempt with these ranks; probes of one kind share a table."""
         of_process = {each.reader.identity.pid: each.reader.identity.rank for each in ranks}
         parts: dict[int, list[Rows]] = {}
+        named: dict[str, Rows] = {}
         for probe in self.probes:
             answer = self._fresh.get(probe.name)
             if answer is not None and answer.rows is not None:
                 rows = probe.rows_of(assigned(answer.rows, answer.owners, of_process), ranks)
                 if len(rows):
                     parts.setdefault(probe.kind, []).append(rows)
+                    named[probe.name] = rows
         facts = self.facts.rows(self._clock.monotonic_ns(), of_process)
         if len(facts):
             parts[Kind.NODE_FACT] = [facts]
+        if Kind.DEVICE in parts:
+            parts[Kind.DEVICE] = [joined([named[each] for each in DEVICE_PROBES if each in named])]
         return {Kind(kind): np.concatenate(tables) for kind, tables in parts.items()}
+
+    def devices(self) -> Rows:
+        """The newest DEVICE row of each device that can be read now."""
+        found = [self.latest.get(each) for each in DEVICE_PROBES]
+        return joined([rows for rows in found if rows is not None])
 
     def close(self) -> None:
         """Close every probe, and end its process."""
@@ -133,7 +144,12 @@ class Readings:
         self.latest[probe.name] = answer.rows
         self._fresh[probe.name] = answer
         self.gauges[probe.name] = list(probe.gauges(answer.rows))
-        self.facts.take(probe.name, answer.facts, self._clock.monotonic_ns())
+        self.facts.take(probe.name, self._of_its_own(probe, answer), self._clock.monotonic_ns())
+
+    def _of_its_own(self, probe: Probe, answer: Answer) -> Sequence[Sighting]:
+        """The facts of an answer, but not of devices that a better source reads."""
+        covered = {name_of(row) for row in self.latest.get(probe.yields_to, ())}
+        return [each for each in answer.facts if each.subject not in covered]
 
     def _forget(self, probe: Probe, reason: Unknown, detail: str) -> None:
         if self.unknown.get(probe.name) is not reason:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -18,30 +17,10 @@ from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import Kind, NodeFact, Throttle
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import Rank, round_of, spooled
-from tests.agent.probes.nvml.scripted import COMPILER, ENV_SCRIPT, HEALTHY, Driver, build
+from tests.agent.probes.nvml.scripted import HEALTHY, Driver
 from tests.waiting import until
 
 pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripted driver, compiled and loaded under the name that the binding asks for."""
-    if COMPILER is None:
-        pytest.skip("no C compiler: the scripted driver cannot be built")
-    place = build(tmp_path_factory.mktemp("driver"))
-    ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL)
-    return place
-
-
-@pytest.fixture
-def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    script = tmp_path / "driver.txt"
-    monkeypatch.setenv(ENV_SCRIPT, str(script))
-    delivered = ctypes.CDLL(str(library)).stepwatch_delivered
-    delivered.restype = None
-    delivered()
-    return Driver(script, 2)
 
 
 @pytest.fixture
