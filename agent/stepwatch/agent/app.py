@@ -80,6 +80,7 @@ class Agent:
             lambda: self._ranks,
             self._rank_processes,
             kernel_log=options.kernel_log,
+            dcgm=options.dcgm,
         )
         self.readings = Readings(
             (probe.build(context) for probe in kinds if probe.asked_for(context)),

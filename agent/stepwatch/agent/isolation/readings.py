@@ -50,6 +50,7 @@ class Readings:
         self._ranks = ranks or RankProcesses()
         self._processes: dict[str, ProbeProcess] = {}
         self._fresh: dict[str, Answer] = {}
+        self._answered: set[str] = set()
         self.facts = FactBook()
 
     def read(self) -> None:
@@ -130,6 +131,7 @@ class Readings:
             self._use(process.probe, answer)
 
     def _use(self, probe: Probe, answer: Answer) -> None:
+        self._answered.add(probe.name)
         if answer.rows is None:
             if answer.unknown is not Unknown.NO_SOURCE:
                 self.details[probe.name] = answer.detail
@@ -147,7 +149,11 @@ class Readings:
         self.facts.take(probe.name, self._of_its_own(probe, answer), self._clock.monotonic_ns())
 
     def _of_its_own(self, probe: Probe, answer: Answer) -> Sequence[Sighting]:
-        """The facts of an answer, but not of devices that a better source reads."""
+        """The facts of an answer, but not of devices that a better source reads, or may read:
+        as long as it has not answered at all."""
+        better = {each.name for each in self.probes} & {probe.yields_to}
+        if better - self._answered:
+            return ()
         covered = {name_of(row) for row in self.latest.get(probe.yields_to, ())}
         return [each for each in answer.facts if each.subject not in covered]
 

@@ -68,6 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="log of the node's kernel, where a container has it elsewhere",
     )
+    parser.add_argument(
+        "--dcgm",
+        default="",
+        metavar="URL",
+        help="read devices from this dcgm-exporter, too: http://127.0.0.1:9400/metrics",
+    )
     parser.add_argument("--token-file", help="file with the collector's bearer token")
 
 
@@ -91,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         kernel_log=arguments.kernel_log,
         host=arguments.host,
         metrics_token=places.read_token(arguments.metrics_token_file),
+        dcgm=arguments.dcgm,
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):
