@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stepwatch.agent.traces import DEFAULT_EVERY
 from stepwatch.cli.source import COLLECTOR_HELP
 from stepwatch.signals import places
-from stepwatch.signals.errors import UsageError
+from stepwatch.signals.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from stepwatch.agent.traces.tracer import TraceOptions
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         kernel_log=arguments.kernel_log,
         host=arguments.host,
         metrics_token=places.read_token(arguments.metrics_token_file),
-        dcgm=arguments.dcgm,
+        dcgm=_dcgm(arguments.dcgm),
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -119,6 +119,15 @@ def _flush_seconds(seconds: float) -> float:
             f"--flush-seconds {seconds:g} must be above 0 and at most {MOST_FLUSH_SECONDS:g}"
         )
     return seconds
+
+
+def _dcgm(url: str) -> str:
+    from stepwatch.agent.probes.dcgm.endpoint import checked_url
+
+    try:
+        return checked_url(url) if url else ""
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
 
 
 def _traces(arguments: argparse.Namespace) -> TraceOptions | None:
