@@ -71,8 +71,9 @@ class Readings:
         for process in isolated:
             self._take(process)
         now = self._clock.monotonic_ns()
-        late = [name for name, reason in self.unknown.items() if reason is Unknown.LATE]
-        hung = (Sighting(NodeFact.PROBE_HANGS, name, LATE_TEXT) for name in late)
+        late = {name for name, reason in self.unknown.items() if reason is Unknown.LATE}
+        late -= {probe.name for probe in self.probes if probe.yields_to in late}
+        hung = (Sighting(NodeFact.PROBE_HANGS, name, LATE_TEXT) for name in sorted(late))
         self.facts.take("agent", hung, now)
         self.facts.settle(now)
 

@@ -88,7 +88,8 @@ class Probe(ABC):
     deadline_seconds: ClassVar[float] = 5.0
     first_seconds: ClassVar[float] = 10.0
     yields_to: ClassVar[str] = ""
-    """Name of a probe whose facts of a device stand alone, where it reads the device."""
+    """Name of a probe of the same source or devices: its facts of a device stand alone where it
+    reads the device, and so does that it hangs."""
 
     @classmethod
     def asked_for(cls, context: ProbeContext) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.isolation.readings import assigned
+from stepwatch.agent.probes.gpm import GpmProbe
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import Kind, NodeFact, Throttle
@@ -239,6 +240,7 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
 ) -> None:
     monkeypatch.setattr(NvmlProbe, "deadline_seconds", 0.5)
     monkeypatch.setattr(NvmlProbe, "first_seconds", 0.5)
+    monkeypatch.setattr(GpmProbe, "deadline_seconds", 0.7)
     rank = Rank(tmp_path / "rings", 0)
     rank.steps(3)
     agent = make_agent()
@@ -260,6 +262,14 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
     rows = spooled(agent)[-1][Kind.NODE_FACT]
     assert rows[["fact", "present", "subject"]].tolist() == [(NodeFact.PROBE_HANGS, 1, b"nvml")]
     assert Kind.DEVICE not in spooled(agent)[-1], "an old reading is no reading"
+
+    def both_hang() -> bool:
+        round_of(agent)
+        return {"nvml", "gpm"} <= agent.readings.unknown.keys()
+
+    until("gpm's read is late, too", both_hang)
+    present = [known.key.subject for known in agent.readings.facts.present()]
+    assert "nvml" in present and "gpm" not in present, "one driver that hangs is one fault"
     del driver.devices[0]["hang"]
     driver.write()
     until("the driver answers again", answers)

@@ -25,8 +25,10 @@ class GpmProbe(Probe):
     name = "gpm"
     kind = Kind.DEVICE
     expendable = False
-    deadline_seconds = 10.0
-    first_seconds = 30.0  # as of nvml: the driver may have to initialise the devices
+    # Longer than those of nvml: a driver that hangs is late there first, and one fault, not two.
+    deadline_seconds = 12.0
+    first_seconds = 32.0
+    yields_to = "nvml"
 
     def __init__(self, clock: Clock, library: ModuleType | None = None) -> None:
         self._clock = clock
