@@ -97,7 +97,7 @@ class Services:
         found: dict[str, Any] | None = response.json() if response.status_code == 200 else None
         return found
 
-    def run(self, job: str) -> dict[str, Any]:
+    def whole_run(self, job: str) -> dict[str, Any]:
         """What is known of the whole run of a job, with its SLIs."""
         return self._get(f"/v1/jobs/{job}/run")
 

@@ -146,7 +146,7 @@ def test_heat_that_slows_a_rank_is_why_it_is_slow(node: Node, running: list[int]
     )
     assert (slow["kind"], slow["rank"]) == ("straggler", 1)
     assert "because its device is hot and throttles, from 1980 to " in slow["summary"]
-    slis = node.run("heat")["slis"]
+    slis = node.whole_run("heat")["slis"]
     assert slis["tensor-activity"]["value"] == pytest.approx(0.42)
     assert slis["device-busy"]["value"] == pytest.approx(0.97)
     assert not [each for each in node.incidents("heat") if each["kind"] == NODE_FAULT]
