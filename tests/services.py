@@ -97,6 +97,10 @@ class Services:
         found: dict[str, Any] | None = response.json() if response.status_code == 200 else None
         return found
 
+    def whole_run(self, job: str) -> dict[str, Any]:
+        """What is known of the whole run of a job, with its SLIs."""
+        return self._get(f"/v1/jobs/{job}/run")
+
     def forget(self, job: str) -> None:
         """Remove the rings of a job that is over."""
         shutil.rmtree(self.rings / job, ignore_errors=True)

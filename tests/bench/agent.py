@@ -1,7 +1,7 @@
 """The agent of a node of eight ranks: processor time, memory, a scrape, catching up, a hung probe.
 
 The ranks only write; devices follow a script, whose file the compiled driver reads at each call:
-that is in the figure, a real driver's own time is not.
+that is in the figure, the time of a real driver is not.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
 NODE_FAULT = "node-fault"
 BUS = 0x3B
+TENSOR_ACTIVE = {"gpm": 1, "gpm5": 42_000}
+"""Performance monitoring, with tensor cores at work 42 % of the time."""
 
 
 class Node(Site):
@@ -46,7 +48,7 @@ class Node(Site):
         super().__init__(folder, folder / "rings", options, environ)
         self.driver = Driver(folder / "driver.txt", 2)
         for number, device in enumerate(self.driver.devices):
-            device |= {"pci_bus": BUS + number, "recovery": 0}
+            device |= {"pci_bus": BUS + number, "recovery": 0, **TENSOR_ACTIVE}
         self.driver.write()
 
     def train(self, job: str, *faults: str) -> list[int]:
@@ -143,6 +145,10 @@ def test_heat_that_slows_a_rank_is_why_it_is_slow(node: Node, running: list[int]
         "heat", lambda each: each["cause"] == "thermal-throttle", "slow because of heat"
     )
     assert (slow["kind"], slow["rank"]) == ("straggler", 1)
+    assert "because its device is hot and throttles, from 1980 to " in slow["summary"]
+    slis = node.whole_run("heat")["slis"]
+    assert slis["tensor-activity"]["value"] == pytest.approx(0.42)
+    assert slis["device-busy"]["value"] == pytest.approx(0.97)
     assert not [each for each in node.incidents("heat") if each["kind"] == NODE_FAULT]
     node.driver.devices[1] |= {"throttle": 0, "clock": 1900}
     node.driver.write()

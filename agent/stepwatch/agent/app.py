@@ -82,9 +82,12 @@ class Agent:
             lambda: self._ranks,
             self._rank_processes,
             kernel_log=options.kernel_log,
+            dcgm=options.dcgm,
         )
         self.readings = Readings(
-            (probe.build(context) for probe in kinds), self.clock, self._rank_processes
+            (probe.build(context) for probe in kinds if probe.asked_for(context)),
+            self.clock,
+            self._rank_processes,
         )
         self.spool = Spool(
             options.spool_dir,

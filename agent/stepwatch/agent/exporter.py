@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from stepwatch.agent.devices.exported import device_gauges
 from stepwatch.agent.isolation.readings import Readings
+from stepwatch.agent.probes import Gauge
 from stepwatch.agent.relay.sender import Sender
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Tail
@@ -74,11 +76,15 @@ class NodeExporter:
         yield up
         yield unknown
         yield self._facts()
-        families: dict[str, GaugeMetricFamily] = {}
-        for gauge in [each for gauges in list(readings.gauges.values()) for each in gauges]:
-            family = families.setdefault(gauge.metric.name, _family(gauge.metric))
+        gauges = [each for gauges in list(readings.gauges.values()) for each in gauges]
+        yield from self._families([*gauges, *device_gauges(readings.devices())])
+
+    def _families(self, gauges: Iterable[Gauge]) -> Iterator[Metric]:
+        families: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+        for gauge in gauges:
+            family = families.setdefault(gauge.metric.name, _family_of(gauge.metric))
             if gauge.value == gauge.value:
-                family.add_metric([node, *gauge.labels], gauge.value)
+                family.add_metric([self._view.node, *gauge.labels], gauge.value)
         yield from families.values()
 
     def _facts(self) -> GaugeMetricFamily:
@@ -96,6 +102,12 @@ def _spans(node: str, tracer: Tracer) -> CounterMetricFamily:
     for outcome in ("exported", "dropped", "rejected"):
         family.add_metric([node, outcome], getattr(sink, outcome))
     return family
+
+
+def _family_of(metric: names.Metric) -> GaugeMetricFamily | CounterMetricFamily:
+    if metric.kind is names.MetricKind.COUNTER:
+        return CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    return _family(metric)
 
 
 def _family(metric: names.Metric) -> GaugeMetricFamily:

@@ -23,7 +23,8 @@ class AgentOptions:
 
     `page_url` is where people's browsers reach the collector, if not at `collector`. `kernel_log`
     is the node's, which a container has elsewhere. `token` is presented to the collector,
-    `metrics_token` is what readers of `/metrics` present.
+    `metrics_token` is what readers of `/metrics` present. `dcgm` is the URL of a dcgm-exporter, if
+    any.
     """
 
     ring_dir: Path
@@ -40,6 +41,7 @@ class AgentOptions:
     kernel_log: Path = DEFAULT_KERNEL_LOG
     host: str = "127.0.0.1"
     metrics_token: str | None = None
+    dcgm: str = ""
 
     @property
     def polls_per_flush(self) -> int:

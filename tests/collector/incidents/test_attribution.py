@@ -252,3 +252,20 @@ def test_any_facts_give_one_of_the_causes_and_keep_the_evidence(
     assert after.evidence[: len(before.evidence)] == before.evidence
     assert after.cause is cause or after.cause in {rule.cause for rule in RULES}
     assert (after.kind, after.rank, after.began_step) == (kind, rank, before.began_step)
+
+
+@pytest.mark.parametrize(
+    ("clock", "limit", "words"),
+    [
+        (1.2e9, 1.98e9, ", from 1980 to 1200 MHz"),
+        (math.nan, 1.98e9, ""),
+        (1.2e9, math.nan, ""),
+        (1.98e9, 1.98e9, ""),
+    ],
+)
+def test_a_device_that_throttles_says_how_far(clock: float, limit: float, words: str) -> None:
+    clocks = {"clock_hertz": {SLOW: clock}, "clock_limit_hertz": {SLOW: limit}}
+    found = attribute(finding(), view({"thermal_ratio": {SLOW: 0.9}, **clocks}))
+    assert found.summary == f"rank 5 is slow, because its device is hot and throttles{words}"
+    stolen = attribute(finding(), view({"cpu_steal_ratio": {1: 0.3}, **clocks}))
+    assert "MHz" not in stolen.summary

@@ -25,6 +25,7 @@ _LOOKED_AT = {
     "container": "control groups",
     "disk": "file systems, disks and file servers",
     "fabric": "network ports",
+    "gpm": "NVIDIA devices' performance monitoring",
     "host": "processors, memory and clock source",
     "kernel-log": "the kernel's log",
     "nic": "network interfaces",
@@ -37,7 +38,8 @@ def check(around: Surroundings) -> Iterator[Result]:
     context = ProbeContext(
         around.clock, proc=around.proc, sys=around.sys, kernel_log=around.kernel_log
     )
-    probes = [kind.build(context) for kind in discover() if kind.isolated]
+    kinds = [kind for kind in discover() if kind.isolated and kind.asked_for(context)]
+    probes = [kind.build(context) for kind in kinds]
     readings = Readings(probes, around.clock)
     try:
         for seconds in ROUNDS_SECONDS:

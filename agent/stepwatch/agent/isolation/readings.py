@@ -8,6 +8,8 @@ from multiprocessing.connection import Connection, wait
 
 import numpy as np
 
+from stepwatch.agent.devices import DEVICE_PROBES, joined
+from stepwatch.agent.devices.rows import name_of
 from stepwatch.agent.facts import FactBook, Sighting
 from stepwatch.agent.keys import Tables
 from stepwatch.agent.probes import Gauge, Probe
@@ -48,6 +50,7 @@ class Readings:
         self._ranks = ranks or RankProcesses()
         self._processes: dict[str, ProbeProcess] = {}
         self._fresh: dict[str, Answer] = {}
+        self._answered: set[str] = set()
         self.facts = FactBook()
 
     def read(self) -> None:
@@ -75,20 +78,29 @@ class Readings:
         """Rows for the segment of an attempt with these ranks; probes of one kind share a table."""
         of_process = {each.reader.identity.pid: each.reader.identity.rank for each in ranks}
         parts: dict[int, list[Rows]] = {}
+        named: dict[str, Rows] = {}
         for probe in self.probes:
             answer = self._fresh.get(probe.name)
             if answer is not None and answer.rows is not None:
                 rows = probe.rows_of(assigned(answer.rows, answer.owners, of_process), ranks)
                 if len(rows):
                     parts.setdefault(probe.kind, []).append(rows)
+                    named[probe.name] = rows
         facts = self.facts.rows(self._clock.monotonic_ns(), of_process)
         if len(facts):
             parts[Kind.NODE_FACT] = [facts]
+        if Kind.DEVICE in parts:
+            parts[Kind.DEVICE] = [joined([named[each] for each in DEVICE_PROBES if each in named])]
         return {Kind(kind): np.concatenate(tables) for kind, tables in parts.items()}
 
     def node_facts(self) -> Rows:
         """The facts that are to be reported, as rows of the node and of no rank."""
         return self.facts.rows(self._clock.monotonic_ns(), {})
+
+    def devices(self) -> Rows:
+        """The newest DEVICE row of each device that can be read now."""
+        found = [self.latest.get(each) for each in DEVICE_PROBES]
+        return joined([rows for rows in found if rows is not None])
 
     def close(self) -> None:
         """Close every probe, and end its process."""
@@ -100,10 +112,12 @@ class Readings:
 
     def _unread(self) -> Iterator[Sighting]:
         """Probes that hang, and sources that cannot be read; not those that never were there."""
+        late = {name for name, reason in self.unknown.items() if reason is Unknown.LATE}
+        yielding = {probe.name for probe in self.probes if probe.yields_to in late}
         for name in {**self.details, **self.unknown}:
-            if self.unknown.get(name) is Unknown.LATE:
+            if name in late - yielding:
                 yield Sighting(NodeFact.PROBE_HANGS, name, LATE_TEXT)
-            else:
+            elif name not in late:
                 reason = self.details.get(name) or self.unknown[name].value
                 yield Sighting(NodeFact.SOURCE_UNREAD, name, reason)
 
@@ -130,6 +144,7 @@ class Readings:
             self._use(process.probe, answer)
 
     def _use(self, probe: Probe, answer: Answer) -> None:
+        self._answered.add(probe.name)
         if answer.rows is None:
             if answer.unknown is not Unknown.NO_SOURCE:
                 self.details[probe.name] = answer.detail
@@ -144,7 +159,16 @@ class Readings:
         self.latest[probe.name] = answer.rows
         self._fresh[probe.name] = answer
         self.gauges[probe.name] = list(probe.gauges(answer.rows))
-        self.facts.take(probe.name, answer.facts, self._clock.monotonic_ns())
+        self.facts.take(probe.name, self._of_its_own(probe, answer), self._clock.monotonic_ns())
+
+    def _of_its_own(self, probe: Probe, answer: Answer) -> Sequence[Sighting]:
+        """The facts of an answer, but not of devices that a better source reads, or may read:
+        as long as it has not answered at all."""
+        better = {each.name for each in self.probes} & {probe.yields_to}
+        if better - self._answered:
+            return ()
+        covered = {name_of(row) for row in self.latest.get(probe.yields_to, ())}
+        return [each for each in answer.facts if each.subject not in covered]
 
     def _forget(self, probe: Probe, reason: Unknown, detail: str) -> None:
         if self.unknown.get(probe.name) is not reason:

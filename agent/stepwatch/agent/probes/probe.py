@@ -57,6 +57,8 @@ class ProbeContext:
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
     kernel_log: Path = DEFAULT_KERNEL_LOG
+    dcgm: str = ""
+    """URL of a dcgm-exporter's metrics, empty for none."""
 
 
 class Gauge(NamedTuple):
@@ -85,6 +87,14 @@ class Probe(ABC):
     isolated: ClassVar[bool] = True
     deadline_seconds: ClassVar[float] = 5.0
     first_seconds: ClassVar[float] = 10.0
+    yields_to: ClassVar[str] = ""
+    """Name of a probe of the same source or devices: its facts of a device stand alone where it
+    reads the device, and so does that it hangs."""
+
+    @classmethod
+    def asked_for(cls, context: ProbeContext) -> bool:
+        """Whether this node is to have the probe."""
+        return True
 
     @classmethod
     @abstractmethod

@@ -13,6 +13,10 @@ from stepwatch.signals.records import Kind
 
 from .probe import Probe
 
+_SHARED = (Kind.NODE_FACT, Kind.DEVICE)
+"""Kinds that several probes may read: facts stand beside each other, devices are joined
+(`agent.devices.joined`)."""
+
 
 def discover() -> list[type[Probe]]:
     """The probe class of every folder below `probes`, by name.
@@ -34,7 +38,7 @@ def discover() -> list[type[Probe]]:
 
 def _refuse_second_of_kind(probe: type[Probe], others: Iterable[type[Probe]]) -> None:
     for other in others:
-        if other.kind is probe.kind and probe.kind is not Kind.NODE_FACT:
+        if other.kind is probe.kind and probe.kind not in _SHARED:
             raise TypeError(
                 f"probe {probe.name!r} reads {probe.kind.name}, as probe {other.name!r} does: "
                 "readers take the newest row of a kind, so one value would stand for the other; "

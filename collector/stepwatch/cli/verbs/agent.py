@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stepwatch.agent.traces import DEFAULT_EVERY
 from stepwatch.cli.source import COLLECTOR_HELP
 from stepwatch.signals import places
-from stepwatch.signals.errors import UsageError
+from stepwatch.signals.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from stepwatch.agent.traces.tracer import TraceOptions
@@ -68,6 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="log of the node's kernel, where a container has it elsewhere",
     )
+    parser.add_argument(
+        "--dcgm",
+        default="",
+        metavar="URL",
+        help="read devices from this dcgm-exporter, too: http://127.0.0.1:9400/metrics",
+    )
     parser.add_argument("--token-file", help="file with the collector's bearer token")
 
 
@@ -91,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         kernel_log=arguments.kernel_log,
         host=arguments.host,
         metrics_token=places.read_token(arguments.metrics_token_file),
+        dcgm=_dcgm(arguments.dcgm),
     )
     agent = Agent(options)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -112,6 +119,15 @@ def _flush_seconds(seconds: float) -> float:
             f"--flush-seconds {seconds:g} must be above 0 and at most {MOST_FLUSH_SECONDS:g}"
         )
     return seconds
+
+
+def _dcgm(url: str) -> str:
+    from stepwatch.agent.probes.dcgm.endpoint import checked_url
+
+    try:
+        return checked_url(url) if url else ""
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
 
 
 def _traces(arguments: argparse.Namespace) -> TraceOptions | None:

@@ -51,6 +51,7 @@ class Rule(NamedTuple):
     evidence: str
     unit: str
     only_if_named: bool = False
+    lowers_clocks: bool = False
     not_of: tuple[Cause, ...] = ()
 
 
@@ -112,7 +113,8 @@ def attribute(finding: Finding, view: View, anomalous: frozenset[int] = frozense
     named = _neighbour(finding, view)
     if reasons:
         first = reasons[0]
-        because = f", because {_words(first)}{_culprit(first.rule, named)}"
+        drop = _clock_drop(first.rule, finding, view)
+        because = f", because {_words(first)}{drop}{_culprit(first.rule, named)}"
         cause, shown = first.rule.cause, reasons
     elif finding.cause is Cause.CPU_CONTENTION:
         because = f", because it is ready to run and gets no CPU{_culprit(None, named)}"
@@ -139,6 +141,16 @@ def _words(reason: Measured) -> str:
     owner = "its node" if "its node" in reason.rule.words else "its"
     of_node = f"node {reason.node}" + ("" if owner == "its node" else "'s")
     return reason.rule.words.replace(owner, of_node, 1)
+
+
+def _clock_drop(rule: Rule, finding: Finding, view: View) -> str:
+    """From which clock to which, where the rule is about a device's clocks and both are known."""
+    if not rule.lowers_clocks or not 0 <= finding.rank < len(view.now["clock_hertz"]):
+        return ""
+    clock, limit = (
+        float(view.now[name][finding.rank]) / 1e6 for name in ("clock_hertz", "clock_limit_hertz")
+    )
+    return f", from {limit:.0f} to {clock:.0f} MHz" if 0 < clock < limit else ""
 
 
 def _fits(rule: Rule, finding: Finding) -> bool:

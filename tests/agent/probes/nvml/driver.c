@@ -97,9 +97,30 @@ int nvmlDeviceGetTotalEccErrors(void *d, int kind, int counter, count_t *v) {
     return get(d, kind ? "ecc_uncorrected" : "ecc_corrected", v);
 }
 int nvmlDeviceGetPcieReplayCounter(void *d, unsigned *v) { return get_unsigned(d, "pcie_replays", v); }
+/* Links 0 and 1 are there where "nvlink" is, the errors of each; "linkN" says whether N is up, and
+ * "linkN_errorsK" how many errors of kind K it has. */
+int nvmlDeviceGetNvLinkState(void *d, unsigned link, unsigned *up) {
+    char key[32];
+    count_t ignored;
+    snprintf(key, sizeof key, "link%u", link);
+    if (get_unsigned(d, key, up) == OK) return OK;
+    *up = 1;
+    return link < 2 ? get(d, "nvlink", &ignored) : NOT_SUPPORTED;
+}
 int nvmlDeviceGetNvLinkErrorCounter(void *d, unsigned link, int kind, count_t *v) {
-    (void)kind;
+    char key[32];
+    snprintf(key, sizeof key, "link%u_errors%d", link, kind);
+    if (get(d, key, v) == OK) return OK;
     return link < 2 ? get(d, "nvlink", v) : NOT_SUPPORTED;
+}
+int nvmlDeviceGetPersistenceMode(void *d, unsigned *v) { return get_unsigned(d, "persistence", v); }
+int nvmlDeviceGetMigMode(void *d, unsigned *now, unsigned *pending) {
+    *pending = 0;
+    return get_unsigned(d, "mig", now);
+}
+int nvmlDeviceGetApplicationsClock(void *d, int kind, unsigned *v) { (void)kind; return get_unsigned(d, "application_clock", v); }
+int nvmlDeviceGetTemperatureThreshold(void *d, int kind, unsigned *v) {
+    return kind == 1 ? get_unsigned(d, "slows_at", v) : NOT_SUPPORTED;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, process_t *found) {
     count_t pid = 0;
@@ -133,6 +154,52 @@ int nvmlDeviceGetFieldValues(void *d, int n, field_t *fields) {
     for (int at = 0; at < n; at++) {
         fields[at].is.wide = 0;
         fields[at].result = fields[at].id == 230 ? get_unsigned(d, "recovery", &fields[at].is.value) : NOT_SUPPORTED;
+    }
+    return OK;
+}
+/* Performance monitoring: metric N of a device with "gpm 1" is the key "gpmN", in thousandths. */
+typedef struct { void *device; count_t taken; } sample_t;
+typedef struct { unsigned id, result; double value; char *names[3]; } metric_t;
+typedef struct { unsigned version, n; sample_t *first, *second; metric_t metrics[]; } metrics_t;
+static int samples;
+static count_t taken;
+
+int stepwatch_samples(void) { return samples; }
+
+int nvmlGpmQueryDeviceSupport(void *d, unsigned *support) {
+    support[1] = 0;
+    return get_unsigned(d, "gpm", &support[1]) == UNINITIALIZED ? UNINITIALIZED : OK;
+}
+int nvmlGpmSampleAlloc(sample_t **sample) {
+    if (unloaded()) return UNINITIALIZED;
+    *sample = calloc(1, sizeof **sample);
+    samples++;
+    return OK;
+}
+int nvmlGpmSampleFree(sample_t *sample) {
+    free(sample);
+    samples--;
+    return OK;
+}
+int nvmlGpmSampleGet(void *d, sample_t *sample) {
+    count_t refuses = 0, ignored;
+    int result = get(d, "gpm", &ignored);
+    if (result) return result;
+    if (get(d, "gpm_refuses", &refuses) == OK) return 999;
+    sample->device = d;
+    sample->taken = ++taken;
+    return OK;
+}
+int nvmlGpmMetricsGet(metrics_t *wanted) {
+    sample_t *first = wanted->first, *second = wanted->second;
+    if (unloaded()) return UNINITIALIZED;
+    if (!first || !second || first->device != second->device || first->taken >= second->taken) return 2;
+    for (unsigned at = 0; at < wanted->n; at++) {
+        char key[32];
+        count_t value = 0;
+        snprintf(key, sizeof key, "gpm%u", wanted->metrics[at].id);
+        wanted->metrics[at].result = (unsigned)get(second->device, key, &value);
+        wanted->metrics[at].value = (double)value / 1000.0;
     }
     return OK;
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 from collections.abc import Callable, Iterator
@@ -13,35 +12,16 @@ import pytest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.isolation.readings import assigned
+from stepwatch.agent.probes.gpm import GpmProbe
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import Kind, NodeFact, Throttle
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import Rank, round_of, spooled
-from tests.agent.probes.nvml.scripted import COMPILER, ENV_SCRIPT, HEALTHY, Driver, build
+from tests.agent.probes.nvml.scripted import HEALTHY, Driver
 from tests.waiting import until
 
 pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scripted driver, compiled and loaded under the name that the binding asks for."""
-    if COMPILER is None:
-        pytest.skip("no C compiler: the scripted driver cannot be built")
-    place = build(tmp_path_factory.mktemp("driver"))
-    ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL)
-    return place
-
-
-@pytest.fixture
-def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
-    script = tmp_path / "driver.txt"
-    monkeypatch.setenv(ENV_SCRIPT, str(script))
-    delivered = ctypes.CDLL(str(library)).stepwatch_delivered
-    delivered.restype = None
-    delivered()
-    return Driver(script, 2)
 
 
 @pytest.fixture
@@ -260,6 +240,7 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
 ) -> None:
     monkeypatch.setattr(NvmlProbe, "deadline_seconds", 0.5)
     monkeypatch.setattr(NvmlProbe, "first_seconds", 0.5)
+    monkeypatch.setattr(GpmProbe, "deadline_seconds", 0.7)
     rank = Rank(tmp_path / "rings", 0)
     rank.steps(3)
     agent = make_agent()
@@ -281,6 +262,14 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
     rows = spooled(agent)[-1][Kind.NODE_FACT]
     assert rows[["fact", "present", "subject"]].tolist() == [(NodeFact.PROBE_HANGS, 1, b"nvml")]
     assert Kind.DEVICE not in spooled(agent)[-1], "an old reading is no reading"
+
+    def both_hang() -> bool:
+        round_of(agent)
+        return {"nvml", "gpm"} <= agent.readings.unknown.keys()
+
+    until("gpm's read is late, too", both_hang)
+    present = [known.key.subject for known in agent.readings.facts.present()]
+    assert "nvml" in present and "gpm" not in present, "one driver that hangs is one fault"
     del driver.devices[0]["hang"]
     driver.write()
     until("the driver answers again", answers)

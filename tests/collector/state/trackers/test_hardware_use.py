@@ -9,7 +9,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.hardware_use import HardwareUse, Traffic
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import DTYPES, Activity, Kind
 from stepwatch.signals.wire import Segment
 from tests.collector.made import EPOCH, JOB, segment, state_rows
 
@@ -62,3 +62,23 @@ def test_a_counter_that_begins_anew_is_no_traffic() -> None:
 def test_what_nobody_reads_is_not_there() -> None:
     use = HardwareUse()
     assert not len(use.busy_ratio) and not use.devices and use.traffic() == []
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_tensor_activity_and_who_measured_it(at_once: int) -> None:
+    segments = []
+    for at in range(9):
+        rows = readings(at, devices=4)[Kind.DEVICE]
+        rows["activity"] = [Activity.GPM, Activity.DCGM, Activity.NOT_SUPPORTED, 99]
+        rows["tensor_active_ratio"] = [0.1 * (at % 3), 0.5, np.nan, 7.0]
+        rows["mig"] = [0, -1, 1, -1]
+        segments.append(segment(at + 1, {Kind.DEVICE: rows}))
+    use = folded(segments, at_once)
+    assert use.tensor_ratio.tolist() == pytest.approx([0.1, 0.5])
+    assert use.activity == {
+        Activity.GPM: 1,
+        Activity.DCGM: 1,
+        Activity.NOT_SUPPORTED: 1,
+        Activity.UNKNOWN: 1,
+    }
+    assert use.divided == 1

@@ -11,15 +11,19 @@ from . import agent, collector, jobs
 from .agent import *
 from .causes import *
 from .collector import *
+from .devices import *
 from .findings import *
 from .jobs import *
 from .labels import *
 from .metric import *
 
-METRICS: tuple[Metric, ...] = tuple(
-    value
-    for module in (jobs, collector, agent)
-    for value in vars(module).values()
-    if isinstance(value, Metric)
+METRICS: tuple[Metric, ...] = (
+    *(
+        value
+        for module in (jobs, collector, agent)
+        for value in vars(module).values()
+        if isinstance(value, Metric)
+    ),
+    *DEVICE_METRICS.values(),
 )
 """Every metric that stepwatch exports."""

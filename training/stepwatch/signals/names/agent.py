@@ -20,9 +20,37 @@ NODE_PRESSURE = Metric(
 NODE_MEMORY_AVAILABLE = Metric(
     "stepwatch_node_memory_available_bytes", _G, "Memory available without swapping.", (NODE,)
 )
+NODE_MEMORY_TOTAL = Metric("stepwatch_node_memory_bytes", _G, "Memory of the node.", (NODE,))
+NODE_LOAD = Metric(
+    "stepwatch_node_load_per_cpu", _G, "Load average over a minute, for each CPU.", (NODE,)
+)
+NODE_MAJOR_FAULTS = Metric(
+    "stepwatch_node_major_faults_per_second",
+    _G,
+    "Page faults of the node that had to wait for a disk.",
+    (NODE,),
+)
 NODE_RANKS = Metric("stepwatch_node_ranks", _G, "Ranks with a live ring on this node.", (NODE, JOB))
 NODE_RANK_STEP_MIN = Metric(
     "stepwatch_node_rank_step_min", _G, "Lowest current step of this node's ranks.", (NODE, JOB)
+)
+NODE_RANK_OVERRUNS = Metric(
+    "stepwatch_node_rank_overruns",
+    _G,
+    "Records that this node's ranks overwrote before they were read, since each began.",
+    (NODE, JOB),
+)
+NODE_RANK_TORN = Metric(
+    "stepwatch_node_rank_torn_records",
+    _G,
+    "Records of this node's ranks that were damaged when read, since each began.",
+    (NODE, JOB),
+)
+NODE_HOOK_ERRORS = Metric(
+    "stepwatch_node_hook_errors",
+    _G,
+    "Errors that the hooks of this node's ranks contained, since each began.",
+    (NODE, JOB),
 )
 AGENT_RECORDS = Metric("stepwatch_agent_records_total", _C, "Records read from rings.", (NODE,))
 AGENT_OVERRUNS = Metric(

@@ -209,7 +209,9 @@ _BODIES: dict[Kind, list[_Field]] = {
     # `rank`. NaN where the driver does not report it; counters count since the driver was loaded.
     Kind.DEVICE: [
         ("device", "<i4", -1),
+        ("address", "S16", b""),  # on the PCI bus, as the kernel writes it: 0000:3b:00
         ("lost", "<i2", -1),  # 1 fallen off the bus, 0 there, -1 unknown
+        ("mig", "<i2", -1),  # 1 divided into instances (MIG), 0 whole, -1 unknown
         ("throttle", "<i8", -1),  # bits of `Throttle`, -1 unknown
         (
             "xid",
@@ -229,6 +231,15 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("ecc_uncorrected", "<f8", NAN),
         ("pcie_replays", "<f8", NAN),
         ("nvlink_errors", "<f8", NAN),
+        # Since the reading before: shares of time and of what is most, bytes through all links.
+        ("activity", "<u2", 0),  # `Activity`: who measured them, or why nobody did
+        ("sm_active_ratio", "<f4", NAN),
+        ("tensor_active_ratio", "<f4", NAN),
+        ("dram_active_ratio", "<f4", NAN),
+        ("nvlink_received_bytes_per_second", "<f4", NAN),
+        ("nvlink_sent_bytes_per_second", "<f4", NAN),
+        ("pcie_received_bytes_per_second", "<f4", NAN),
+        ("pcie_sent_bytes_per_second", "<f4", NAN),
     ],
     # One reading of one network interface, or of all TCP of the node where `interface` is empty.
     # Counters since boot; NaN where the kernel does not report it.

@@ -184,6 +184,26 @@ class Throttle(IntFlag):
     DISPLAY_CLOCKS = 0x100
 
 
+class Activity(IntEnum):
+    """Who measured how active the parts of a device were, or why nobody did."""
+
+    UNKNOWN = 0
+    GPM = 1
+    """The driver's performance monitoring (NVML, GPM)."""
+    DCGM = 2
+    """A dcgm-exporter on the node."""
+    NOT_SUPPORTED = 3
+    """The device has no GPM: it is older than Hopper, or its driver than 520."""
+    DIVIDED = 4
+    """The device is divided into instances (MIG): GPM of the whole device counts none of them."""
+    REFUSED = 5
+    """The driver has GPM and gave no sample."""
+
+
+MEASURED = (Activity.GPM, Activity.DCGM)
+"""Values of `Activity` of a reading with values."""
+
+
 class NodeFact(IntEnum):
     """What a probe can find wrong on a node; `signals.node_facts` says what each means."""
 
@@ -218,6 +238,16 @@ class NodeFact(IntEnum):
     CLOCK_SOURCE = 29
     HARDWARE_ERRORS = 30
     FIRMWARE = 31
+    NVLINK_DOWN = 32
+    NVLINK_ERRORS = 33
+    PERSISTENCE_OFF = 34
+    MIG_MODE = 35
+    DEVICE_THROTTLED = 36
+    HARDWARE_SLOWDOWN = 37
+    POWER_BRAKE = 38
+    DEVICE_HOT = 39
+    ECC_UNCORRECTED = 40
+    PCIE_REPLAYS = 41
     CPU_HOT = 60
     CPU_GOVERNOR = 61
     MEMORY_FRAGMENTED = 62

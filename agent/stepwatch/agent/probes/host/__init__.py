@@ -157,6 +157,10 @@ class HostProbe(Probe):
         known = row["memory_total_bytes"] > 0
         memory = float(row["memory_available_bytes"]) if known else UNKNOWN_FLOAT
         yield Gauge(names.NODE_MEMORY_AVAILABLE, (), memory)
+        total = float(row["memory_total_bytes"]) if known else UNKNOWN_FLOAT
+        yield Gauge(names.NODE_MEMORY_TOTAL, (), total)
+        yield Gauge(names.NODE_LOAD, (), float(row["load_per_cpu"]))
+        yield Gauge(names.NODE_MAJOR_FAULTS, (), float(row["major_faults_per_second"]))
 
     def _text(self, name: str) -> str:
         return (self._proc / name).read_text(encoding="utf-8", errors="replace")

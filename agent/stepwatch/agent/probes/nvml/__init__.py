@@ -7,34 +7,23 @@ XID errors arrive as events and are collected at each read.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-import numpy as np
-
+from stepwatch.agent.devices.rows import unknown_rows
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
-from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
+from stepwatch.signals.records import UNKNOWN_FLOAT, Kind
 from stepwatch.signals.wire import Rows
 
 from .driver import Driver, Xid
 from .faults import Faults
+from .links import Link, read_links
 
 MEGAHERTZ, MILLIWATT = 1e6, 1e-3
-_NVLINKS = 18
-"""Links of a Hopper device, the most of any (NVML_NVLINK_MAX_LINKS)."""
-_FIELDS = DTYPES[Kind.DEVICE]
-_LOST: dict[str, float] = {
-    **{name: UNKNOWN_FLOAT for name in _FIELDS.names or () if _FIELDS[name].kind == "f"},
-    "lost": 1,
-    "throttle": -1,
-    "xid": -1,
-}
-"""What is known of a device that the driver counts and does not hand out."""
 
 
 class NvmlProbe(Probe):
@@ -75,13 +64,14 @@ class NvmlProbe(Probe):
             raise OSError("the NVIDIA driver does not answer")
         self._driver.collect_events()
         self._owners = self._processes(handles)
-        rows = np.zeros(len(handles), dtype=DTYPES[Kind.DEVICE])
+        rows = unknown_rows(len(handles))
+        links = [read_links(self._driver, each) for each in handles]
         for number, (row, handle) in enumerate(zip(rows, handles, strict=True)):
-            row["rank"], row["device"] = UNKNOWN_RANK, number
             row["time_ns"] = self._clock.monotonic_ns()
-            for name, value in self._values(number, handle).items():
+            row["address"] = self._driver.address(number, handle).encode()
+            for name, value in self._values(number, handle, links[number]).items():
                 row[name] = value
-        self._found = self._faults.find(handles, rows, self._owners)
+        self._found = self._faults.find(handles, rows, self._owners, links)
         return rows
 
     def facts(self) -> Sequence[Sighting]:
@@ -102,17 +92,20 @@ class NvmlProbe(Probe):
         ask = functools.partial(self._driver.ask, "nvmlDeviceGetComputeRunningProcesses")
         return [{int(process.pid) for process in ask(each) or ()} for each in handles]
 
-    def _values(self, number: int, handle: Any) -> dict[str, float]:
+    def _values(self, number: int, handle: Any, links: Sequence[Link]) -> dict[str, float]:
+        """What the driver reports of a device; a field that is not there is unknown."""
         if handle is None:
-            return _LOST
+            return {"lost": 1}
         nvml, ask = self._driver.library, functools.partial(self._driver.ask, handle=handle)
         lost = self._is_lost(handle)
         use, memory = ask("nvmlDeviceGetUtilizationRates"), ask("nvmlDeviceGetMemoryInfo")
         xid = self._driver.xids.get(number, Xid())
         throttle = ask("nvmlDeviceGetCurrentClocksThrottleReasons")
         listening = number in self._driver.listening
+        mig = ask("nvmlDeviceGetMigMode")
         return {
             "lost": lost,
+            "mig": -1 if mig is None else mig[0],
             "throttle": -1 if throttle is None else throttle,
             "xid": min(xid.newest, 2**31 - 1) if listening else -1,
             "xid_count": xid.seen if listening else UNKNOWN_FLOAT,
@@ -131,7 +124,7 @@ class NvmlProbe(Probe):
             "ecc_corrected": self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
             "ecc_uncorrected": self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
             "pcie_replays": _times(ask("nvmlDeviceGetPcieReplayCounter")),
-            "nvlink_errors": self._nvlink_errors(handle),
+            "nvlink_errors": _sum_of_errors(links),
         }
 
     def _is_lost(self, handle: Any) -> int:
@@ -150,22 +143,11 @@ class NvmlProbe(Probe):
             self._driver.ask("nvmlDeviceGetTotalEccErrors", kind, volatile, handle=handle)
         )
 
-    def _nvlink_errors(self, handle: Any) -> float:
-        """Replays, recoveries and checksum errors of all links; NaN where there is none."""
-        nvml, ask = self._driver.library, self._driver.ask
-        kinds = (
-            nvml.NVML_NVLINK_ERROR_DL_REPLAY,
-            nvml.NVML_NVLINK_ERROR_DL_RECOVERY,
-            nvml.NVML_NVLINK_ERROR_DL_CRC_FLIT,
-        )
-        total = math.nan
-        for link in range(_NVLINKS):
-            for kind in kinds:
-                count = ask("nvmlDeviceGetNvLinkErrorCounter", link, kind, handle=handle)
-                if count is None:
-                    return total
-                total = float(count) + (0.0 if math.isnan(total) else total)
-        return total
+
+def _sum_of_errors(links: Sequence[Link]) -> float:
+    """Replays, recoveries and checksum errors of all links; NaN where none is reported."""
+    counts = [count for link in links for count in link.errors.values()]
+    return float(sum(counts)) if counts else UNKNOWN_FLOAT
 
 
 def _times(value: float | None, unit: float = 1.0) -> float:

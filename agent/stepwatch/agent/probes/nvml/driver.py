@@ -22,11 +22,13 @@ class Xid(NamedTuple):
 class Driver:
     """A session with the driver, opened when needed and again after a reload.
 
-    `library` is the pynvml module; None where it is not installed.
+    `library` is the pynvml module; None where it is not installed. Only who `listens` gets the
+    events of XID errors.
     """
 
-    def __init__(self, library: ModuleType | None = None) -> None:
+    def __init__(self, library: ModuleType | None = None, listens: bool = True) -> None:
         self.library: Any = library or _pynvml()
+        self._listens = listens
         self.xids: dict[int, Xid] = {}
         self.listening: set[int] = set()
         """Devices that report XID errors as events."""
@@ -34,6 +36,9 @@ class Driver:
         """Device and number of each XID error that the newest call of `collect_events` brought."""
         self._handles: list[Any] | None = None
         self._events: Any = None
+        self._addresses: dict[int, str] = {}
+        self.before_close: Callable[[], None] = lambda: None
+        """Called before a session ends: what belongs to it must be released first."""
 
     def devices(self) -> list[Any] | None:
         """Handles of the devices, None of one that is lost; None while no driver answers.
@@ -63,6 +68,18 @@ class Driver:
             return None
         return int(values[0].value.uiVal)
 
+    def address(self, number: int, handle: Any) -> str:
+        """Where a device is on the PCI bus, as the kernel's messages write it: 0000:3b:00.
+
+        A device that is lost has the address that it had; empty where none was ever reported.
+        """
+        info = None if handle is None else self.ask("nvmlDeviceGetPciInfo", handle)
+        if info is not None:
+            # 00000000:3B:00.0 is 0000:3b:00 to the kernel.
+            domain, bus, device = info.domain & 0xFFFF, info.bus & 0xFF, info.device & 0xFF
+            self._addresses[number] = f"{domain:04x}:{bus:02x}:{device:02x}"
+        return self._addresses.get(number, "")
+
     def collect_events(self) -> None:
         """Count the XID errors that came since the last call."""
         self.fresh = []
@@ -83,6 +100,7 @@ class Driver:
     def close(self) -> None:
         """End the session."""
         if self._handles is not None:
+            self.before_close()
             if self._events is not None:
                 self.ask("nvmlEventSetFree", self._events)
             self._handles, self._events = None, None
@@ -109,7 +127,7 @@ class Driver:
 
     def _listen(self, handles: list[Any]) -> None:
         """Ask for XID events of each device; a driver without events leaves them unknown."""
-        self._events = self.ask("nvmlEventSetCreate")
+        self._events = self.ask("nvmlEventSetCreate") if self._listens else None
         if self._events is None:
             return
         kinds = self.library.nvmlEventTypeXidCriticalError

@@ -6,17 +6,25 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from stepwatch.agent.devices.faults import ValueFaults
+from stepwatch.agent.devices.rows import name_of
 from stepwatch.agent.facts.sighting import Sighting
-from stepwatch.signals.records import NodeFact
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import NodeFact, Throttle
 from stepwatch.signals.wire import Rows
 
 from .driver import Driver
+from .links import Link, LinkFaults
 
 RECOVERY = (
     *("", "GPU reset", "node reboot", "drain P2P", "drain and reset"),
     *("recover the IMEX domain", "bus reset", "system reboot"),
 )
 """What field 230 asks for, by its number (`NVML_GPU_RECOVERY_ACTION_*` of nvml.h); 0 is nothing."""
+_WHOLE = ("busy_ratio", "memory_used_bytes", "ecc_uncorrected", "nvlink_errors")
+"""Fields that a driver may leave out of a device that is divided into instances."""
 _NVIDIA = "0x10de"
 _DISPLAY = "0x03"
 """Class of a PCI function: 0x0300 is a VGA controller, 0x0302 a 3D controller."""
@@ -31,42 +39,44 @@ class Faults:
     def __init__(self, driver: Driver, sys: Path = Path("/sys")) -> None:
         self._driver = driver
         self._pci = sys / "bus" / "pci" / "devices"
-        self._names: dict[int, str] = {}
         self._users: dict[int, int] = {}
+        self._values = ValueFaults()
+        self._links = LinkFaults()
 
     def find(
-        self, handles: Sequence[Any], rows: Rows, owners: Sequence[set[int]]
+        self,
+        handles: Sequence[Any],
+        rows: Rows,
+        owners: Sequence[set[int]],
+        links: Sequence[Sequence[Link]],
     ) -> list[Sighting]:
         """What is wrong with the devices of one reading."""
-        found = []
+        found: list[tuple[int, Sighting]] = []
+        names = [name_of(row) for row in rows]
         for number, (handle, row) in enumerate(zip(handles, rows, strict=True)):
             # A device that is lost names nobody: who computed on it before has lost it.
             if number < len(owners) and len(owners[number]) == 1:
                 (self._users[number],) = owners[number]
-            if handle is not None and int(row["lost"]) != 1:
-                self._name(number, handle)
-            name = self._names.get(number, f"device {number}")
-            for each in self._of_device(name, handle, row):
-                found.append(each._replace(pid=self._users.get(number, 0)))
+            found += [(number, each) for each in self._of_device(names[number], handle, row)]
+        if len(rows):
+            now = float(rows["time_ns"].max()) / NANOSECONDS
+            found += self._links.find(list(zip(names, links, strict=True)), now)
         for number, code in self._driver.fresh:
-            name = self._names.get(number, f"device {number}")
             text = f"the driver reported XID {code}"
-            pid = self._users.get(number, 0)
-            found.append(Sighting(NodeFact.XID, name, text, code, happened=1, pid=pid))
-        return found + list(self._missing(len(handles)))
+            found.append((number, Sighting(NodeFact.XID, names[number], text, code, happened=1)))
+        mine = [each._replace(pid=self._users.get(number, 0)) for number, each in found]
+        return mine + list(self._missing(len(handles)))
 
     def _of_device(self, name: str, handle: Any, row: Any) -> Iterator[Sighting]:
         if int(row["lost"]) == 1:
             yield Sighting(NodeFact.DEVICE_LOST, name, "the driver counts it and cannot reach it")
             return
-        remapped = self._driver.ask("nvmlDeviceGetRemappedRows", handle)
-        if remapped is not None:
-            corrected, uncorrected, pending, failed = remapped
-            text = f"{corrected} rows remapped after corrected errors, {uncorrected} after others"
-            if pending:
-                yield Sighting(NodeFact.ROWS_TO_REMAP, name, f"{text}; some wait for a reset")
-            if failed:
-                yield Sighting(NodeFact.ROW_REMAP_FAILED, name, f"{text}; one failed")
+        yield from self._values.find(
+            name, row, int(row["time_ns"]) / NANOSECONDS, self._ceiling(handle, row)
+        )
+        yield from self._of_settings(name, handle, row)
+        yield from self._of_heat(name, handle, row)
+        yield from self._of_rows(name, handle)
         action = self._driver.field("NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", handle)
         if action:
             word = RECOVERY[action] if action < len(RECOVERY) else f"action {action}"
@@ -78,6 +88,42 @@ class Faults:
         if width and most and width < most:
             text = f"{width} lanes of {most}"
             yield Sighting(NodeFact.PCIE_NARROW, name, text)
+
+    def _ceiling(self, handle: Any, row: np.void) -> float | None:
+        """The clock in hertz that somebody set the device to, where that is what holds it."""
+        if not max(0, int(row["throttle"])) & Throttle.APPLICATION_CLOCKS:
+            return None
+        kind = self._driver.library.NVML_CLOCK_SM
+        megahertz = self._driver.ask("nvmlDeviceGetApplicationsClock", kind, handle=handle)
+        return None if megahertz is None else float(megahertz) * 1e6
+
+    def _of_settings(self, name: str, handle: Any, row: np.void) -> Iterator[Sighting]:
+        if self._driver.ask("nvmlDeviceGetPersistenceMode", handle) == 0:
+            text = "persistence mode is off: each first use of the device initialises it anew"
+            yield Sighting(NodeFact.PERSISTENCE_OFF, name, text)
+        if int(row["mig"]) == 1:
+            fields = [each for each in _WHOLE if np.isnan(row[each])]
+            missing = ", ".join(fields) or "nothing"
+            text = f"MIG is on; not reported of the whole device: {missing}"
+            yield Sighting(NodeFact.MIG_MODE, name, text)
+
+    def _of_heat(self, name: str, handle: Any, row: np.void) -> Iterator[Sighting]:
+        kind = self._driver.library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        limit = self._driver.ask("nvmlDeviceGetTemperatureThreshold", kind, handle=handle)
+        celsius = float(row["temperature_celsius"])
+        if limit and celsius >= limit:
+            text = f"{celsius:.0f} degrees Celsius, it slows down from {limit} on"
+            yield Sighting(NodeFact.DEVICE_HOT, name, text)
+
+    def _of_rows(self, name: str, handle: Any) -> Iterator[Sighting]:
+        remapped = self._driver.ask("nvmlDeviceGetRemappedRows", handle)
+        if remapped is not None:
+            corrected, uncorrected, pending, failed = remapped
+            text = f"{corrected} rows remapped after corrected errors, {uncorrected} after others"
+            if pending:
+                yield Sighting(NodeFact.ROWS_TO_REMAP, name, f"{text}; some wait for a reset")
+            if failed:
+                yield Sighting(NodeFact.ROW_REMAP_FAILED, name, f"{text}; one failed")
 
     def _missing(self, known: int) -> Iterator[Sighting]:
         """Devices that the PCI bus shows and the driver does not."""
@@ -91,13 +137,6 @@ class Faults:
             return list(self._pci.iterdir())
         except OSError:  # no PCI bus, or not to be seen from here
             return []
-
-    def _name(self, number: int, handle: Any) -> None:
-        info = self._driver.ask("nvmlDeviceGetPciInfo", handle)
-        if info is not None:
-            # 00000000:3B:00.0 is 0000:3b:00 in the kernel's messages.
-            address = f"{info.domain & 0xFFFF:04x}:{info.bus & 0xFF:02x}:{info.device & 0xFF:02x}"
-            self._names[number] = address
 
 
 def _is_device(folder: Path) -> bool:

@@ -20,6 +20,13 @@ from stepwatch.signals.wire import Rows
 _MOST = 0xFFFFFFFF
 """Largest number that a counter of a row holds."""
 
+_LOST = (
+    ("overruns", names.NODE_RANK_OVERRUNS),
+    ("torn", names.NODE_RANK_TORN),
+    ("hook_errors", names.NODE_HOOK_ERRORS),
+)
+"""Counts of a rank, and the metric that each is summed up in."""
+
 
 class RanksProbe(Probe):
     """Reads the live line of every ring that `ranks` returns."""
@@ -63,13 +70,16 @@ class RanksProbe(Probe):
         return rows[np.array(mask, dtype=np.bool_)]
 
     def gauges(self, rows: Rows) -> Iterator[Gauge]:
-        """How many ranks each job has on this node, and the lowest step they are in."""
-        steps: dict[str, list[int]] = {}
+        """How many ranks each job has on this node, the lowest step they are in, and what of
+        their telemetry was lost."""
+        of_job: dict[str, list[np.void]] = {}
         for watched, row in zip(self._read, rows, strict=True):
-            steps.setdefault(watched.reader.identity.job, []).append(int(row["step"]))
-        for job, found in steps.items():
+            of_job.setdefault(watched.reader.identity.job, []).append(row)
+        for job, found in of_job.items():
             yield Gauge(names.NODE_RANKS, (job,), len(found))
-            yield Gauge(names.NODE_RANK_STEP_MIN, (job,), min(found))
+            yield Gauge(names.NODE_RANK_STEP_MIN, (job,), min(int(row["step"]) for row in found))
+            for field, metric in _LOST:
+                yield Gauge(metric, (job,), sum(int(row[field]) for row in found))
 
     def _fill(self, row: np.void, watched: WatchedRank) -> None:
         reader = watched.reader

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.folding.turns import turns
-from stepwatch.collector.state.readings import Rates, Subjects
+from stepwatch.collector.state.readings import Places, Rates, Subjects
 from stepwatch.collector.state.tracker import MAX_NODES, Batches, JoinedTracker, TrackedAttempt
 from stepwatch.signals.arrays import Vector
-from stepwatch.signals.records import Kind
+from stepwatch.signals.records import Activity, Kind
 
 MAX_DEVICES = 131_072
 MAX_INTERFACES = 4 * MAX_NODES
@@ -41,6 +42,10 @@ class HardwareUse(JoinedTracker):
         self._rates = Rates(len(_TRAFFIC), MAX_INTERFACES)
         self._busy = np.zeros((2, 0))
         """Sum of the shares of time in which each device was busy, and how many these are."""
+        self._tensor = np.zeros((2, 0))
+        """The same of the time in which its tensor cores worked."""
+        self._activity = np.zeros((2, 0))
+        """Newest `Activity` of each device, and whether it is divided (MIG)."""
         self._traffic = np.zeros((len(_TRAFFIC) + 1, 0))
         """Sums of bytes per second received and sent, and how many these are."""
         self._link = np.zeros(0)
@@ -48,8 +53,22 @@ class HardwareUse(JoinedTracker):
     @property
     def busy_ratio(self) -> Vector:
         """The share of time in which each device was busy (devices,), of those that say so."""
-        known = self._busy[:, self._busy[1] > 0]
-        return np.asarray(known[0] / known[1])
+        return _means(self._busy)
+
+    @property
+    def tensor_ratio(self) -> Vector:
+        """The share of time in which the tensor cores of each device worked, of those known."""
+        return _means(self._tensor)
+
+    @property
+    def activity(self) -> Counter[Activity]:
+        """How many devices have their activity measured by whom, or for which reason not."""
+        return Counter(map(_activity, self._activity[0].tolist()))
+
+    @property
+    def divided(self) -> int:
+        """How many devices are divided into instances (MIG)."""
+        return int(self._activity[1].sum())
 
     @property
     def devices(self) -> int:
@@ -80,10 +99,14 @@ class HardwareUse(JoinedTracker):
         devices = list(zip(nodes, table.rows["device"].tolist(), strict=True))
         places = self._devices.numbered(devices)
         self._busy = _with_room(self._busy, len(self._devices))
-        busy = table.rows["busy_ratio"].astype(np.float64)
-        known = (places >= 0) & (busy >= 0.0) & (busy <= 1.0)
-        np.add.at(self._busy[0], places[known], busy[known])
-        np.add.at(self._busy[1], places[known], 1.0)
+        self._tensor = _with_room(self._tensor, len(self._devices))
+        self._activity = _with_room(self._activity, len(self._devices))
+        _add_shares(self._busy, places, table.rows["busy_ratio"])
+        _add_shares(self._tensor, places, table.rows["tensor_active_ratio"])
+        said = (places >= 0) & (table.rows["activity"] > 0)
+        self._activity[0, places[said]] = table.rows["activity"][said]  # the last of a device stays
+        said = (places >= 0) & (table.rows["mig"] >= 0)
+        self._activity[1, places[said]] = table.rows["mig"][said] == 1
 
     def _take_interfaces(self, batches: Batches) -> None:
         """Take rows of interfaces; TCP's own counters come in a row without one."""
@@ -106,6 +129,24 @@ class HardwareUse(JoinedTracker):
             self._traffic[-1, at[known]] += 1.0
             said = (at >= 0) & (speed[turn] > 0)
             self._link[at[said]] = speed[turn][said] / 8
+
+
+def _add_shares(sums: _Sums, places: Places, shares: np.ndarray[Any, Any]) -> None:
+    """Add what lies between 0 and 1 to the sums of its device, row after row."""
+    shares = shares.astype(np.float64)
+    known = (places >= 0) & (shares >= 0.0) & (shares <= 1.0)
+    np.add.at(sums[0], places[known], shares[known])
+    np.add.at(sums[1], places[known], 1.0)
+
+
+def _means(sums: _Sums) -> Vector:
+    known = sums[:, sums[1] > 0]
+    return np.asarray(known[0] / known[1])
+
+
+def _activity(number: float) -> Activity:
+    """One of a later version is unknown."""
+    return Activity(int(number)) if int(number) in set(Activity) else Activity.UNKNOWN
 
 
 def _with_room(held: _Sums, count: int) -> _Sums:

@@ -40,6 +40,8 @@ DEVICE_FACTS = (
     "ecc_uncorrected_per_second",
     "xid_per_second",
     "lost_ratio",
+    "clock_hertz",
+    "clock_limit_hertz",
 )
 _NIC_COUNTERS = ("errors", "drops", "carrier_changes", "tcp_sent_segments", "tcp_retransmits")
 _DEVICE_COUNTERS = ("ecc_uncorrected", "xid_count")
@@ -179,6 +181,8 @@ class NodeFacts(JoinedTracker):
         for turn in turns(places):
             values[turn, 3:5] = self._device_rates.of_at(places[turn], times[turn], counters[turn])
         values[:, 5] = np.where((lost == 0) | (lost == 1), lost, np.nan)
+        for at, name in ((6, "clock_hertz"), (7, "clock_limit_hertz")):
+            values[:, at] = np.where(rows[name] > 0, rows[name], np.nan)
         places = self.devices.numbered(rows["rank"].tolist())
         for turn in turns(places):
             self.devices.add_at(places[turn], times[turn], values[turn])

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.state.trackers.hardware_use import HardwareUse
+from stepwatch.signals.records import MEASURED, Activity
+
+_WORDS = {
+    Activity.GPM: "GPM",
+    Activity.DCGM: "DCGM",
+    Activity.NOT_SUPPORTED: "no GPM (Hopper or later): pass --dcgm to the agent",
+    Activity.DIVIDED: "divided (MIG)",
+    Activity.REFUSED: "their driver gave no sample",
+}
 
 
 def device_busy(facts: JobFacts) -> Reading:
@@ -11,14 +20,28 @@ def device_busy(facts: JobFacts) -> Reading:
     use = facts.job.current.tracker(HardwareUse)
     busy = use.busy_ratio
     if not len(busy):
-        seen = f"of {use.devices} devices none says how busy it is"
-        return unknown(seen if use.devices else "no agent reads a device: no GPU, or no driver")
-    return Reading(float(busy.mean()), len(busy), detail=f"least busy {float(busy.min()):.0%}")
+        if not use.devices:
+            return unknown("no agent reads a device: no GPU, or no driver")
+        why = f"; {use.divided} are divided (MIG)" if use.divided else ""
+        return unknown(f"of {use.devices} devices none says how busy it is{why}")
+    tensor = use.tensor_ratio
+    beside = f"{float(tensor.mean()):.0%}" if len(tensor) else "unknown"
+    detail = f"least busy {float(busy.min()):.0%}; tensor cores {beside}"
+    return Reading(float(busy.mean()), len(busy), detail=detail)
 
 
 def tensor_activity(facts: JobFacts) -> Reading:
-    """The share of time in which tensor cores worked."""
-    return unknown("no agent reads tensor activity (GPM or DCGM) yet")
+    """The share of time in which tensor cores worked, over devices and readings."""
+    use = facts.job.current.tracker(HardwareUse)
+    tensor = use.tensor_ratio
+    if len(tensor):
+        by = [f"{_WORDS[each]} on {use.activity[each]}" for each in MEASURED if use.activity[each]]
+        detail = f"by {', '.join(by)}, of {use.devices} devices"
+        return Reading(float(tensor.mean()), len(tensor), detail=detail)
+    if not use.devices:
+        return unknown("no agent reads a device: no GPU, or no driver")
+    why = [f"{count}: {_WORDS[each]}" for each, count in use.activity.items() if each in _WORDS]
+    return unknown(f"of {use.devices} devices none reports it{'; '.join(['', *why])}")
 
 
 SLIS = (
@@ -38,12 +61,12 @@ SLIS = (
         name="tensor-activity",
         mission="M4",
         what="time in which tensor cores worked",
-        formula="mean over devices and readings",
+        formula="mean of GPM's or DCGM's tensor activity over devices and readings, newest attempt",
         unit="ratio",
         weight="device-time",
         expected="per model",
         trap="only some devices report it",
-        needs="GPM or DCGM: no record carries it yet",
+        needs="device readings of the agent with GPM (Hopper or later), or a dcgm-exporter",
         measure=tensor_activity,
     ),
 )

@@ -1,0 +1,83 @@
+"""Faults that the values of a device show, whoever read them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from stepwatch.agent.facts.growth import Growth
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.signals.records import NodeFact, Throttle
+
+from .limits import MOST
+
+_REASONS = {
+    Throttle.POWER_CAP: "power cap",
+    Throttle.HARDWARE_SLOWDOWN: "hardware slowdown",
+    Throttle.THERMAL: "thermal",
+    Throttle.HARDWARE_THERMAL: "thermal (hardware)",
+    Throttle.HARDWARE_POWER_BRAKE: "power brake",
+}
+"""Reasons that hold the clocks down against what the job could use; the others are somebody's
+choice, or idleness."""
+_BETTER_EXPLAINED = Throttle.HARDWARE_THERMAL | Throttle.HARDWARE_POWER_BRAKE
+
+
+class ValueFaults:
+    """Looks at DEVICE rows one after the other: some faults are a change from one to the next."""
+
+    def __init__(self) -> None:
+        self._slow: Counter[str] = Counter()
+        self._uncorrected: dict[str, float] = {}
+        self._growth = Growth()
+
+    def find(
+        self, name: str, row: np.void, now: float, ceiling: float | None = None
+    ) -> Iterator[Sighting]:
+        """Faults of device `name` at `now` in seconds.
+
+        `ceiling` is the clock in hertz that it was set to, where that is not its highest.
+        """
+        yield from self._clocks(name, row, ceiling or float(row["clock_limit_hertz"]))
+        yield from self._memory(name, float(row["ecc_uncorrected"]))
+        replays = float(row["pcie_replays"])
+        if np.isfinite(replays):
+            counters = {"pcie_replays_a_minute": int(replays)}
+            most = {"pcie_replays_a_minute": MOST["pcie_replays_a_minute"]}
+            if self._growth.of(name, counters, now).beyond(most):
+                text = f"{int(replays)} since its driver was loaded"
+                yield Sighting(NodeFact.PCIE_REPLAYS, name, text)
+
+    def _clocks(self, name: str, row: np.void, ceiling: float) -> Iterator[Sighting]:
+        reasons = Throttle(max(0, int(row["throttle"])))
+        clock = float(row["clock_hertz"])
+        held = [words for reason, words in _REASONS.items() if reason & reasons]
+        text = f"{clock_drop(clock, ceiling)}: {', '.join(held)}"
+        if held and clock < ceiling * (1.0 - MOST["clock_drop_ratio"]):
+            yield Sighting(NodeFact.DEVICE_THROTTLED, name, text)
+        if reasons & Throttle.HARDWARE_POWER_BRAKE:
+            yield Sighting(NodeFact.POWER_BRAKE, name, text)
+        slow = bool(reasons & Throttle.HARDWARE_SLOWDOWN) and not reasons & _BETTER_EXPLAINED
+        self._slow[name] = self._slow[name] + 1 if slow else 0
+        if self._slow[name] > MOST["hardware_slowdown_reads"]:
+            yield Sighting(NodeFact.HARDWARE_SLOWDOWN, name, text)
+
+    def _memory(self, name: str, uncorrected: float) -> Iterator[Sighting]:
+        if not np.isfinite(uncorrected):
+            return
+        grown = uncorrected - self._uncorrected.get(name, uncorrected)
+        self._uncorrected[name] = uncorrected
+        if grown > 0:
+            text = f"{int(uncorrected)} since its driver was loaded"
+            yield Sighting(NodeFact.ECC_UNCORRECTED, name, text, happened=int(grown))
+
+
+def clock_drop(clock: float, ceiling: float) -> str:
+    """From which clock to which, in words; both in hertz, NaN where unknown."""
+    if not np.isfinite(clock):
+        return "to an unknown clock"
+    if not np.isfinite(ceiling):
+        return f"to {clock / 1e6:.0f} MHz"
+    return f"from {ceiling / 1e6:.0f} to {clock / 1e6:.0f} MHz"

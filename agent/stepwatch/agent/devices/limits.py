@@ -1,0 +1,15 @@
+"""From where on a reading of a device is a fault (`limits.toml`)."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+
+
+def _load() -> dict[str, float]:
+    text = resources.files(__package__).joinpath("limits.toml").read_text(encoding="utf-8")
+    return {item["name"]: float(item["most"]) for item in tomllib.loads(text)["limit"]}
+
+
+MOST = _load()
+"""What a healthy device does not exceed, by name."""

@@ -1,0 +1,47 @@
+"""How much counters grew in the newest minute."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple
+
+WINDOW_SECONDS = 60.0
+"""Growth is counted over so long: limits are per minute."""
+_BETWEEN_SECONDS = 1.0
+
+
+class Grown(NamedTuple):
+    """Growth of each counter over the newest `seconds`, at most a little over a minute."""
+
+    by_name: Mapping[str, int]
+    seconds: float
+
+    def beyond(self, most: Mapping[str, float]) -> list[str]:
+        """Counters that grew by more than `most`, in words."""
+        return [
+            f"{name}: {self.by_name[name]} in {self.seconds:.0f} s"
+            for name, limit in most.items()
+            if self.by_name.get(name, 0) > limit
+        ]
+
+
+class Growth:
+    """Counters of subjects over the newest minute."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, deque[tuple[float, Mapping[str, int]]]] = {}
+
+    def of(self, subject: str, counters: Mapping[str, int], now: float) -> Grown:
+        """How much the counters of `subject` grew, at `now` in seconds.
+
+        A counter that was not there or went back (a reset) did not grow.
+        """
+        seen = self._seen.setdefault(subject, deque())
+        while len(seen) > 1 and now - seen[1][0] >= WINDOW_SECONDS:
+            seen.popleft()
+        if not seen or now - seen[-1][0] >= _BETWEEN_SECONDS:
+            seen.append((now, counters))
+        begun, first = seen[0]
+        grown = {name: max(0, count - first.get(name, count)) for name, count in counters.items()}
+        return Grown(grown, now - begun)

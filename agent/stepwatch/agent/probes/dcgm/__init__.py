@@ -1,0 +1,132 @@
+"""The `dcgm` probe: what a dcgm-exporter that runs on the node already reports of each device.
+
+Where the `nvml` probe reads a device, only what NVML does not report is taken from here, and no
+fault: the exporter's values are up to its interval old, 30 s by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import numpy as np
+
+from stepwatch.agent.devices.faults import ValueFaults
+from stepwatch.agent.devices.rows import name_of, unknown_rows
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.probes.probe import Probe, ProbeContext
+from stepwatch.signals.clock import NANOSECONDS, Clock, ClockPair
+from stepwatch.signals.records import DTYPES, Activity, Kind, NodeFact
+from stepwatch.signals.wire import Rows
+
+from .endpoint import Endpoint, checked_url
+from .news import XidNews
+from .page import Device, parse
+
+STALE_SECONDS = 300.0
+"""A page on which not even a device's power changes for so long is not of now: an exporter whose
+host engine has gone serves the last one for ever (NVIDIA/gpu-monitoring-tools#188)."""
+_ACTIVE = [name for name in DTYPES[Kind.DEVICE].names or () if name.endswith("_active_ratio")]
+
+
+class DcgmProbe(Probe):
+    """Reads the exporter at `url`."""
+
+    name = "dcgm"
+    kind = Kind.DEVICE
+    expendable = False
+    yields_to = "nvml"
+
+    def __init__(self, clock: Clock, url: str) -> None:
+        self._clock = clock
+        self._endpoint = Endpoint(url)
+        self._faults = ValueFaults()
+        self._news = XidNews()
+        self._page: bytes | None = None
+        self._changed_ns = 0
+        self._devices: list[Device] = []
+        self._found: list[Sighting] = []
+
+    @classmethod
+    def asked_for(cls, context: ProbeContext) -> bool:
+        """Whether somebody named an exporter."""
+        return bool(context.dcgm)
+
+    @classmethod
+    def build(cls, context: ProbeContext) -> Self:
+        """Make the probe of this node.
+
+        Raises:
+            ConfigurationError: the URL of the exporter is none.
+        """
+        return cls(context.clock, checked_url(context.dcgm))
+
+    def supported(self) -> bool:
+        """Always: whoever named an exporter is to learn that it does not answer."""
+        return True
+
+    def read(self) -> Rows:
+        """One row per device.
+
+        Raises:
+            OSError: the exporter does not answer, or its values have not changed for long.
+            ValueError: it serves something else.
+        """
+        page = self._endpoint.page()
+        now = ClockPair.now(self._clock)
+        is_new = page != self._page
+        if is_new:
+            self._devices = parse(page)
+            self._page, self._changed_ns = page, now.monotonic_ns
+        rows = self._rows(now)
+        stale_ns = now.monotonic_ns - self._changed_ns
+        if stale_ns > STALE_SECONDS * NANOSECONDS and np.isfinite(rows["power_watts"]).any():
+            raise OSError(f"the exporter's values have not changed for {STALE_SECONDS:g} s")
+        # Of a page that was read before, states last; what was counted is no news again.
+        lasting = [each for each in self._found if not each.happened]
+        self._found = list(self._look(rows, now)) if is_new else lasting
+        return rows
+
+    def facts(self) -> Sequence[Sighting]:
+        """What is wrong with the devices, as the newest page says."""
+        return self._found
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._endpoint.close()
+
+    def _rows(self, now: ClockPair) -> Rows:
+        rows = unknown_rows(len(self._devices))
+        rows["time_ns"] = now.monotonic_ns
+        for row, device in zip(rows, self._devices, strict=True):
+            row["device"], row["address"] = device.number, device.address.encode()
+            for name, value in device.values.items():
+                if _is_possible(name, value):
+                    row[name] = value
+            if any(np.isfinite(row[name]) for name in _ACTIVE):
+                row["activity"] = Activity.DCGM
+            elif device.divided:
+                row["activity"] = Activity.DIVIDED
+            row["mig"] = 1 if device.divided else row["mig"]
+        return rows
+
+    def _look(self, rows: Rows, now: ClockPair) -> Iterator[Sighting]:
+        for row, device in zip(rows, self._devices, strict=True):
+            name = name_of(row)
+            yield from self._faults.find(name, row, now.monotonic_ns / NANOSECONDS)
+            if device.remap_failed > 0:
+                text = "DCGM reports that rows could not be remapped"
+                yield Sighting(NodeFact.ROW_REMAP_FAILED, name, text)
+            if device.remap_pending > 0:
+                text = "DCGM reports rows that wait for a reset"
+                yield Sighting(NodeFact.ROWS_TO_REMAP, name, text)
+            code = self._news.of(device)
+            if code:
+                at = device.xid_at * NANOSECONDS - now.wall_ns + now.monotonic_ns
+                at_ns = max(1, round(at)) if np.isfinite(at) else 0
+                text = f"DCGM reports XID {code}"
+                yield Sighting(NodeFact.XID, name, text, code, happened=1, at_ns=at_ns)
+
+
+def _is_possible(name: str, value: float) -> bool:
+    return value >= 0.0 and (value <= 1.0 or not name.endswith("_ratio"))

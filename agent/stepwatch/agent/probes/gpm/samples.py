@@ -1,0 +1,103 @@
+"""Samples of the driver's performance monitoring: two of a device give its values between them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from stepwatch.agent.probes.nvml.driver import Driver
+from stepwatch.signals.clock import NANOSECONDS
+
+LEAST_SECONDS = 0.1
+"""Between two samples: the driver refreshes its counters no sooner (nvmlGpmMetricsGet)."""
+_PERCENT, _MEBIBYTE = 0.01, float(1 << 20)
+
+
+class _Metric(NamedTuple):
+    number: str
+    unit: float
+
+
+_METRICS = {
+    "sm_active_ratio": _Metric("NVML_GPM_METRIC_SM_UTIL", _PERCENT),
+    "tensor_active_ratio": _Metric("NVML_GPM_METRIC_ANY_TENSOR_UTIL", _PERCENT),
+    "dram_active_ratio": _Metric("NVML_GPM_METRIC_DRAM_BW_UTIL", _PERCENT),
+    "nvlink_received_bytes_per_second": _Metric(
+        "NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC", _MEBIBYTE
+    ),
+    "nvlink_sent_bytes_per_second": _Metric("NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC", _MEBIBYTE),
+    "pcie_received_bytes_per_second": _Metric("NVML_GPM_METRIC_PCIE_RX_PER_SEC", _MEBIBYTE),
+    "pcie_sent_bytes_per_second": _Metric("NVML_GPM_METRIC_PCIE_TX_PER_SEC", _MEBIBYTE),
+}
+"""Fields of a reading, and the metric of `nvml.h` that each is."""
+
+
+class _Taken(NamedTuple):
+    sample: Any
+    at_ns: int
+
+
+class Samples:
+    """The newest sample of each device, and the values since the one before.
+
+    The driver holds the memory of a sample until it is freed, which the session must outlive.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._newest: dict[int, _Taken] = {}
+        self._values: dict[int, dict[str, float]] = {}
+
+    def take(self, number: int, handle: Any, now_ns: int) -> bool:
+        """Take a sample of device `number` at monotonic `now_ns`; False where there is none."""
+        before = self._newest.get(number)
+        self._values.pop(number, None)
+        if before is not None and now_ns - before.at_ns < LEAST_SECONDS * NANOSECONDS:
+            return True
+        sample = self._driver.ask("nvmlGpmSampleAlloc")
+        if sample is None:
+            self.forget(number)
+            return False
+        if self._driver.ask("nvmlGpmSampleGet", handle, sample) is None:
+            self._driver.ask("nvmlGpmSampleFree", sample)
+            self.forget(number)
+            return False
+        values = {} if before is None else self._between(before.sample, sample)
+        self.forget(number)
+        self._newest[number], self._values[number] = _Taken(sample, now_ns), values
+        return True
+
+    def values(self, number: int) -> dict[str, float]:
+        """What is known of a device since its sample before, by field in base units."""
+        return self._values.get(number, {})
+
+    def forget(self, number: int) -> None:
+        """Free the sample of a device, and forget its values."""
+        self._values.pop(number, None)
+        taken = self._newest.pop(number, None)
+        if taken is not None:
+            self._driver.ask("nvmlGpmSampleFree", taken.sample)
+
+    def free(self) -> None:
+        """Free every sample."""
+        for number in list(self._newest):
+            self.forget(number)
+
+    def _between(self, first: Any, second: Any) -> dict[str, float]:
+        nvml = self._driver.library
+        wanted = nvml.c_nvmlGpmMetricsGet_t()
+        wanted.version, wanted.numMetrics = nvml.NVML_GPM_METRICS_GET_VERSION, len(_METRICS)
+        wanted.sample1, wanted.sample2 = first, second
+        for at, metric in enumerate(_METRICS.values()):
+            wanted.metrics[at].metricId = getattr(nvml, metric.number)
+        if self._driver.ask("nvmlGpmMetricsGet", wanted) is None:
+            return {}
+        found = {}
+        for at, (name, metric) in enumerate(_METRICS.items()):
+            value = wanted.metrics[at].value * metric.unit
+            if wanted.metrics[at].nvmlReturn == 0 and _is_possible(name, value):
+                found[name] = value
+        return found
+
+
+def _is_possible(name: str, value: float) -> bool:
+    return value >= 0.0 and (value <= 1.0 or not name.endswith("_ratio")) and value < 1e15

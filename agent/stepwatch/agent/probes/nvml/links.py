@@ -1,0 +1,97 @@
+"""NVLinks of devices: whether each is up, its errors, and which of them are at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stepwatch.agent.devices.limits import MOST
+from stepwatch.agent.facts.growth import Growth
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.signals.records import NodeFact
+
+from .driver import Driver
+
+_COUNTERS = {
+    "nvlink_replays_a_minute": "NVML_NVLINK_ERROR_DL_REPLAY",
+    "nvlink_recoveries_a_minute": "NVML_NVLINK_ERROR_DL_RECOVERY",
+    "nvlink_crc_flit_errors_a_minute": "NVML_NVLINK_ERROR_DL_CRC_FLIT",
+}
+"""The driver's counter behind each limit. NVLink 5 has none of them: its errors are XIDs 144 to
+150."""
+_MOST = {name: MOST[name] for name in _COUNTERS}
+
+
+class Link(NamedTuple):
+    """One link of a device; `errors` are those since the driver was loaded, by limit."""
+
+    number: int
+    up: bool
+    errors: Mapping[str, int]
+
+    def name(self, device: str) -> str:
+        """The link as the subject of a fact."""
+        return f"{device} link {self.number}"
+
+
+def read_links(driver: Driver, handle: Any) -> list[Link]:
+    """The links that a device has; none where the driver reports none, or the device is lost."""
+    links: list[Link] = []
+    if handle is None:
+        return links
+    for number in range(driver.library.NVML_NVLINK_MAX_LINKS):
+        up = driver.ask("nvmlDeviceGetNvLinkState", number, handle=handle)
+        if up is not None:
+            links.append(Link(number, bool(up), _errors(driver, handle, number)))
+    return links
+
+
+def _errors(driver: Driver, handle: Any, link: int) -> dict[str, int]:
+    counters = {}
+    for name, counter in _COUNTERS.items():
+        kind = getattr(driver.library, counter)
+        count = driver.ask("nvmlDeviceGetNvLinkErrorCounter", link, kind, handle=handle)
+        if count is not None:
+            counters[name] = int(count)
+    return counters
+
+
+class LinkFaults:
+    """Remembers which links were up, and how many errors each had."""
+
+    def __init__(self) -> None:
+        self._were_up: set[str] = set()
+        self._growth = Growth()
+
+    def find(
+        self, devices: Sequence[tuple[str, Sequence[Link]]], now: float
+    ) -> Iterator[tuple[int, Sighting]]:
+        """Place of the device and what is wrong, of (name, links) of each, at `now` in seconds."""
+        for at, (device, links) in enumerate(devices):
+            for link in links:
+                name = link.name(device)
+                why = "" if link.up else self._why_down(name, link.number, at, devices)
+                if why:
+                    yield at, Sighting(NodeFact.NVLINK_DOWN, name, why)
+                beyond = self._growth.of(name, link.errors, now).beyond(_MOST)
+                if beyond:
+                    yield at, Sighting(NodeFact.NVLINK_ERRORS, name, ", ".join(beyond))
+        self._were_up |= {
+            link.name(device) for device, links in devices for link in links if link.up
+        }
+
+    def _why_down(
+        self, name: str, number: int, at: int, devices: Sequence[tuple[str, Sequence[Link]]]
+    ) -> str:
+        """Why a link that is down should be up; empty for one that nobody connected."""
+        if name in self._were_up:
+            return "it was up before"
+        peers = [
+            link.up
+            for place, (_, links) in enumerate(devices)
+            for link in links
+            if place != at and link.number == number
+        ]
+        if peers and 2 * sum(peers) >= len(peers):
+            return f"it is up on {sum(peers)} of the {len(peers)} other devices that have it"
+        return ""

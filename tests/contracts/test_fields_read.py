@@ -1,0 +1,198 @@
+"""No field is shipped that nothing reads: each is used by the collector or on an agent's /metrics.
+
+What counts as reading is found in the source: the field's name as a word of its own (or made by an
+f-string), anywhere but where a value is put under it, in a package that does not make records. A
+name that several kinds share, or that an f-string makes, counts only in modules about its kind, or
+next to one. A field that is kept for another reason stands in `unread_fields.toml`, with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from stepwatch.signals.names import DEVICE_METRICS
+from stepwatch.signals.records import BODIES, Kind
+
+ROOT = Path(__file__).parents[2]
+READERS = ("collector/stepwatch", "agent/stepwatch")
+WRITERS = ("agent/stepwatch/agent/probes", "collector/stepwatch/cli/simulate")
+"""Packages whose use of a name is no reading, but for the `gauges` of a probe."""
+SHARED = Counter(name for body in BODIES.values() for name, _ in body)
+ANY = "[a-z_]+"
+
+
+class Module(NamedTuple):
+    """A module that may read: its words, patterns of words that it makes, kinds that it names, and
+    the modules that it imports."""
+
+    words: frozenset[str]
+    patterns: tuple[str, ...]
+    kinds: frozenset[str]
+    imports: frozenset[str]
+
+    def reads(self, name: str) -> bool:
+        """Whether it uses the name of a field."""
+        return name in self.words or any(re.fullmatch(each, name) for each in self.patterns)
+
+
+def put_under(tree: ast.AST) -> Iterator[ast.AST]:
+    """Words under which a value is put: of `row["x"] = ...`, and of keys of a mapping."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            yield from (key for key in node.keys if key is not None)
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            yield from ast.walk(node.slice)
+
+
+def pattern_of(text: ast.JoinedStr) -> str:
+    """The words that an f-string may make; empty where it could make any."""
+    parts = [
+        re.escape(str(each.value)) if isinstance(each, ast.Constant) else ANY
+        for each in text.values
+    ]
+    return "".join(parts) if any(re.search("[a-z]{2}", p) for p in parts if p != ANY) else ""
+
+
+def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            base = base if node.level else node.module or ""
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def kinds_of(tree: ast.AST) -> frozenset[str]:
+    return frozenset(
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "Kind"
+    )
+
+
+def module_of(tree: ast.Module, package: str) -> Module:
+    put = {id(node) for node in put_under(tree)}
+    nodes = [node for node in ast.walk(tree) if id(node) not in put]
+    texts = [pattern_of(node) for node in nodes if isinstance(node, ast.JoinedStr)]
+    return Module(
+        frozenset(
+            node.value
+            for node in nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ),
+        tuple(text for text in texts if text),
+        kinds_of(tree),
+        frozenset(imports_of(tree, package)),
+    )
+
+
+def gauges_of(tree: ast.Module) -> ast.Module:
+    """What a module of a probe exports: its constants, and the functions named `gauges`."""
+    kept: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.Assign)]
+    kept += [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "gauges"
+    ]
+    exported = [node for node in kept if isinstance(node, ast.FunctionDef)]
+    return ast.Module(kept if exported else [], [])
+
+
+@cache
+def modules() -> dict[str, Module]:
+    """Every module that may read records, by its name."""
+    found = {}
+    for part in READERS:
+        for path in sorted((ROOT / part).rglob("*.py")):
+            place = path.relative_to(ROOT).as_posix()
+            whole = ast.parse(path.read_text(encoding="utf-8"))
+            tree = gauges_of(whole) if place.startswith(WRITERS) else whole
+            words = place.removesuffix(".py").split("/")[1:]
+            name = ".".join(words).removesuffix(".__init__")
+            package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            found[name] = module_of(tree, package)._replace(kinds=kinds_of(whole))
+    return found
+
+
+def folder(module: str) -> str:
+    return module.rpartition(".")[0]
+
+
+def about(kind: Kind) -> set[str]:
+    """Modules that name a kind; and of those without a kind of their own, those that they import,
+    those that import them, and those that these have beside them."""
+    base = {name for name, each in modules().items() if kind.name in each.kinds}
+    users = {name for name, each in modules().items() if each.imports & base}
+    used = {name for one in base for name in modules()[one].imports if name in modules()}
+    folders = {folder(one) for one in users} - {folder(one) for one in base}
+    used |= {
+        name
+        for one in users
+        for name in modules()[one].imports
+        if name in modules() and folder(name) == folder(one) and folder(one) in folders
+    }
+    return base | {name for name in users | used if not modules()[name].kinds}
+
+
+def excused() -> set[str]:
+    text = Path(__file__).with_name("unread_fields.toml").read_text(encoding="utf-8")
+    entries = tomllib.loads(text)["field"]
+    assert all(entry["because"] for entry in entries)
+    return {name for entry in entries for name in entry["names"]}
+
+
+def unread(kind: Kind, name: str) -> bool:
+    if kind is Kind.DEVICE and name in DEVICE_METRICS:
+        return False  # `agent.devices.exported` reads whatever stands there
+    if SHARED[name] == 1 and any(name in each.words for each in modules().values()):
+        return False
+    return not any(modules()[each].reads(name) for each in about(kind))
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+def test_every_field_that_is_shipped_is_read(kind: Kind) -> None:
+    found = {f"{kind.name}.{name}" for name, _ in BODIES[kind] if unread(kind, name)}
+    assert found <= excused(), (
+        f"{sorted(found - excused())}: nothing reads them; remove them from the record, read them "
+        "where a user wants them, or give the reason in tests/contracts/unread_fields.toml"
+    )
+
+
+def test_what_is_excused_is_there_and_not_read() -> None:
+    shipped = {f"{kind.name}.{name}": (kind, name) for kind in Kind for name, _ in BODIES[kind]}
+    assert excused() <= shipped.keys(), "fields that are no more need no excuse"
+    read = {each for each in excused() if not unread(*shipped[each])}
+    assert not read, f"{sorted(read)} are read now: take them off the list"
+
+
+def test_what_counts_as_reading() -> None:
+    code = """
+def f(row, name):
+    row["written"] = {"key": row["used"]}
+    for each in ("listed", "other"):
+        print(row[each], row[f"{name}_seconds"], row[f"{name}"])
+    if row["kind"] == Kind.STEP:
+        row["both"] = row["both"] + 1
+"""
+    found = module_of(ast.parse(code), "a.b")
+    assert {"used", "listed", "other", "kind", "both"} <= found.words
+    assert not {"written", "key"} & found.words
+    assert found.patterns == (f"{ANY}_seconds",) and found.kinds == {"STEP"}
+    assert found.reads("data_seconds") and not found.reads("data_ns")
+
+
+def test_a_probe_reads_only_what_it_exports() -> None:
+    code = "class P:\n    def read(self, row): return row['a']\n"
+    assert not gauges_of(ast.parse(code)).body
+    both = gauges_of(ast.parse(code + "    def gauges(self, row): return row['b']\n"))
+    assert module_of(both, "p").words == {"b"}
