@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -117,6 +118,7 @@ def test_closing_leaves_no_thread_and_nothing_open() -> None:
     def held() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), threading.active_count()
 
+    gc.collect()  # what earlier tests left open must not be closed in between
     before = held()
     with process("input()") as child:
         inside = held()
