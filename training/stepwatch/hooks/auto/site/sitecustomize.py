@@ -1,8 +1,8 @@
 """Runs at the start of every Python below `stepwatch run`: waits for torch, then starts the hooks.
 
-It imports nothing but what the interpreter has loaded, is a no-op in children of a rank, and hands
-over to the user's own `sitecustomize`. Children of multiprocessing may be ranks where their parent
-does not train.
+Except in ranks, it imports nothing but what the interpreter has loaded. It is a no-op in children
+of a rank, and hands over to the user's own `sitecustomize`. Children of multiprocessing may be
+ranks where their parent does not train.
 """
 
 from __future__ import annotations
@@ -83,10 +83,27 @@ def is_wanted() -> bool:
     return owner in ("", str(os.getpid())) or (spawned and not owner.endswith("+"))
 
 
+def keep_stderr() -> None:
+    """Keep the last lines of a rank, and of what `stepwatch run` became: it may train itself."""
+    if "RANK" not in os.environ and not top_began_ns():
+        return
+    try:
+        from stepwatch.signals.stderr.keeping import keep_stderr
+    except ImportError:  # said when torch comes
+        return
+    keep_stderr()
+
+
+def top_began_ns() -> str:
+    """When `stepwatch run` became this process, in Unix nanoseconds; empty in any other."""
+    pid, _, began_ns = os.environ.get(TOP, "").partition(":")
+    return began_ns if pid == str(os.getpid()) else ""
+
+
 def follow_end() -> None:
     """Have the process that `stepwatch run` became say at its end if no step was recorded."""
-    pid, _, began_ns = os.environ.get(TOP, "").partition(":")
-    if pid == str(os.getpid()):
+    began_ns = top_began_ns()
+    if began_ns:
         import atexit
 
         atexit.register(report_no_step, int(began_ns))
@@ -118,6 +135,7 @@ def run_next() -> None:
 me = sys.modules.get(__name__)
 if __name__ == "sitecustomize":
     if is_wanted():
+        keep_stderr()
         sys.meta_path.insert(0, TorchFinder())
         follow_end()
     run_next()

@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .errors import ConfigurationError
+from stepwatch.signals.errors import ConfigurationError
 
 ENV_DISABLE = "STEPWATCH_DISABLE"
 """Any value but empty or `0` turns every hook into a no-op."""
