@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stepwatch.signals import places
 from stepwatch.signals.stderr import kept
-from stepwatch.signals.stderr.keeping import ENV_KEEP
 from tests.waiting import until
 
 from .programs import command, environment, files, lines_of, ran
@@ -142,7 +142,7 @@ os.write(2, b"PermissionError: https://me:" + b"hush" + b"word@host/x\\n")
 
 @pytest.mark.parametrize(
     ("program", "variables"),
-    [("", {ENV_KEEP: "0"}), ("", {"STEPWATCH_DISABLE": "1"})],
+    [("", {places.ENV_STDERR: "0"}), ("", {"STEPWATCH_DISABLE": "1"})],
 )
 def test_where_it_is_not_wanted_nothing_is_changed(
     tmp_path: Path, program: str, variables: dict[str, str]

@@ -29,8 +29,6 @@ from . import kept
 from .lines import last_lines
 from .relay import Ends, Store, detach, follow_size, pass_on, relay
 
-ENV_KEEP = "STEPWATCH_STDERR"
-"""`0` leaves stderr alone."""
 _PIPE_BYTES = 1 << 20
 _STDERR = 2
 _LEAVE_SECONDS = 0.2
@@ -47,7 +45,7 @@ def keep_stderr() -> bool:
     """
     global _kept_by
     environ = os.environ
-    if environ.get(ENV_KEEP) == "0" or environ.get(places.ENV_DISABLE, "0") not in ("", "0"):
+    if environ.get(places.ENV_STDERR) == "0" or environ.get(places.ENV_DISABLE, "0") not in ("", "0"):
         return False
     if _kept_by == os.getpid():
         return True
