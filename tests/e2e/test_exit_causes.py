@@ -124,12 +124,13 @@ def test_what_the_user_sees_has_the_line_and_the_store_has_no_secret(
 
 
 def test_the_reference_trainer_keeps_its_lines_without_the_verb(services: Services) -> None:
-    environ = {**services.environ, "STEPWATCH_FAULTS": "exception:rank=1,step=12"}
+    environ = {**services.environ, "STEPWATCH_FAULTS": "kill:rank=1,step=40"}
     ran = subprocess.run(
-        [*TORCHRUN, "-m", "stepwatch.trainer", "--job", "trained", "--steps", "40",
-         "--run-dir", str(services.folder / "run")],
+        [*TORCHRUN, "-m", "stepwatch.trainer", "--job", "trained", "--mesh", "dp_shard=2",
+         "--steps", "80", "--run-dir", str(services.folder / "run")],
         env=environ, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert ran.returncode != 0
     incident = failed(services, "trained")
-    assert incident["rank"] == 1, incident["summary"]
+    assert (incident["rank"], incident["cause"]) == (1, "process-gone"), incident["summary"]
+    assert written(incident) in ran.stderr

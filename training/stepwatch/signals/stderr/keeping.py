@@ -44,8 +44,8 @@ def keep_stderr() -> bool:
     where `STEPWATCH_STDERR` is 0, stepwatch is disabled, or stderr is closed.
     """
     global _kept_by
-    environ = os.environ
-    if environ.get(places.ENV_STDERR) == "0" or environ.get(places.ENV_DISABLE, "0") not in ("", "0"):
+    disabled = os.environ.get(places.ENV_DISABLE, "0") not in ("", "0")
+    if disabled or os.environ.get(places.ENV_STDERR) == "0":
         return False
     if _kept_by == os.getpid():
         return True

@@ -168,9 +168,16 @@ def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) 
 
 
 def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
-    """The one rank that SIGTERM ended while the others lived on, only to fail later; none else."""
+    """The one rank that SIGTERM ended while the others lived on, only to fail later; none else.
+
+    One that reports that it lost a peer did so because of that peer, whatever ended it then.
+    """
     began = min((end.at for end in failed), default=-math.inf)
-    stopped = [end for end in ends if end.exit_code == TERMINATED and not end.finished]
+    stopped = [
+        end
+        for end in ends
+        if end.exit_code == TERMINATED and not end.finished and not _is_symptom(end)
+    ]
     first = min((end.at for end in stopped), default=math.inf)
     if first >= began:
         return []

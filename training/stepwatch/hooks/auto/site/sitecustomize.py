@@ -1,8 +1,8 @@
 """Runs at the start of every Python below `stepwatch run`: waits for torch, then starts the hooks.
 
-Except in ranks, it imports nothing but what the interpreter has loaded. It is a no-op in children
-of a rank, and hands over to the user's own `sitecustomize`. Children of multiprocessing may be
-ranks where their parent does not train.
+It imports nothing but what the interpreter has loaded, is a no-op in children of a rank, and hands
+over to the user's own `sitecustomize`. Children of multiprocessing may be ranks where their parent
+does not train.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class TorchFinder:
             return None
         from importlib.util import find_spec
 
+        keep_stderr()
         self._asking = True
         try:
             spec = find_spec(name)
@@ -84,7 +85,10 @@ def is_wanted() -> bool:
 
 
 def keep_stderr() -> None:
-    """Keep the last lines of a rank, and of what `stepwatch run` became: it may train itself."""
+    """Keep the last lines of a rank, and of what `stepwatch run` became: it may train itself.
+
+    It forks, so it comes before torch starts threads.
+    """
     if "RANK" not in os.environ and not top_began_ns():
         return
     try:
@@ -135,7 +139,6 @@ def run_next() -> None:
 me = sys.modules.get(__name__)
 if __name__ == "sitecustomize":
     if is_wanted():
-        keep_stderr()
         sys.meta_path.insert(0, TorchFinder())
         follow_end()
     run_next()
