@@ -78,6 +78,8 @@ _VALUES = re.compile(
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.-]{0,80})[\"']?\s{0,3}([=:])\s{0,3}([\"']?)(?=[^\s\"'])")
 _FLAG = re.compile(r"(?:(?<=\s)|^)--?([A-Za-z][\w-]{1,60})[ =](\S{1,2000})")
 _NUMBER = re.compile(r"[+-]?[\d.,]{1,12}[\"',;)}\]]{0,4}$")
+_FOLDERS = ("PWD", "OLDPWD")
+"""Variables of shells whose names only look like a password's."""
 _LEAST_KNOWN = 6
 """A shorter value of a variable may be part of any word."""
 
@@ -119,7 +121,9 @@ def known_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     found = {
         value
         for name, value in environ.items()
-        if len(value) >= _LEAST_KNOWN and is_secret_name(name, is_number=value.isdigit())
+        if len(value) >= _LEAST_KNOWN
+        and name not in _FOLDERS
+        and is_secret_name(name, is_number=value.isdigit())
     }
     return tuple(sorted(found, key=lambda value: (-len(value), value)))
 

@@ -47,4 +47,4 @@ def evidence(found: Explained | None, lines: Sequence[str], reason: str) -> list
         return [text_evidence("it wrote at last", found.line, action)]
     if lines:
         return [text_evidence("it wrote at last", lines[-1], "no known reason to end")]
-    return [text_evidence("its last lines", "unknown", reason)] if reason else []
+    return [text_evidence("its last lines", reason, "")] if reason else []
