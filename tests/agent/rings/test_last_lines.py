@@ -45,7 +45,7 @@ class Process:
         """End it, and wait until the agent has seen it."""
         self.popen.communicate(timeout=60)
         ring_id = self.rank.ring.identity.ring_id
-        until("the end is seen", lambda: agent.exits.of(ring_id))
+        until("the end is seen", lambda: agent.exits.of(ring_id), 30.0)
 
 
 def texts(agent: Agent) -> list[tuple[int, int, str]]:
@@ -58,6 +58,7 @@ def texts(agent: Agent) -> list[tuple[int, int, str]]:
 def begun(rings: Path, make_agent: MakeAgent, code: int = 3) -> tuple[Process, Agent]:
     process, agent = Process(rings, code), make_agent()
     process.rank.steps(1)
+    agent.poll()
     round_of(agent)
     return process, agent
 
