@@ -24,7 +24,7 @@ RAISED = "ValueError: no"
 
 
 class Process:
-    """A rank's process, which ends when it is told to, and its ring."""
+    """A rank's process, which ends when its stdin does, and its ring."""
 
     def __init__(self, rings: Path, code: int = 3) -> None:
         program = f"import sys; sys.stdin.read(); sys.exit({code})"
