@@ -111,6 +111,7 @@ class History:
             (Kind.DEVICE_COLLECTIVE, 0.2, self.plain(Kind.DEVICE_COLLECTIVE)),
             (Kind.DIAGNOSIS, 0.05, self.plain(Kind.DIAGNOSIS)),
             (Kind.FLIGHT, 0.05, self.plain(Kind.FLIGHT)),
+            (Kind.LAST_LINE, 0.05, self.plain(Kind.LAST_LINE)),
         ):
             if self.chance(part) and (self.disorder or kind is not Kind.LIFECYCLE):
                 tables[kind] = make(node, ranks)

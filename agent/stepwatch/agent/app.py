@@ -23,6 +23,7 @@ from stepwatch.agent.probes.probe import RankProcesses
 from stepwatch.agent.probes.registry import discover
 from stepwatch.agent.relay.relay import Relay
 from stepwatch.agent.relay.sender import Sender
+from stepwatch.agent.rings.last_lines import EndedRanks
 from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Position, RingTail, Tail, WatchedRank, watched
 from stepwatch.agent.self_report import self_report
@@ -98,6 +99,7 @@ class Agent:
         self.node_report = NodeReport(self.spool)
         self.tail = Tail(options.ring_dir, self.spool.cursors())
         self.exits = ProcessExits(self.clock)
+        self.ended_ranks = EndedRanks(self.exits.of)
         self.stalls = StallInspector(self.clock, find_py_spy())
         client = make_client(options.collector, options.token)
         self.relay = Relay(self.spool, client, clock=self.clock)
@@ -212,6 +214,9 @@ class Agent:
         readers = [tail.reader for tail in batch.tails]
         self.stalls.inspect(key, readers, tables.get(Kind.STEP))
         tables |= self.stalls.collect(key)
+        lines = self.ended_ranks.rows(batch.tails, batch.ended, clock.monotonic_ns)
+        if len(lines):
+            tables[Kind.LAST_LINE] = lines
         tables[Kind.AGENT] = self_report(self.options, self.pace, self.spool, clock)
         try:
             self.spool.put(key, clock, tables)
@@ -223,7 +228,7 @@ class Agent:
         if self.tracer is not None:
             self.tracer.trace(key, clock, tables)
         for tail in batch.ended:
-            tail.drained = tail.next_seq > tail.reader.head
+            tail.drained = tail.reported and tail.next_seq > tail.reader.head
 
     def _report_node(self) -> None:
         now, away = ClockPair.now(self.clock), self.relay.link == AWAY

@@ -7,16 +7,19 @@ import math
 import pytest
 
 from stepwatch.collector.detect import rank_failed
-from stepwatch.collector.detect.finding import NO_RANK
+from stepwatch.collector.detect.finding import NO_RANK, Confidence, Finding
 from stepwatch.collector.detect.rank_failed import RankEnd, SilentNode
 from stepwatch.collector.state.exit_codes import UNKNOWN_EXIT
+from stepwatch.signals.names import Cause
 
 NEVER = math.nan
 ASKED, KILLED, ABORTED = 143, 137, 134
 
 
-def gone(rank: int, at: float, code: int, failure: str = "", told_at: float = NEVER) -> RankEnd:
-    return RankEnd(rank, 7, "forward", at, code, told_at, failure, False)
+def gone(
+    rank: int, at: float, code: int, failure: str = "", told_at: float = NEVER, *lines: str
+) -> RankEnd:
+    return RankEnd(rank, 7, "forward", at, code, told_at, failure, False, lines)
 
 
 def named(*ends: RankEnd, preempted: bool = False, world: int = 3) -> list[tuple[int, str]]:
@@ -147,3 +150,59 @@ def test_sigterm_to_all_that_are_observed_may_hide_a_failure_where_nobody_looks(
     just_then = [SilentNode("b", (2, 3), 1.0)]
     assert rank_failed.detect(asked, 4, False, 20.0, rank_failed.LIMITS, just_then) == []
     assert rank_failed.detect(asked, 4, True, 20.0, rank_failed.LIMITS, silent) == []
+
+
+def finding_of(*ends: RankEnd) -> Finding:
+    (found,) = rank_failed.detect(list(ends), 3, False, 20.0, rank_failed.LIMITS)
+    return found
+
+
+WATCHDOG = "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12)"
+OUT_OF_MEMORY = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."
+
+
+def test_a_peer_that_lost_a_killed_rank_before_its_end_was_seen_is_no_culprit() -> None:
+    lost = gone(0, 10.3, ASKED, LOST, 9.98)
+    assert named(lost, gone(1, 10.0, KILLED), world=2) == [(1, "process-gone")]
+
+
+def test_the_last_lines_outrank_an_exit_code_and_are_the_evidence() -> None:
+    lines = ("step 6", "terminate called after throwing an instance of 'std::bad_alloc'", "bye")
+    found = finding_of(gone(1, 10.0, ABORTED, "", NEVER, *lines), gone(0, 10.1, ASKED))
+    assert found.cause is Cause.HOST_MEMORY
+    assert f"it ran out of host memory: {lines[1]}" in found.summary
+    row = next(each for each in found.evidence if each.name == "it wrote at last")
+    assert row.text == lines[1] and "memory" in row.against
+
+
+def test_a_report_that_was_cut_is_read_in_whole_from_the_lines() -> None:
+    cut = OUT_OF_MEMORY.removeprefix("[rank1]: torch.")[:40]
+    found = finding_of(gone(1, 10.2, 1, cut, 10.0, "warning: no space left", OUT_OF_MEMORY))
+    assert found.cause is Cause.DEVICE_MEMORY and "it ran out of device memory" in found.summary
+
+
+def test_an_exception_outranks_what_else_the_rank_wrote() -> None:
+    lines = ("OSError: [Errno 28] No space left on device", "ValueError: no", "Socket closed")
+    assert finding_of(gone(1, 10.2, 1, "ValueError: no", 10.0, *lines)).cause is Cause.EXCEPTION
+    assert finding_of(gone(1, 10.2, 1, "SystemExit: 3", 10.0, *lines)).cause is Cause.DISK_FULL
+
+
+def test_a_symptom_in_the_lines_makes_nobody_the_culprit() -> None:
+    gave_up = gone(0, 10.0, ABORTED, "", NEVER, WATCHDOG)
+    assert named(gave_up, gone(1, 10.5, KILLED)) == [(1, "process-gone")]
+    alone = finding_of(gave_up, gone(2, 10.2, ABORTED, "", NEVER, WATCHDOG))
+    assert (alone.rank, alone.cause) == (0, Cause.PROCESS_GONE)
+    assert alone.confidence is Confidence.LIKELY and "Watchdog caught" in alone.summary
+
+
+def test_without_a_known_word_the_last_line_is_shown_and_the_cause_stays() -> None:
+    found = finding_of(gone(1, 10.0, KILLED, "", NEVER, "step 6", "loading shard 7"))
+    assert found.cause is Cause.PROCESS_GONE
+    assert [row.text for row in found.evidence if "wrote" in row.name] == ["loading shard 7"]
+
+
+def test_that_no_line_was_kept_is_said_with_its_reason() -> None:
+    unknown = gone(1, 10.0, KILLED)._replace(no_lines="not kept: start it with `stepwatch run`")
+    (row,) = (each for each in finding_of(unknown).evidence if "last lines" in each.name)
+    assert row.text == unknown.no_lines
+    assert not [each for each in finding_of(gone(1, 10.0, KILLED)).evidence if "last" in each.name]

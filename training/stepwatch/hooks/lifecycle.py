@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Callable
 from typing import Any
 
 from stepwatch.signals.records import LifecycleEvent
+from stepwatch.signals.secrets import known_secrets, without_secrets
 
 from .guard import guarded
 from .identity import is_spawned
 from .recorder.recorder import Recorder
+
+_MOST_WORDS = 4096
+"""Characters of an exception that are looked at: a record holds fewer."""
 
 
 class Lifecycle:
@@ -58,7 +63,9 @@ class Lifecycle:
     @guarded()
     def _explain(self, failure: BaseException) -> None:
         # An exception's own __str__ may fail; its name is kept already.
-        self._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {failure}")
+        words = str(failure)[:_MOST_WORDS]
+        said = without_secrets(words, known_secrets(os.environ))
+        self._outcome = (LifecycleEvent.FAILURE, f"{type(failure).__name__}: {said}")
 
     def end(self) -> None:
         """Write the outcome; without one the attempt finished."""

@@ -7,14 +7,13 @@ monotonic clock, which containers of one node share, unlike process ids.
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .blackbox.directories import own_directory
 from .clock import NANOSECONDS
+from .places.directories import own_directory
+from .places.small_files import read_bytes, write_at_once
 
 FILE = ".agent.json"
 EVERY_SECONDS = 2.0
@@ -64,14 +63,7 @@ def write(folder: Path, presence: Presence) -> None:
         RingError: it cannot be made.
     """
     own_directory(folder)
-    beside = folder / f"{FILE}.{os.getpid()}"
-    beside.unlink(missing_ok=True)
-    # Whatever another user puts in its place is not written through.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(beside, flags, 0o644), "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o644)
-        json.dump(presence._asdict(), file)
-    beside.replace(folder / FILE)
+    write_at_once(folder / FILE, json.dumps(presence._asdict()).encode(), 0o644)
 
 
 def remove(folder: Path, pid: int) -> None:
@@ -84,20 +76,9 @@ def remove(folder: Path, pid: int) -> None:
 def read(folder: Path) -> Presence | None:
     """The file of `folder`; None where there is none that can be read. It never blocks."""
     try:
-        return _presence(json.loads(_bytes(folder / FILE)))
+        return _presence(json.loads(read_bytes(folder / FILE, _MOST_BYTES)))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-
-
-def _bytes(path: Path) -> bytes:
-    # Others may write to the folder: no pipe to wait at, no link to follow, no endless file.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("not a file")
-        return os.read(handle, _MOST_BYTES)
-    finally:
-        os.close(handle)
 
 
 def _presence(found: Any) -> Presence:

@@ -6,12 +6,16 @@ import sys
 from typing import NoReturn
 
 from stepwatch.signals.errors import StepwatchError, UsageError
-from stepwatch.trainer.config.configure import configure
-from stepwatch.trainer.run.rank import run_rank
+from stepwatch.signals.stderr.keeping import keep_stderr
 
 
 def main() -> NoReturn:
     """Run this rank; exit codes: 0 done, 1 problem, 2 wrong usage, 75 preempted."""
+    keep_stderr()
+    # Only now: torch and numpy start threads, and none may run before.
+    from stepwatch.trainer.config.configure import configure
+    from stepwatch.trainer.run.rank import run_rank
+
     try:
         options, faults = configure(sys.argv[1:], "python -m stepwatch.trainer")
         if faults:

@@ -50,6 +50,7 @@ class Position(NamedTuple):
     records: int
     overruns: int
     torn: int
+    reported: bool
 
 
 @dataclass
@@ -64,6 +65,8 @@ class RingTail:
     closed_flushes: int = 0
     drained: bool = False
     """The rank has ended, everything was read, and its last state has been sent."""
+    reported: bool = False
+    """What it wrote to stderr at last has been sent, or is none."""
     job: str = ""
     """Name under which its job is sent; empty: its own."""
 
@@ -192,14 +195,16 @@ class Tail:
     def positions(self, tails: list[RingTail]) -> list[Position]:
         """How far each ring was read, for `rewind` or `commit`."""
         return [
-            Position(tail, tail.next_seq, tail.records, tail.overruns, tail.torn) for tail in tails
+            Position(tail, tail.next_seq, tail.records, tail.overruns, tail.torn, tail.reported)
+            for tail in tails
         ]
 
     @staticmethod
     def rewind(positions: list[Position]) -> None:
         """Go back: the records stay in the rings until they can be kept."""
-        for tail, *before in positions:
-            tail.next_seq, tail.records, tail.overruns, tail.torn = before
+        for tail, next_seq, records, overruns, torn, reported in positions:
+            tail.next_seq, tail.records, tail.reported = next_seq, records, reported
+            tail.overruns, tail.torn = overruns, torn
 
     def commit(self, positions: list[Position]) -> None:
         """Count what was read since `positions`: it is kept now."""

@@ -6,13 +6,14 @@ survives. Other faults of its node count where no measured fact explains the fin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from stepwatch.collector.detect.finding import Evidence, Finding, text_evidence
 from stepwatch.collector.detect.node_fault.detector import action_of, severity_of, title
 from stepwatch.collector.incidents.attribution import OPEN_CAUSES
 from stepwatch.collector.state.trackers.node_faults import NodeFault
-from stepwatch.signals.names import Cause
+from stepwatch.signals import exits
+from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Severity
 from stepwatch.signals.records import NodeFact
 
@@ -23,6 +24,8 @@ EXPLAINABLE = OPEN_CAUSES | {
     Cause.BUSY,
 }
 """Causes that say what happened to a rank, but not why."""
+SAID = frozenset(pattern.cause for pattern in exits.CATALOGUE)
+"""Causes that a rank's own last words give: what is certain of its node goes before them."""
 _ORDER = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
 
 
@@ -30,9 +33,10 @@ def with_certain(
     finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
 ) -> Finding:
     """`finding` with the cause that a fault of its rank gives it, or a fatal one of its node."""
+    words = SAID if finding.kind is FindingKind.RANK_FAILED else frozenset()
     found = [
         fault
-        for fault in _explaining(finding, faults, node_of)
+        for fault in _explaining(finding, faults, node_of, EXPLAINABLE | words)
         if _of_rank(fault, finding) or severity_of(fault) is Severity.FATAL
     ]
     return _because(finding, found)
@@ -42,14 +46,17 @@ def with_likely(
     finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
 ) -> Finding:
     """`finding` with the cause that any fault of its node gives it, if it has none yet."""
-    return _because(finding, _explaining(finding, faults, node_of))
+    return _because(finding, _explaining(finding, faults, node_of, EXPLAINABLE))
 
 
 def _explaining(
-    finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
+    finding: Finding,
+    faults: Iterable[NodeFault],
+    node_of: Mapping[int, str],
+    open_causes: Set[Cause],
 ) -> list[NodeFault]:
     """Faults that may be the cause of a finding, the likeliest first."""
-    if finding.cause not in EXPLAINABLE:
+    if finding.cause not in open_causes:
         return []
     node = finding.node or node_of.get(finding.rank, "")
     found = [
@@ -80,7 +87,7 @@ def _of_rank(fault: NodeFault, finding: Finding) -> bool:
 
 
 def _because(finding: Finding, found: list[NodeFault]) -> Finding:
-    if not found:
+    if not found or _evidence(found[0]) in finding.evidence:
         return finding
     first = found[0]
     return finding._replace(

@@ -15,7 +15,7 @@ from numbers import Number
 from pathlib import PurePath
 from typing import Any
 
-from .withholding import holds_secret, is_secret_name
+from stepwatch.signals.secrets import WITHHELD, holds_secret, is_secret_name
 
 MOST_FACTS = 256
 """Of one part of a run; a record of a ring each, or up to eight of them."""
@@ -31,8 +31,6 @@ _RAISED = (
     ReferenceError, RuntimeError, TypeError, ValueError,
 )  # fmt: skip
 """What reading a value may raise: it costs one setting. Whatever else it raises costs its part."""
-WITHHELD = "(withheld)"
-"""In place of a value that may be a secret."""
 UNREADABLE = "(unreadable)"
 """In place of a value that raises when it is read."""
 

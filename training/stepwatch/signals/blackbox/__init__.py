@@ -7,8 +7,14 @@ The writer makes no system call and never waits. A reader may start late, die an
 sees what it missed (`overruns`) and what it cannot trust (`torn`).
 """
 
+from stepwatch.signals.places.directories import (
+    cannot_create,
+    closed_directories,
+    own_directory,
+    user_directories,
+)
+
 from .described import LayoutCondition
-from .directories import cannot_create, closed_directories, own_directory, user_directories
 from .layout import DEFAULT_CAPACITY, CollectiveLine, DeviceLine, Identity, LiveLine
 from .owners import owner_lives
 from .reader import RingReader, RingRows, find_rings

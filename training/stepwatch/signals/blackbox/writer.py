@@ -9,9 +9,10 @@ import sys
 import zlib
 from pathlib import Path
 
+from stepwatch.signals.places.directories import cannot_create
+
 from . import layout
 from .described import LAYOUT_AT, pack_layout
-from .directories import cannot_create
 from .layout import DeviceLine, Identity
 
 _PACK = {int(kind): slot.pack for kind, slot in layout.SLOT_STRUCTS.items()}

@@ -265,6 +265,13 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("subject", "S40", b""),  # device, port, disk or process
         ("text", "S200", b""),  # the line or the values that show it
     ],
+    # What a rank that has ended wrote to stderr at last, without secrets: the lines that say most,
+    # in their order, a row each. Where nobody kept them there is one row, with the reason.
+    Kind.LAST_LINE: [
+        ("kept", "<i2", -1),  # 1 `text` is a line, 0 it is why there is none, -1 unknown
+        ("place", "<u2", 0),
+        ("text", "S240", b""),
+    ],
     # Records known to be lost: overwritten in the ring or dropped from a full spool.
     Kind.GAP: [("first_seq", "<u8", 0), ("last_seq", "<u8", 0), ("text", "S32", b"")],
     # How far a segment reads each ring, so that a restarted agent goes on exactly there.

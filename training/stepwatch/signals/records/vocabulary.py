@@ -49,6 +49,7 @@ class Kind(IntEnum):
     DEVICE_STEP = 18
     DEVICE_COLLECTIVE = 19
     NODE_FACT = 20
+    LAST_LINE = 21
 
 
 class StepFlag(IntFlag):

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 import signal
-import tomllib
 from collections.abc import Sequence
-from importlib import resources
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import (
@@ -30,8 +28,11 @@ from stepwatch.collector.state.exit_codes import (
     TERMINATED,
     UNKNOWN_EXIT,
 )
+from stepwatch.signals.exits import Explained, Weight
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
+
+from . import words
 
 
 class Thresholds(NamedTuple):
@@ -55,15 +56,6 @@ INTERRUPT = "KeyboardInterrupt"
 _ORDERLY = (INTERRUPT, "SystemExit: 0", "SystemExit: 75")
 
 
-def _load_symptoms() -> tuple[str, ...]:
-    text = resources.files(__package__).joinpath("symptoms.toml").read_text(encoding="utf-8")
-    return tuple(tomllib.loads(text)["parts"])
-
-
-SYMPTOMS = _load_symptoms()
-"""Parts of the exceptions of ranks that lost another one, in lower case; see `symptoms.toml`."""
-
-
 class SilentNode(NamedTuple):
     """A node of which nothing was received since before the first rank failed.
 
@@ -79,7 +71,8 @@ class SilentNode(NamedTuple):
 class RankEnd(NamedTuple):
     """How one rank ended. Moments are Unix seconds, NaN where it did not happen or is not known.
 
-    `exit_code` is -1 where unknown; `failure` the exception it reported, empty if none.
+    `exit_code` is -1 where unknown; `failure` the exception it reported, empty if none; `lines`
+    what it wrote to stderr at last, and `no_lines` why that is not known.
     """
 
     rank: int
@@ -90,6 +83,8 @@ class RankEnd(NamedTuple):
     failed_at: float
     failure: str
     finished: bool
+    lines: tuple[str, ...] = ()
+    no_lines: str = ""
 
     @property
     def at(self) -> float:
@@ -173,9 +168,16 @@ def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) 
 
 
 def _asked_alone(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) -> list[RankEnd]:
-    """The one rank that SIGTERM ended while the others lived on, only to fail later; none else."""
+    """The one rank that SIGTERM ended while the others lived on, only to fail later; none else.
+
+    One that reports that it lost a peer did so because of that peer, whatever ended it then.
+    """
     began = min((end.at for end in failed), default=-math.inf)
-    stopped = [end for end in ends if end.exit_code == TERMINATED and not end.finished]
+    stopped = [
+        end
+        for end in ends
+        if end.exit_code == TERMINATED and not end.finished and not _is_symptom(end)
+    ]
     first = min((end.at for end in stopped), default=math.inf)
     if first >= began:
         return []
@@ -257,18 +259,19 @@ def _is_interrupted(end: RankEnd) -> bool:
 
 
 def _is_symptom(end: RankEnd) -> bool:
-    lowered = end.failure.lower()
-    return any(part in lowered for part in SYMPTOMS)
+    return words.is_symptom(end.failure, end.lines)
 
 
 def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
     failed = _has_failed(first)
-    words = f"raised {first.failure}" if first.failure else _how(first)
-    cause = Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE
+    found = words.explained(first.failure, first.lines) if failed else None
+    said = words.named_end(found, f"raised {first.failure}" if first.failure else _how(first))
     later = [end.at - first.at for end in ends if first.at < end.at < math.inf]
     others = "another rank" if len(later) == 1 else f"{len(later)} other ranks"
     after = f"; {others} ended after it" if later else ""
-    evidence = [text_evidence(f"rank {first.rank}", words, "the first of the attempt to end")]
+    evidence = [text_evidence(f"rank {first.rank}", said, "the first of the attempt to end")]
+    if failed:
+        evidence.extend(words.evidence(found, first.lines, first.no_lines))
     if later:
         evidence.append(
             Evidence("the next rank ended", min(later), "seconds", "after the first: a symptom")
@@ -277,12 +280,12 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
         evidence.append(Evidence("its exit code", first.exit_code, "", "128 + n: by signal n"))
     where = f"in step {first.step} ({first.phase})"
     did = "failed" if failed else "left"
-    summary = f"rank {first.rank} {did} first, {where}: it {words}{after}"
+    summary = f"rank {first.rank} {did} first, {where}: it {said}{after}"
     return build_finding(
         kind=FindingKind.RANK_FAILED,
         rank=first.rank,
         phase=first.phase,
-        cause=cause,
+        cause=_cause(first, found),
         summary=summary,
         began_step=first.step,
         began_ago_seconds=max(0.0, now - first.at),
@@ -290,6 +293,13 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
         evidence=evidence,
         confidence=Confidence.LIKELY if _is_symptom(first) else Confidence.CERTAIN,
     )
+
+
+def _cause(first: RankEnd, found: Explained | None) -> Cause:
+    """What it says itself; a symptom's words are about another rank."""
+    if found is not None and found.pattern.weight is not Weight.SYMPTOM:
+        return found.pattern.cause
+    return Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE
 
 
 def _how(end: RankEnd) -> str:

@@ -10,6 +10,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.last_lines import LastLines, LastWords
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
@@ -126,6 +127,7 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     """Ranks of `attempt` that ended in any way."""
     failures = {fact.rank: fact for fact in attempt.lifecycle if fact.event in _NOT_FINISHED}
     seen = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
+    written = attempt.tracker(LastLines).of
     ends = []
     for rank in sorted({*failures, *seen} & attempt.states.keys()):
         failure, view = failures.get(rank), attempt.states[rank]
@@ -142,6 +144,8 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
                 failed_at=failure.at if failure is not None else math.nan,
                 failure=_words(failure) if failure is not None else "",
                 finished=attempt.ended.get(rank) is LifecycleEvent.FINISH,
+                lines=written.get(rank, LastWords()).lines,
+                no_lines=written.get(rank, LastWords()).reason,
             )
         )
     return ends

@@ -36,6 +36,7 @@ class TorchFinder:
             return None
         from importlib.util import find_spec
 
+        keep_stderr()
         self._asking = True
         try:
             spec = find_spec(name)
@@ -83,10 +84,30 @@ def is_wanted() -> bool:
     return owner in ("", str(os.getpid())) or (spawned and not owner.endswith("+"))
 
 
+def keep_stderr() -> None:
+    """Keep the last lines of a rank, and of what `stepwatch run` became: it may train itself.
+
+    It forks, so it comes before torch starts threads.
+    """
+    if "RANK" not in os.environ and not top_began_ns():
+        return
+    try:
+        from stepwatch.signals.stderr.keeping import keep_stderr
+    except ImportError:  # said when torch comes
+        return
+    keep_stderr()
+
+
+def top_began_ns() -> str:
+    """When `stepwatch run` became this process, in Unix nanoseconds; empty in any other."""
+    pid, _, began_ns = os.environ.get(TOP, "").partition(":")
+    return began_ns if pid == str(os.getpid()) else ""
+
+
 def follow_end() -> None:
     """Have the process that `stepwatch run` became say at its end if no step was recorded."""
-    pid, _, began_ns = os.environ.get(TOP, "").partition(":")
-    if pid == str(os.getpid()):
+    began_ns = top_began_ns()
+    if began_ns:
         import atexit
 
         atexit.register(report_no_step, int(began_ns))

@@ -9,12 +9,14 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .errors import ConfigurationError
+from stepwatch.signals.errors import ConfigurationError
 
 ENV_DISABLE = "STEPWATCH_DISABLE"
 """Any value but empty or `0` turns every hook into a no-op."""
 ENV_QUIET = "STEPWATCH_QUIET"
 """Any value but empty or `0` keeps the lines away that a run prints at its start and its end."""
+ENV_STDERR = "STEPWATCH_STDERR"
+"""`0` leaves the stderr of ranks alone: their last lines are not kept."""
 ENV_COLLECTOR = "STEPWATCH_COLLECTOR"
 """Base URL of the collector for agents and every verb that asks one."""
 ENV_JOB = "STEPWATCH_JOB"

@@ -1,0 +1,85 @@
+"""What ranks that ended wrote to stderr at last, as LAST_LINE rows.
+
+The lines lie in a file beside the rings, without secrets already. They are reported once, when
+nobody has that stderr open any more, or soon after the rank ended: a child of it may live on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from stepwatch.agent.rings.process_exits import ProcessExit
+from stepwatch.agent.rings.tail import RingTail
+from stepwatch.signals.blackbox import RingReader
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.exits import telling
+from stepwatch.signals.records import DTYPES, Kind, text_bytes
+from stepwatch.signals.stderr import kept
+from stepwatch.signals.wire import Rows
+
+MOST_LINES = 4
+SETTLE_SECONDS = 2.0
+"""A relay stores what came last half a second later at most; the rest is for a busy node."""
+NOT_KEPT = "not kept: start the rank with `stepwatch run`"
+EMPTY = "it wrote nothing to stderr"
+_DTYPE = DTYPES[Kind.LAST_LINE]
+_TEXT_SIZE = _DTYPE["text"].itemsize
+
+ExitOf = Callable[[int], ProcessExit | None]
+
+
+class EndedRanks:
+    """Which of the ranks of a segment have ended and not yet had their last lines reported."""
+
+    def __init__(self, exit_of: ExitOf) -> None:
+        self._exit_of = exit_of
+
+    def rows(self, tails: Sequence[RingTail], ended: Sequence[RingTail], now_ns: int) -> Rows:
+        """Rows of those whose lines are known now; `ended` are rings from which nothing follows.
+
+        Marks each tail as `reported` that has nothing more to say of its end.
+        """
+        parts = [np.zeros(0, dtype=_DTYPE)]
+        for tail in tails:
+            exited = self._exit_of(tail.ring_id)
+            if tail.reported or (exited is None and not any(tail is each for each in ended)):
+                continue
+            since_ns = exited.at_ns if exited is not None else 0
+            wanted = exited is None or exited.exit_code != 0
+            found = _lines(tail.reader) if wanted else None
+            if found is not None and not found.final and _is_fresh(since_ns, now_ns):
+                continue
+            tail.reported = True
+            if wanted:
+                parts.append(_rows(tail.reader.identity.rank, found, now_ns))
+        return np.concatenate(parts)
+
+
+def _is_fresh(since_ns: int, now_ns: int) -> bool:
+    return 0 <= now_ns - since_ns < SETTLE_SECONDS * NANOSECONDS
+
+
+def _lines(reader: RingReader) -> kept.Kept | None:
+    """The lines of the process behind a ring; None where nobody kept them."""
+    identity = reader.identity
+    writer = kept.Writer(identity.pid_namespace, identity.pid, identity.process_start)
+    folder = reader.path.parents[2] / kept.FOLDER
+    try:
+        return kept.read(folder / writer.name, reader.owner)
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _rows(rank: int, found: kept.Kept | None, now_ns: int) -> Rows:
+    lines = [] if found is None else telling(found.lines, MOST_LINES)
+    if lines:
+        rows = np.zeros(len(lines), dtype=_DTYPE)
+        rows["text"] = [text_bytes(line, _TEXT_SIZE) for line in lines]
+        rows["kept"], rows["place"] = 1, np.arange(len(lines))
+    else:
+        rows = np.zeros(1, dtype=_DTYPE)
+        rows["text"] = text_bytes(NOT_KEPT if found is None else EMPTY, _TEXT_SIZE)
+    rows["rank"], rows["time_ns"] = rank, now_ns
+    return rows

@@ -1,0 +1,50 @@
+"""What a rank's exception and its last lines say of its end, and how a finding says it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwatch.collector.detect.finding import Evidence, text_evidence
+from stepwatch.signals.exits import Explained, Weight, explain
+
+_SHOWN = 100
+_EXITS = "SystemExit"
+
+
+def explained(failure: str, lines: Sequence[str]) -> Explained | None:
+    """What the exception says, or without one the last lines; None if nothing known.
+
+    A rank that reported its exception ended by it, whatever else it wrote. The report is cut, so
+    the line that holds it is read where there is one.
+    """
+    if not failure or failure.startswith(_EXITS):
+        return explain(lines)
+    whole = next((line for line in reversed(lines) if failure in line), failure)
+    return explain([whole])
+
+
+def is_symptom(failure: str, lines: Sequence[str]) -> bool:
+    """Whether they say that the rank lost another one, and no more."""
+    found = explained(failure, lines)
+    return found is not None and found.pattern.weight is Weight.SYMPTOM
+
+
+def named_end(found: Explained | None, otherwise: str) -> str:
+    """How the rank ended, in words: those of a specific pattern, or `otherwise`, with its line."""
+    if found is None:
+        return otherwise
+    line = found.line if len(found.line) <= _SHOWN else f"{found.line[: _SHOWN - 3]}..."
+    if found.pattern.weight is Weight.SPECIFIC:
+        return f"{found.pattern.words}: {line}"
+    return otherwise if line in otherwise else f"{otherwise}: {line}"
+
+
+def evidence(found: Explained | None, lines: Sequence[str], reason: str) -> list[Evidence]:
+    """The line that shows why, with what to do; the last line where none does; or the `reason`
+    why there is none."""
+    if found is not None:
+        action = found.pattern.action
+        return [text_evidence("it wrote at last", found.line, action)]
+    if lines:
+        return [text_evidence("it wrote at last", lines[-1], "no known reason to end")]
+    return [text_evidence("its last lines", reason, "")] if reason else []

@@ -1,0 +1,55 @@
+"""What ranks that ended wrote to stderr at last: the newest report of each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.signals.records import Kind
+
+MAX_RANKS = 4096
+"""Ranks of which lines are kept: of more that end at once the later ones are symptoms."""
+MAX_LINES = 8
+_CELLS_A_LINE = 6
+
+
+class LastWords(NamedTuple):
+    """Last lines of a rank, oldest first; where there are none, `reason` says why."""
+
+    lines: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class LastLines(Tracker):
+    """LAST_LINE rows of each rank that ended."""
+
+    kinds = frozenset({Kind.LAST_LINE})
+
+    def __init__(self) -> None:
+        self.of: dict[int, LastWords] = {}
+
+    def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
+        """Take the rows of a batch: what they say of a rank replaces what was known of it."""
+        rows = batch.rows(Kind.LAST_LINE)
+        if rows is None:
+            return
+        found: dict[int, LastWords] = {}
+        for row in rows[: MAX_RANKS * MAX_LINES]:
+            rank = int(row["rank"])
+            if 0 <= rank < attempt.world and (rank in self.of or len(self.of) < MAX_RANKS):
+                found[rank] = self.of[rank] = _with(found.get(rank, LastWords()), row)
+
+    @property
+    def cells(self) -> int:
+        """What it holds."""
+        return _CELLS_A_LINE * sum(1 + len(words.lines) for words in self.of.values())
+
+
+def _with(words: LastWords, row: np.void) -> LastWords:
+    text = bytes(row["text"]).decode("utf-8", "replace")
+    shown = "".join(filter(str.isprintable, text))  # whatever an agent may send
+    if int(row["kept"]) != 1:
+        return words._replace(reason=shown)
+    return words._replace(lines=(*words.lines, shown)[-MAX_LINES:])

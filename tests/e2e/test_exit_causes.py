@@ -1,0 +1,136 @@
+"""Ranks that die in different ways: the incident has the cause, with the line that shows it.
+
+Real ranks under `stepwatch run` and torchrun, a real agent and a real collector.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from stepwatch.agent.rings.last_lines import EMPTY
+from stepwatch.signals.stderr import kept
+from tests.services import Services
+from tests.waiting import until
+
+pytest.importorskip("torch", reason="the ranks need torch")
+
+SCRIPT = Path(__file__).parent / "scripts" / "ended_rank.py"
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+PLANTED = "correct-horse-battery"
+STEPS = "60"
+AT_ONCE = 3
+
+
+class Way(NamedTuple):
+    """The cause of an end, and what its line holds; `options` are torchrun's."""
+
+    cause: str
+    line: str
+    options: tuple[str, ...] = ()
+
+
+WAYS = {
+    "assertion": Way("assertion", "AssertionError: batch of 7 for 8 ranks"),
+    "missing_module": Way("import-error", "No module named 'no_such_module_anywhere'"),
+    "memory": Way("host-memory", "MemoryError", ("--tee", "3")),
+    "full_disk": Way("disk-full", "OSError: [Errno 28] No space left on device"),
+    "abort": Way("host-memory", "std::bad_alloc", ("--redirects", "2")),
+    "killed": Way("process-gone", "about to load shard 17"),
+    "secret": Way("permission-denied", "PermissionError: https(withheld)store/x is not ours"),
+}
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    folder = tmp_path_factory.mktemp("exits")
+    made = Services(folder, folder / "rings", sys.path, environ={"PLANTED_PASSWORD": PLANTED})
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+def launched(services: Services, job: str, *command: str) -> subprocess.CompletedProcess[str]:
+    words = (sys.executable, "-m", "stepwatch.cli", "run", "--job", job, "--", *command)
+    return subprocess.run(
+        words, env=services.environ, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+Ended = dict[str, "Future[subprocess.CompletedProcess[str]]"]
+
+
+@pytest.fixture(scope="module")
+def ended(services: Services) -> Iterator[Ended]:
+    """Every way at once, a few jobs at a time; each job has the name of its way."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {
+            name: pool.submit(
+                launched, services, name.replace("_", "-"), *TORCHRUN, *way.options,
+                "--log-dir", str(services.folder / name), str(SCRIPT), name, STEPS,
+            )
+            for name, way in WAYS.items()
+        }  # fmt: skip
+
+
+def failed(services: Services, job: str) -> dict[str, Any]:
+    """The incident of the rank that failed, once it is known what it wrote at last."""
+
+    def found() -> dict[str, Any] | None:
+        of_kind = [each for each in services.incidents(job) if each["kind"] == "rank-failed"]
+        return next(filter(written, of_kind), None)
+
+    return until(f"{job} has an incident with the last lines", found)
+
+
+def written(incident: dict[str, Any]) -> str:
+    """What the rank wrote at last, or why nothing is known of it, as the evidence has it."""
+    texts = {each["name"]: each["text"] for each in incident["evidence"]}
+    return str(texts.get("it wrote at last") or texts.get("its last lines", ""))
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_incident_has_the_cause_and_the_line(
+    services: Services, ended: Ended, name: str
+) -> None:
+    way, ran = WAYS[name], ended[name].result()
+    assert ran.returncode != 0
+    incident = failed(services, name.replace("_", "-"))
+    assert (incident["rank"], incident["cause"]) == (1, way.cause), incident["summary"]
+    assert way.line in written(incident)
+    if name != "killed":
+        assert way.line[:20] in incident["summary"]
+
+
+def test_what_the_user_sees_has_the_line_and_the_store_has_no_secret(
+    services: Services, ended: Ended
+) -> None:
+    seen = ended["secret"].result().stderr
+    assert f"PermissionError: https://me:{PLANTED}@store/x is not ours" in seen
+    failed(services, "secret")
+    stored = [services.store, *services.rings.rglob("*")]
+    kept_files = [path for path in stored if path.parent.name == kept.FOLDER]
+    assert kept_files, "they are looked at, too"
+    for path in filter(Path.is_file, stored):
+        assert PLANTED.encode() not in path.read_bytes(), path
+
+
+def test_the_reference_trainer_keeps_its_lines_without_the_verb(services: Services) -> None:
+    environ = {**services.environ, "STEPWATCH_FAULTS": "kill:rank=1,step=6"}
+    ran = subprocess.run(
+        [*TORCHRUN, "-m", "stepwatch.trainer", "--job", "trained", "--mesh", "dp_shard=2",
+         "--steps", "12", "--run-dir", str(services.folder / "run")],
+        env=environ, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert ran.returncode != 0
+    incident = failed(services, "trained")
+    assert (incident["rank"], incident["cause"]) == (1, "process-gone"), incident["summary"]
+    assert written(incident) == EMPTY, "it is known, so its stderr was kept"

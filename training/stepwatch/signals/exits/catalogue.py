@@ -1,0 +1,102 @@
+"""The catalogue of exit causes, read from `catalogue.toml`, and what it finds in lines. Pure."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from enum import IntEnum
+from importlib import resources
+from typing import NamedTuple
+
+from stepwatch.signals.names import Cause
+
+MOST_CHARACTERS = 512
+"""Of a line that is longer the beginning is searched."""
+
+
+class Weight(IntEnum):
+    """How much a pattern tells: of the lines of one process, the heaviest counts."""
+
+    GENERAL = 0
+    """An exception, of which the words say what it is about."""
+    SYMPTOM = 1
+    """What a process reports that lost another one: never why the first one ended."""
+    SPECIFIC = 2
+
+
+class Pattern(NamedTuple):
+    """One thing that a line may say. `words` completes "it ...", `action` is what to do."""
+
+    id: str
+    weight: Weight
+    cause: Cause
+    expression: re.Pattern[str]
+    words: str
+    action: str
+    source: str
+
+
+class Explained(NamedTuple):
+    """A pattern and the line that it was found in."""
+
+    pattern: Pattern
+    line: str
+
+
+def _load() -> tuple[Pattern, ...]:
+    text = resources.files(__package__).joinpath("catalogue.toml").read_text(encoding="utf-8")
+    return tuple(
+        Pattern(
+            item["id"],
+            Weight[item.get("weight", "specific").upper()],
+            Cause(item["cause"]),
+            re.compile(item["expression"], re.IGNORECASE),
+            item["words"],
+            item["action"],
+            item["source"],
+        )
+        for item in tomllib.loads(text)["pattern"]
+    )
+
+
+CATALOGUE = _load()
+"""Every pattern, in the order in which they are tried on a line."""
+
+
+def explain(lines: Sequence[str]) -> Explained | None:
+    """What the last lines of a process, oldest first, say of its end; None if nothing known.
+
+    The heaviest line counts, of several the last: after the error come its consequences, and what
+    the process reports while it is taken apart.
+
+    >>> explain(["CUDA out of memory.", "Connection reset by peer", "done"]).pattern.id
+    'device-memory'
+    """
+    found = [each for each in map(_explained, lines) if each is not None]
+    return max(reversed(found), key=lambda each: each.pattern.weight, default=None)
+
+
+def telling(lines: Sequence[str], most: int) -> list[str]:
+    """Of the last lines of a process those that say most of its end, in their order.
+
+    The last one is among them, also where no pattern knows it.
+
+    >>> telling(["MemoryError", "step 1", "KeyError: 'x'", "done"], most=2)
+    ['MemoryError', 'done']
+    """
+    weighed = [
+        (found.pattern.weight, at)
+        for at, found in enumerate(map(_explained, lines[:-1]))
+        if found is not None
+    ]
+    chosen = sorted(at for _, at in sorted(weighed, reverse=True)[: most - 1])
+    return [lines[at] for at in chosen] + list(lines[-1:])
+
+
+def _explained(line: str) -> Explained | None:
+    looked_at = line[:MOST_CHARACTERS]
+    for pattern in CATALOGUE:
+        if pattern.expression.search(looked_at) is not None:
+            return Explained(pattern, line)
+    return None
