@@ -127,7 +127,7 @@ class Node:
         seconds, again = time.monotonic() - began, began - back
         return Result(
             "agent, catching up after a minute", f"{waiting / seconds:.0f} x real time", "50 x",
-            f"{waiting:.0f} segments, one a second, in {seconds:.2f} s; after {again:.1f} s of waiting",
+            f"{waiting:.0f} segments in {seconds:.2f} s, after {again:.1f} s of waiting",
         )  # fmt: skip
 
     def with_hung_driver(self) -> Result:
