@@ -34,10 +34,11 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _dump(document: dict[str, Any]) -> str:
+def yaml_text(document: dict[str, Any], note: str = _NOTE) -> str:
+    """A generated document with a note at its top."""
     # Wide lines: a folded template would be read with other white space than it was written.
     body: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10_000)
-    return _NOTE + body
+    return note + body
 
 
 def rules_text(alerts: Iterable[Alert], links: Links) -> str:
@@ -47,7 +48,7 @@ def rules_text(alerts: Iterable[Alert], links: Links) -> str:
         "interval": f"{INTERVAL_SECONDS}s",
         "rules": [_rule(alert, links) for alert in alerts],
     }
-    return _dump({"groups": [group]})
+    return yaml_text({"groups": [group]})
 
 
 def _rule(alert: Alert, links: Links) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def _annotations(
 def tests_text(alerts: Iterable[Alert], links: Links) -> str:
     """Text of the promtool test file, with the cases in which each alert fires and does not."""
     tests = [_test(alert, case, links) for alert in alerts for case in alert.cases]
-    return _dump(
+    return yaml_text(
         {
             "rule_files": [RULES_FILE],
             "evaluation_interval": f"{INTERVAL_SECONDS}s",

@@ -6,7 +6,7 @@ What needs the extra `build` is imported where it is used: the options are decla
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from stepwatch.signals.errors import ConfigurationError
 
 DASHBOARDS = "dashboards"
 ALERT_RULES = "alerts"
-KINDS = (DASHBOARDS, ALERT_RULES)
+ROUTES = "routes"
+KINDS = (DASHBOARDS, ALERT_RULES, ROUTES)
+"""Routes are of a site alone: without a site file there are none."""
 
 RUNBOOK_PAGES = "runbooks/pages"
 _LANDMARK = "alerts/stepwatch/alerts/catalogue.py"
@@ -65,10 +67,18 @@ def links_of(arguments: argparse.Namespace) -> Links:
     return Links(str(arguments.runbook_url), f"{grafana}/d/{training_job.UID}")
 
 
-def build(links: Links, kinds: Iterable[str] = KINDS) -> list[Artefact]:
-    """Build the artefacts of some kinds, the same text for the same links."""
-    makers = {DASHBOARDS: _dashboards, ALERT_RULES: _alerts}
-    return [artefact for kind in kinds for artefact in makers[kind](links)]
+def build(links: Links, kinds: Iterable[str] = KINDS, site: Path | None = None) -> list[Artefact]:
+    """Build the artefacts of some kinds, the same text for the same links and site file.
+
+    Raises:
+        UsageError: the site file is wrong, or says nothing of who receives alerts.
+    """
+    makers: dict[str, Callable[[], list[Artefact]]] = {
+        DASHBOARDS: lambda: _dashboards(links),
+        ALERT_RULES: lambda: _alerts(links, site),
+        ROUTES: lambda: _routes(site),
+    }
+    return [artefact for kind in kinds for artefact in makers[kind]()]
 
 
 def _dashboards(links: Links) -> list[Artefact]:
@@ -93,7 +103,20 @@ def _dashboards(links: Links) -> list[Artefact]:
     ]
 
 
-def _alerts(links: Links) -> list[Artefact]:
+def _routes(site: Path | None) -> list[Artefact]:
+    if site is None:
+        return []
+    from stepwatch.alerts.routes import config
+    from stepwatch.alerts.routes.site import read_site
+
+    text = config.config_text(read_site(site), str(site))
+    return [
+        Artefact(ROUTES, config.CONFIG_FILE, text),
+        Artefact(ROUTES, config.TEMPLATE_FILE, config.template_text()),
+    ]
+
+
+def _alerts(links: Links, site: Path | None) -> list[Artefact]:
     from stepwatch.alerts import rules
     from stepwatch.alerts.catalogue import ALERTS
 

@@ -34,7 +34,7 @@ VERBS: dict[str, str] = {
     "simulate": "a training fleet from one process, for rehearsal and load tests",
     "doctor": "may a job start on this node? hardware, kernel, disks, network, limits",
     "blackbox": "read rings after a crash",
-    "build": "write dashboards and alert rules from the shared names",
+    "build": "write dashboards, alert rules and routes from the shared names",
     "check": "fail when a metric, alert, runbook or generated file does not fit the others",
 }
 """Verb and one-line description; the module `verbs.<verb>` does the work."""

@@ -25,6 +25,7 @@ ALERT_NOT_RESTARTED = "TrainingNotRestarted"
 ALERT_CHECKPOINT_UNVERIFIED = "TrainingCheckpointUnverified"
 ALERT_BUDGET_BURNING_FAST = "TrainingBudgetBurningFast"
 ALERT_BUDGET_BURNING = "TrainingBudgetBurning"
+ALERT_WATCHDOG = "StepwatchWatchdog"
 
 
 class FindingKind(Enum):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
 from importlib import resources
-from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ValidationError
@@ -20,6 +19,7 @@ from stepwatch.collector.slo.asked.openslo_schema import (
     Objective,
     TimeWindow,
 )
+from stepwatch.collector.slo.asked.problems import problem_line
 from stepwatch.collector.slo.asked.windows import (
     CalendarWindow,
     RollingWindow,
@@ -27,7 +27,6 @@ from stepwatch.collector.slo.asked.windows import (
     Window,
     longest_seconds,
 )
-from stepwatch.collector.slo.asked.yaml_lines import Document as Lines
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
 from stepwatch.collector.slo.ladder import coarsest_seconds
 from stepwatch.collector.slo.objectives import SHORT_WINDOW_SECONDS, Limit, Slo, TimeSlices
@@ -227,28 +226,3 @@ def default_slos() -> list[Slo]:
     folder = resources.files(__package__) / "documents"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
     return [parse_slo((folder / name).read_text(encoding="utf-8"), name) for name in names]
-
-
-def problem_line(
-    problem: Any, document: Lines, source: str, to_do: Mapping[str, str], keys: Collection[str]
-) -> str:
-    """One problem that pydantic found, in one line: what `to_do` says of its place, or the nearest
-    of the `keys` that there are."""
-    place: Place = problem["loc"]
-    names = ".".join(str(part) for part in place if isinstance(part, str))
-    what = "is missing" if problem["type"] == "missing" else problem["msg"]
-    what = what.removeprefix("Value error, ").splitlines()[0]
-    remedy = to_do.get(names) or next(
-        (to_do[each] for each in _shorter(place) if each in to_do),
-        "see https://github.com/OpenSLO/OpenSLO#slo",
-    )
-    if problem["type"] == "extra_forbidden":
-        what = "there is no such key"
-        remedy = closest_hint(str(place[-1]), keys, list_known=False) or "leave it out"
-    return f"{source}:{document.line_of(place)}: {names or 'the document'}: {what}; {remedy}"
-
-
-def _shorter(place: Place) -> list[str]:
-    """The place without names that somebody chose: classes.production.slos -> classes.slos."""
-    names = [str(part) for part in place if isinstance(part, str)]
-    return [".".join([*names[:1], *names[-1:]]), names[0] if names else ""]

@@ -15,9 +15,9 @@
         project: llama
         team: pretraining
 
-A class that is not named has those of the class "*", or all where there is none. Planned time
-counts for nothing, in any SLO. Where nobody gives a site file or documents, those in this folder
-are in force.
+`pages` of a class and the section `alerting` are for `stepwatch build` alone. A class that is not
+named has the SLOs of the class "*", or all where there is none. Planned time counts for nothing, in
+any SLO. Where nobody gives a site file or documents, those in this folder are in force.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo, problem_line
-from stepwatch.collector.slo.asked.openslo_schema import Strict
+from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo
 from stepwatch.collector.slo.asked.owners import FIELDS, OwnerRule
+from stepwatch.collector.slo.asked.problems import problem_line
 from stepwatch.collector.slo.asked.rates import RateCard, read_rates
+from stepwatch.collector.slo.asked.site_schema import KEYS, REMEDIES, SiteDocument
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
 from stepwatch.collector.slo.objectives import Slo
 from stepwatch.collector.store.accounts import Generation
@@ -43,16 +44,6 @@ from stepwatch.signals.phrases import closest_hint
 Span = tuple[float, float]
 OTHERS = "*"
 """In a site file: the classes that it does not name."""
-_WHAT_TO_DO = {
-    "classes": "write a class with its slos, such as production: {slos: [goodput]}",
-    "classes.slos": "write a list of names of SLOs, [] for none",
-    "maintenance": "write a list of from, until and why",
-    "maintenance.from": "write a moment, such as 2026-11-20T08:00:00Z",
-    "maintenance.until": "write a moment, such as 2026-11-20T10:00:00Z",
-    "maintenance.why": "say what was done",
-    "owners": "write a list of jobs with their project, team or cost_centre",
-    "owners.jobs": "write the name of a job, or a pattern such as llama-*",
-}
 
 
 class Planned(NamedTuple):
@@ -134,30 +125,6 @@ class Objectives(NamedTuple):
         return found
 
 
-class _Class(Strict):
-    slos: list[str]
-
-
-class _Planned(Strict):
-    from_: Annotated[Any, Field(alias="from")]
-    until: Any
-    why: str
-    classes: list[str] | None = None
-
-
-class _Owner(Strict):
-    jobs: str
-    project: str = ""
-    team: str = ""
-    cost_centre: str = ""
-
-
-class _Site(Strict):
-    classes: dict[str, _Class] = Field(default_factory=dict)
-    maintenance: list[_Planned] = Field(default_factory=list)
-    owners: list[_Owner] = Field(default_factory=list)
-
-
 def read_objectives(
     folder: Path | None = None, site: Path | None = None, rates: Path | None = None
 ) -> Objectives:
@@ -189,12 +156,11 @@ def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
     """The SLOs with what the `text` of a site file says of them."""
     try:
         document = read_yaml(text)
-        found = _Site.model_validate(document.value or {})
+        found = SiteDocument.model_validate(document.value or {})
     except YamlError as error:
         raise ConfigurationError(f"{source}:{error.line}: {error}") from error
     except ValidationError as error:
-        keys = ("classes", "maintenance", "slos", "from", "until", "why", "owners", "jobs", *FIELDS)
-        lines = [problem_line(each, document, source, _WHAT_TO_DO, keys) for each in error.errors()]
+        lines = [problem_line(each, document, source, REMEDIES, KEYS) for each in error.errors()]
         raise ConfigurationError("\n".join(lines)) from error
     problems = [
         f"{source}:{document.line_of(place)}: {what}" for place, what in _problems(found, slos)
@@ -242,7 +208,7 @@ def _documents(folder: Path) -> dict[str, Slo]:
     return found
 
 
-def _problems(site: _Site, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
+def _problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
     """What is wrong in a site file that has the right shape: places, and what to do."""
     for name, each in site.classes.items():
         for number, slo in enumerate(each.slos):
@@ -255,9 +221,9 @@ def _problems(site: _Site, slos: Collection[str]) -> Iterator[tuple[Place, str]]
         place: Place = ("maintenance", number)
         begins, ends = _moment(planned.from_), _moment(planned.until)
         if begins is None:
-            yield (*place, "from"), f"from: {_WHAT_TO_DO['maintenance.from']}"
+            yield (*place, "from"), f"from: {REMEDIES['maintenance.from']}"
         if ends is None:
-            yield (*place, "until"), f"until: {_WHAT_TO_DO['maintenance.until']}"
+            yield (*place, "until"), f"until: {REMEDIES['maintenance.until']}"
         if begins is not None and ends is not None and begins >= ends:
             yield (*place, "until"), "until: it ends before it begins; correct one of them"
 

@@ -1,0 +1,1 @@
+"""Who receives which alert: the configuration of Alertmanager, from a site file."""

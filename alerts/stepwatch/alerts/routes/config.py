@@ -1,0 +1,150 @@
+"""The configuration of Alertmanager that a site file asks for, and its templates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from importlib import resources
+from typing import Any
+
+from stepwatch.alerts.rules import yaml_text
+from stepwatch.alerts.spec import Severity
+from stepwatch.collector.slo.asked.site_schema import Owner
+from stepwatch.signals.errors import UsageError
+from stepwatch.signals.names import ALERT_WATCHDOG, JOB, JOB_CLASS, NODE, SEVERITY
+
+from . import inhibition, receivers, schedules
+from .site import Site
+from .site_schema import Alerting, Route
+
+CONFIG_FILE = "alertmanager.yaml"
+TEMPLATE_FILE = "stepwatch.tmpl"
+DEAD_MAN = "stepwatch-dead-man"
+"""Receiver of the alert that always fires; it is not notified that an alert ended."""
+
+GROUP_BY = (JOB, NODE, "alertname")
+"""One notification per job (of alerts on none: per node) and cause."""
+
+_PAGE = {"group_wait": "5s", "group_interval": "1m", "repeat_interval": "4h"}
+"""A page waits for its like of the same evaluation (every 5 s) alone: it is due within 30 s."""
+_TICKET = {"group_wait": "30s", "group_interval": "5m", "repeat_interval": "24h"}
+_NOTE = "# Written by `stepwatch build routes`; edit the site file and build again.\n"
+
+
+def config_text(site: Site, source: str) -> str:
+    """Text of the configuration; `source` is the site file, named in the error.
+
+    Raises:
+        UsageError: the site names no receivers.
+    """
+    alerting = site.alerting
+    if alerting is None:
+        raise UsageError(f"{source}:1: alerting: is missing; say who receives alerts")
+    document = {
+        "templates": [TEMPLATE_FILE],
+        "route": {
+            "receiver": alerting.default.page,
+            "group_by": list(GROUP_BY),
+            **_PAGE,
+            "routes": [_dead_man(alerting), *_routes(site, alerting), *_default(alerting)],
+        },
+        "inhibit_rules": inhibition.inhibit_rules(),
+        "receivers": _receivers(alerting),
+        "time_intervals": [
+            schedules.intervals(name, each) for name, each in alerting.schedules.items()
+        ],
+    }
+    return yaml_text(document, _NOTE)
+
+
+def template_text() -> str:
+    """Text of the templates that the configuration uses."""
+    return resources.files(__package__).joinpath(TEMPLATE_FILE).read_text(encoding="utf-8")
+
+
+def _receivers(alerting: Alerting) -> list[dict[str, Any]]:
+    given = alerting.receivers
+    found = [
+        receivers.receiver(name, each, alerting, resolved=True) for name, each in given.items()
+    ]
+    heartbeat = given[alerting.dead_man.receiver]
+    return [*found, receivers.receiver(DEAD_MAN, heartbeat, alerting, resolved=False)]
+
+
+def _dead_man(alerting: Alerting) -> dict[str, Any]:
+    return {
+        "matchers": [f'alertname="{ALERT_WATCHDOG}"'],
+        "receiver": DEAD_MAN,
+        "group_by": ["alertname"],
+        "group_wait": "0s",
+        # Alertmanager repeats at the first of these intervals after `repeat_interval` has passed.
+        "group_interval": alerting.dead_man.every,
+        "repeat_interval": alerting.dead_man.every,
+    }
+
+
+def _default(alerting: Alerting) -> list[dict[str, Any]]:
+    return [_child(Severity.TICKET, alerting.default.ticket, ())]
+
+
+def _routes(site: Site, alerting: Alerting) -> Iterator[dict[str, Any]]:
+    for route in alerting.routes:
+        for whose in _jobs_of_team(route, site.owners):
+            yield {
+                "matchers": [*whose, *_fits(JOB, map(pattern, route.jobs)), *_classes(route)],
+                "receiver": alerting.default.page,
+                "routes": list(_children(route, alerting)),
+            }
+
+
+def _children(route: Route, alerting: Alerting) -> Iterator[dict[str, Any]]:
+    """Its pages, and its tickets: those for which it names nobody go where all others go."""
+    page = route.page or alerting.default.page
+    yield _child(Severity.PAGE, page, route.mute_pages)
+    yield _child(Severity.TICKET, route.ticket or alerting.default.ticket, route.mute)
+
+
+def _child(severity: Severity, receiver: str, mute: Collection[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "matchers": [f'{SEVERITY}="{severity.value}"'],
+        "receiver": receiver,
+        **(_PAGE if severity is Severity.PAGE else _TICKET),
+    }
+    return {**found, "mute_time_intervals": list(mute)} if mute else found
+
+
+def _classes(route: Route) -> list[str]:
+    return _fits(JOB_CLASS, map(re.escape, route.classes))
+
+
+def _jobs_of_team(route: Route, owners: Sequence[Owner]) -> Iterator[list[str]]:
+    """Matchers of the jobs of a team: for each of its owner rules one list, as the first rule that
+    fits a job and names a team gives the job's team."""
+    if route.team is None:
+        yield []
+        return
+    others: list[str] = []
+    for owner in owners:
+        if owner.team == route.team:
+            yield [*_fits(JOB, [pattern(owner.jobs)]), *_fits(JOB, others, sign="!~")]
+        elif owner.team:
+            others.append(pattern(owner.jobs))
+
+
+def _fits(label: str, patterns: Collection[str] | Iterator[str], sign: str = "=~") -> list[str]:
+    found = "|".join(patterns)
+    quoted = found.replace("\\", "\\\\").replace('"', '\\"')
+    return [f'{label}{sign}"{quoted}"'] if found else []
+
+
+def pattern(shell: str) -> str:
+    """A pattern of names, such as `llama-*`, as a regular expression of Prometheus (RE2)."""
+    found = ""
+    for part in re.findall(r"\[[^\]]+\]|.", shell):
+        if part in "*?":
+            found += {"*": ".*", "?": "."}[part]
+        elif len(part) > 1:
+            found += part.replace("[!", "[^", 1).replace("\\", "\\\\")
+        else:
+            found += re.escape(part)
+    return found

@@ -1,0 +1,73 @@
+"""Which alerts keep which others back: causes their symptoms, on the same job alone.
+
+What explains what is taken from the grouping of findings, so that alerts and incidents agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stepwatch.alerts.catalogue import ALERTS
+from stepwatch.alerts.spec import Severity
+from stepwatch.collector.incidents.grouping import RULES
+from stepwatch.signals.names import (
+    ALERT_BUDGET_BURNING,
+    ALERT_BUDGET_BURNING_FAST,
+    ALERT_HANG,
+    ALERT_NOT_RESTARTED,
+    ALERT_OF,
+    ALERT_RANK_FAILED,
+    ALERT_STRAGGLER,
+    JOB,
+    SEVERITY,
+)
+
+_OF_BUDGETS = (ALERT_BUDGET_BURNING_FAST, ALERT_BUDGET_BURNING)
+_BEYOND_FINDINGS = {
+    ALERT_NOT_RESTARTED: (ALERT_RANK_FAILED, ALERT_HANG, *_OF_BUDGETS),
+    ALERT_HANG: _OF_BUDGETS,
+    ALERT_RANK_FAILED: _OF_BUDGETS,
+    ALERT_STRAGGLER: _OF_BUDGETS,
+    ALERT_BUDGET_BURNING_FAST: (ALERT_BUDGET_BURNING,),
+}
+"""Symptoms of alerts that no finding reports."""
+
+
+def symptoms_of() -> dict[str, tuple[str, ...]]:
+    """Each alert with those it explains, sorted. It explains nothing that explains it."""
+    found: dict[str, set[str]] = {name: set(those) for name, those in _BEYOND_FINDINGS.items()}
+    for rule in RULES:
+        # A rule that holds for some causes or places only: no label of an alert shows those.
+        if rule.because or rule.of or rule.where != "anywhere":
+            continue
+        cause = ALERT_OF[rule.cause]
+        found.setdefault(cause, set()).update(ALERT_OF[each] for each in rule.symptoms)
+    return {name: tuple(sorted(those - {name})) for name, those in sorted(found.items())}
+
+
+def inhibit_rules() -> list[dict[str, Any]]:
+    """The entry `inhibit_rules`. A ticket keeps back tickets alone, never a page."""
+    pages = {alert.name for alert in ALERTS if alert.severity is Severity.PAGE}
+    found = []
+    for cause, symptoms in symptoms_of().items():
+        paging = [name for name in symptoms if name in pages]
+        if symptoms:
+            found.append(_rule(cause, symptoms, [], [_only(Severity.TICKET)]))
+        if cause in pages and paging:
+            found.append(_rule(cause, paging, [_only(Severity.PAGE)], []))
+    return found
+
+
+def _rule(
+    cause: str, symptoms: Iterable[str], source: list[str], target: list[str]
+) -> dict[str, Any]:
+    return {
+        "source_matchers": [f'alertname="{cause}"', *source],
+        "target_matchers": [f'alertname=~"{"|".join(symptoms)}"', *target],
+        "equal": [JOB],
+    }
+
+
+def _only(severity: Severity) -> str:
+    return f'{SEVERITY}="{severity.value}"'

@@ -1,0 +1,193 @@
+"""Reading a site file for what alerts need of it: classes that page, owners, receivers, routes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import Field, ValidationError
+
+from stepwatch.collector.slo.asked import site_schema as shared
+from stepwatch.collector.slo.asked.problems import problem_line
+from stepwatch.collector.slo.asked.yaml_lines import Document, Place, YamlError, read_yaml
+from stepwatch.signals.errors import UsageError
+from stepwatch.signals.names import JOB, JOB_CLASS, NODE, SEVERITY
+from stepwatch.signals.phrases import closest_hint
+
+from . import schedules
+from .site_schema import KEYS, REMEDIES, Alerting, Route
+
+CLASSES = ("production", "research", "experiment", "trial")
+"""Classes that exist where no site file names others."""
+PAGED = ("production",)
+"""Classes whose jobs page where no site file says otherwise."""
+UNKNOWN_CLASS = "unknown"
+"""What the collector exports of a job that did not say its class: it pages."""
+_RESERVED = ("alertname", "job", "instance", JOB, JOB_CLASS, NODE, SEVERITY)
+
+
+class Site(NamedTuple):
+    """What alerts need of a site; `alerting` is None where the file has no such section."""
+
+    paged: tuple[str, ...] = PAGED
+    owners: tuple[shared.Owner, ...] = ()
+    alerting: Alerting | None = None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels of every alert."""
+        return {} if self.alerting is None else self.alerting.labels
+
+
+class _SiteDocument(shared.SiteDocument):
+    """A site file of which the section `alerting` is read, too."""
+
+    alerting: Alerting | None = Field(default=None)
+
+
+def read_site(path: Path) -> Site:
+    """Read a site file.
+
+    Raises:
+        UsageError: it cannot be read or is wrong; a line for each problem: file, line, key, remedy.
+    """
+    try:
+        return parse_site(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}; pass --site FILE") from error
+
+
+def parse_site(text: str, source: str) -> Site:
+    """The site that `text` describes; `source` is named in errors.
+
+    Raises:
+        UsageError: as `read_site`.
+    """
+    try:
+        document = read_yaml(text)
+        found = _SiteDocument.model_validate(document.value or {})
+    except YamlError as error:
+        raise UsageError(f"{source}:{error.line}: {error}") from error
+    except ValidationError as error:
+        raise UsageError(_shape_lines(error, document, source)) from error
+    lines = [
+        f"{source}:{document.line_of(place)}: {'.'.join(map(str, place))}: {what}"
+        for place, what in _problems(found)
+    ]
+    if lines:
+        raise UsageError("\n".join(lines))
+    return Site(_paged(found), tuple(found.owners), found.alerting)
+
+
+def _shape_lines(error: ValidationError, document: Document, source: str) -> str:
+    remedies = {**shared.REMEDIES, **REMEDIES}
+    keys = sorted({*shared.KEYS, *KEYS})
+    # Of a value that is in the error nothing is shown: it may be a secret in a wrong place.
+    problems = error.errors(include_input=False)
+    return "\n".join(problem_line(each, document, source, remedies, keys) for each in problems)
+
+
+def _paged(found: _SiteDocument) -> tuple[str, ...]:
+    chosen = {name: each.pages for name, each in found.classes.items() if each.pages is not None}
+    usual = {name: True for name in PAGED}
+    return tuple(name for name, pages in {**usual, **chosen}.items() if pages)
+
+
+def _problems(found: _SiteDocument) -> Iterator[tuple[Place, str]]:
+    """What is wrong in a site file that has the right shape: places, and what to do."""
+    if found.alerting is None:
+        return
+    for place, what in (
+        *_labels(found.alerting),
+        *_targets(found.alerting),
+        *_schedules(found.alerting),
+        *_routes(found.alerting, found),
+        *_receivers(found.alerting),
+    ):
+        yield ("alerting", *place), what
+
+
+def _labels(alerting: Alerting) -> Iterator[tuple[Place, str]]:
+    for name, value in alerting.labels.items():
+        if re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) is None or name.startswith("__"):
+            what = "it is no name of a label; write letters, digits and _, a letter first"
+            yield ("labels", name), what
+        elif name in _RESERVED:
+            yield ("labels", name), "alerts have this label already; write another name"
+        elif not value or "{{" in value or not value.isprintable():
+            yield ("labels", name), "write its value as plain text"
+
+
+def _targets(alerting: Alerting) -> Iterator[tuple[Place, str]]:
+    for name, receiver in alerting.receivers.items():
+        hook = receiver.webhook
+        if hook is not None and hook.url_file is not None and not alerting.at_least("0.26"):
+            what = (
+                f"Alertmanager {alerting.target} reads no address from a file; write "
+                'target: "0.26" where yours is, or url with credentials_file'
+            )
+            yield ("receivers", name, "webhook", "url_file"), what
+
+
+def _schedules(alerting: Alerting) -> Iterator[tuple[Place, str]]:
+    for name, schedule in alerting.schedules.items():
+        for place, what in schedules.problems(name, schedule):
+            yield ("schedules", name, *place), what
+
+
+def _routes(alerting: Alerting, found: _SiteDocument) -> Iterator[tuple[Place, str]]:
+    classes = {*CLASSES, UNKNOWN_CLASS, *found.classes}
+    teams = {owner.team for owner in found.owners if owner.team}
+    for number, route in enumerate(alerting.routes):
+        place: Place = ("routes", number)
+        if route.page is None and route.ticket is None:
+            yield place, "nobody receives it; give it page, ticket or both"
+        if route.team is not None and route.team not in teams:
+            what = f"no owner has the team {route.team[:80]!r}; {closest_hint(route.team, teams)}"
+            yield (*place, "team"), f"{what}; name it under owners"
+        yield from _unknown((*place, "classes"), "class", route.classes, classes)
+        for key, names in (("mute", route.mute), ("mute_pages", route.mute_pages)):
+            yield from _unknown((*place, key), "schedule", names, alerting.schedules)
+        for before, other in enumerate(alerting.routes[:number]):
+            if _takes_all(other, route):
+                yield place, f"no alert reaches it: route {before} takes them all; change the order"
+                break
+
+
+def _unknown(
+    place: Place, what: str, names: Collection[str], known: Collection[str]
+) -> Iterator[tuple[Place, str]]:
+    for name in names:
+        if name not in known:
+            hint = closest_hint(name, known) or "declare it"
+            yield place, f"there is no {what} {name[:80]!r}; {hint}"
+
+
+def _takes_all(before: Route, route: Route) -> bool:
+    """Does every alert of `route` fit `before`, too?"""
+    return (
+        before.team in (None, route.team)
+        and (not before.classes or (bool(route.classes) and {*route.classes} <= {*before.classes}))
+        and (not before.jobs or (bool(route.jobs) and {*route.jobs} <= {*before.jobs}))
+    )
+
+
+def _receivers(alerting: Alerting) -> Iterator[tuple[Place, str]]:
+    """Receivers that are named but do not exist, and those that nothing is routed to."""
+    named: list[tuple[Place, str | None]] = [
+        (("default", "page"), alerting.default.page),
+        (("default", "ticket"), alerting.default.ticket),
+        (("dead_man", "receiver"), alerting.dead_man.receiver),
+    ]
+    for number, route in enumerate(alerting.routes):
+        named += [(("routes", number, "page"), route.page)]
+        named += [(("routes", number, "ticket"), route.ticket)]
+    for place, name in named:
+        if name is not None:
+            yield from _unknown(place, "receiver", [name], alerting.receivers)
+    used = {name for _, name in named}
+    for name in alerting.receivers:
+        if name not in used:
+            yield ("receivers", name), "nothing is routed to it; name it in a route or leave it out"

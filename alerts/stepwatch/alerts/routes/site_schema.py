@@ -1,0 +1,230 @@
+"""The shape of the section `alerting` of a site file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+OLDEST = "0.25"
+"""Of Alertmanager: that of Debian 12."""
+
+
+class Strict(BaseModel):
+    """A key that is not known is a mistake."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _file(text: str) -> str:
+    if not PurePosixPath(text).is_absolute() or not text.isprintable():
+        raise ValueError("it is no absolute path")
+    return text
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not text.isprintable():
+        raise ValueError("it is no http or https address")
+    if parts.password is not None:
+        raise ValueError("it holds a password")
+    return text
+
+
+def _duration(text: str) -> str:
+    if re.fullmatch(r"[1-9]\d{0,3}[smh]", text) is None:
+        raise ValueError(f"{text[:80]!r} is no duration")
+    return text
+
+
+def _target(text: str) -> str:
+    match = re.fullmatch(r"0\.(\d{2})(\.\d+)?", text)
+    if match is None or int(match[1]) < int(OLDEST.split(".")[1]):
+        raise ValueError(f"{text[:80]!r} is no version from {OLDEST} on")
+    return f"0.{match[1]}"
+
+
+SecretFile = Annotated[str, AfterValidator(_file)]
+Address = Annotated[str, AfterValidator(_url)]
+Duration = Annotated[str, AfterValidator(_duration)]
+
+
+class PagerDuty(Strict):
+    """PagerDuty's Events API v2; `url` where it is not the usual one."""
+
+    routing_key_file: SecretFile
+    url: Address | None = None
+
+
+class IncidentIo(Strict):
+    """An alert source of incident.io of the kind Alertmanager."""
+
+    url: Address
+    token_file: SecretFile
+
+
+class Slack(Strict):
+    """A channel of Slack; the file holds the address of an incoming webhook."""
+
+    api_url_file: SecretFile
+    channel: str
+
+
+class Email(Strict):
+    """E-mail by a relay, `smarthost` with its port."""
+
+    to: str
+    from_: Annotated[str, Field(alias="from")]
+    smarthost: Annotated[str, Field(pattern=r"^\S+:\d{1,5}$")]
+    auth_username: str | None = None
+    auth_password_file: SecretFile | None = None
+    without_secret: bool = False
+
+    @model_validator(mode="after")
+    def _secret(self) -> Self:
+        if self.without_secret == (self.auth_password_file is not None):
+            raise ValueError("it has no secret; give auth_password_file, or without_secret: true")
+        if self.auth_password_file is not None and self.auth_username is None:
+            raise ValueError("it has a password but no name; give auth_username")
+        return self
+
+
+class Webhook(Strict):
+    """Any receiver of Alertmanager's own JSON; the file of credentials holds a bearer token."""
+
+    url: Address | None = None
+    url_file: SecretFile | None = None
+    credentials_file: SecretFile | None = None
+    without_secret: bool = False
+
+    @model_validator(mode="after")
+    def _secret(self) -> Self:
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("give one of url and url_file")
+        secret = self.credentials_file is not None or self.url_file is not None
+        if self.without_secret == secret:
+            raise ValueError(
+                "it has no secret; give credentials_file or url_file, or without_secret: true"
+            )
+        return self
+
+
+class Receiver(Strict):
+    """Somebody who is notified, in one way or more."""
+
+    pagerduty: PagerDuty | None = None
+    incident_io: IncidentIo | None = None
+    slack: Slack | None = None
+    email: Email | None = None
+    webhook: Webhook | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("it is notified in no way")
+        return self
+
+
+class Default(Strict):
+    """Receivers of what no route takes, and of alerts on stepwatch itself."""
+
+    page: str
+    ticket: str
+
+
+class Route(Strict):
+    """Receivers of alerts on jobs of a team, of classes, or whose names fit one of the patterns.
+
+    `mute` names schedules in which its tickets wait, `mute_pages` those in which its pages do.
+    """
+
+    team: str | None = None
+    classes: list[str] = Field(default_factory=list)
+    jobs: list[str] = Field(default_factory=list)
+    page: str | None = None
+    ticket: str | None = None
+    mute: list[str] = Field(default_factory=list)
+    mute_pages: list[str] = Field(default_factory=list)
+
+
+class DeadMan(Strict):
+    """Who notices when the alert that always fires no longer arrives."""
+
+    receiver: str
+    every: Duration = "5m"
+
+
+class Times(Strict):
+    """Hours of some days of the week, of every day where none is named."""
+
+    days: list[str] = Field(default_factory=list)
+    from_: Annotated[str, Field(alias="from")]
+    until: str
+
+
+class Schedule(Strict):
+    """Hours in which somebody does not want to be notified."""
+
+    times: list[Times] = Field(min_length=1)
+    zone: str = "UTC"
+
+
+class Alerting(Strict):
+    """The section `alerting`."""
+
+    target: Annotated[str, AfterValidator(_target)] = OLDEST
+    labels: dict[str, str] = Field(default_factory=dict)
+    receivers: dict[str, Receiver] = Field(min_length=1)
+    default: Default
+    dead_man: DeadMan
+    routes: list[Route] = Field(default_factory=list)
+    schedules: dict[str, Schedule] = Field(default_factory=dict)
+
+    def at_least(self, version: str) -> bool:
+        """Is the Alertmanager that is written for this version or a later one?"""
+        return int(self.target.split(".")[1]) >= int(version.split(".")[1])
+
+
+_FILE = "write the absolute path of a file that holds it, such as /etc/stepwatch/secrets/pager"
+_NAME = "write the name of a receiver"
+REMEDIES = {
+    "alerting.target": f'write such as "{OLDEST}"',
+    "alerting.labels": "write a label and its value, such as cluster: eu-1",
+    "alerting.receivers": "write a name with pagerduty, incident_io, slack, email or webhook",
+    "alerting.routing_key_file": _FILE,
+    "alerting.token_file": _FILE,
+    "alerting.api_url_file": _FILE,
+    "alerting.auth_password_file": _FILE,
+    "alerting.credentials_file": _FILE,
+    "alerting.url_file": _FILE,
+    "alerting.url": "write such as https://example.org/alerts, and secrets into a file",
+    "alerting.channel": "write the channel, such as '#training'",
+    "alerting.smarthost": "write such as mail.example.org:587",
+    "alerting.default": "write such as {page: oncall, ticket: team}",
+    "alerting.page": _NAME,
+    "alerting.ticket": _NAME,
+    "alerting.receiver": _NAME,
+    "alerting.dead_man": "write such as {receiver: heartbeat, every: 5m}",
+    "alerting.every": "write such as 5m",
+    "alerting.routes": "write a list of team, classes or jobs with page and ticket",
+    "alerting.schedules": "write such as nights: {times: [{from: '18:00', until: '08:00'}]}",
+    "alerting": "see alerts/README.md",
+}
+"""What to do about a mistake in each place."""
+
+KEYS = tuple(
+    sorted(
+        {
+            (field.alias or name)
+            for shape in (
+                *(PagerDuty, IncidentIo, Slack, Email, Webhook, Receiver, Default, Route),
+                *(DeadMan, Times, Schedule, Alerting),
+            )
+            for name, field in shape.model_fields.items()
+        }
+    )
+)
+"""Every key that somebody may have meant."""

@@ -1,0 +1,64 @@
+"""The shape of a site file. The section `alerting` is read by `stepwatch build` alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from stepwatch.collector.slo.asked.openslo_schema import Strict
+from stepwatch.collector.slo.asked.owners import FIELDS
+
+REMEDIES = {
+    "classes": "write a class with its slos, such as production: {slos: [goodput]}",
+    "classes.slos": "write a list of names of SLOs, [] for none",
+    "classes.pages": "write true or false",
+    "maintenance": "write a list of from, until and why",
+    "maintenance.from": "write a moment, such as 2026-11-20T08:00:00Z",
+    "maintenance.until": "write a moment, such as 2026-11-20T10:00:00Z",
+    "maintenance.why": "say what was done",
+    "owners": "write a list of jobs with their project, team or cost_centre",
+    "owners.jobs": "write the name of a job, or a pattern such as llama-*",
+}
+"""What to do about a mistake in each place."""
+
+KEYS = (
+    *("classes", "maintenance", "slos", "pages", "from", "until", "why", "owners", "jobs"),
+    *("alerting", *FIELDS),
+)
+"""Every key that somebody may have meant."""
+
+
+class SiteClass(Strict):
+    """What jobs of a class are asked for; `pages`: what is urgent in them wakes somebody. Where it
+    is missing, jobs of the class production page, and those of no other."""
+
+    slos: list[str]
+    pages: bool | None = None
+
+
+class Maintenance(Strict):
+    """Planned work."""
+
+    from_: Annotated[Any, Field(alias="from")]
+    until: Any
+    why: str
+    classes: list[str] | None = None
+
+
+class Owner(Strict):
+    """Who jobs whose names fit the pattern `jobs` are accounted to."""
+
+    jobs: str
+    project: str = ""
+    team: str = ""
+    cost_centre: str = ""
+
+
+class SiteDocument(Strict):
+    """A whole site file."""
+
+    classes: dict[str, SiteClass] = Field(default_factory=dict)
+    maintenance: list[Maintenance] = Field(default_factory=list)
+    owners: list[Owner] = Field(default_factory=list)
+    alerting: Any = None
