@@ -25,7 +25,7 @@ SCRATCH = '''
 """A detector that a test adds: rank 1, whatever the job does."""
 
 from stepwatch.collector.detect.registry import Detector, When
-from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.thresholds import load
 from stepwatch.signals.names import FindingKind
 from tests.collector.detect.test_registry import ScratchThresholds, made
 

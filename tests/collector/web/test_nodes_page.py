@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from playwright.sync_api import expect
 
-import pytest
-from playwright.sync_api import Browser, expect
-
-from tests.browser import Visitor, opened_browser
+from tests.browser import Visitor
 from tests.collector.made import body
 from tests.collector.nodes.sightings import DISK_SLOW, XID_79, just_now
 from tests.collector.process import Process
 
 PATIENCE_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def visitor(browser: Browser) -> Iterator[Visitor]:
-    opened = Visitor(browser)
-    yield opened
-    opened.page.close()
 
 
 def test_all_nodes_then_one(collector: Process, visitor: Visitor) -> None:

@@ -15,7 +15,7 @@ from stepwatch.collector.quantities import quantity
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind, Link, ProcessState
 from stepwatch.signals.wire import Segment
-from tests.browser import Visitor, opened_browser
+from tests.browser import Visitor
 from tests.collector.explained import store_explained
 from tests.collector.gathered import gathering_run
 from tests.collector.made import (
@@ -44,19 +44,6 @@ for (let old = soon(() => 0); old > 0; old--) clearTimeout(old);
 window.setTimeout = (call, ms) => soon(call, 30 * ms);
 """
 """The page asks anew once in a minute, and not every two seconds."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def visitor(browser: Browser) -> Iterator[Visitor]:
-    opened = Visitor(browser)
-    yield opened
-    opened.page.close()
 
 
 def send(collector: Process, segments: list[Segment]) -> None:

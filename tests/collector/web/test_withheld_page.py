@@ -11,9 +11,6 @@ from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
 from stepwatch.collector.web import documents, withheld_view
 from tests.browser import Visitor
 from tests.collector.process import Process
-from tests.collector.web.test_page import browser, visitor
-
-__all__ = ["browser", "visitor"]
 
 NAME = "broken-job"
 REASON = "ValueError: rows do not fit"

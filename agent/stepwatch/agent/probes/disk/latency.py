@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
-from importlib import resources
 from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
+from stepwatch.signals.thresholds import load
 
 _MILLISECONDS = 1000
 _PARTITION = re.compile(r"^(?:loop|ram|zram|sr|fd)\d|^(?:sd|vd|xvd|hd)[a-z]+\d+$|p\d+$")
@@ -30,12 +29,7 @@ class Thresholds(NamedTuple):
     least_requests: int
 
 
-def _load() -> Thresholds:
-    text = resources.files(__package__).joinpath("thresholds.toml").read_text(encoding="utf-8")
-    return Thresholds(**tomllib.loads(text))
-
-
-LIMITS = _load()
+LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
 

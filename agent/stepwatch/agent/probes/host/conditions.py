@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
+from stepwatch.signals.thresholds import load
 
 MAX_CPUS = 4096
 SELF_GOVERNED = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
@@ -26,12 +25,7 @@ class Thresholds(NamedTuple):
     least_available_ratio: float
 
 
-def _load() -> Thresholds:
-    text = resources.files(__package__).joinpath("thresholds.toml").read_text(encoding="utf-8")
-    return Thresholds(**tomllib.loads(text))
-
-
-LIMITS = _load()
+LIMITS = load(__package__, Thresholds)
 """The shipped thresholds."""
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwatch.collector.detect.thresholds import load
+from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):

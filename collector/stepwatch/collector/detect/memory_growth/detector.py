@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds, size
 from stepwatch.signals.arrays import Integers, Mask, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.thresholds import load
 
 
 class History(NamedTuple):

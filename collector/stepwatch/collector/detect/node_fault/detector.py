@@ -13,11 +13,11 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.state.trackers.node_faults import NodeFault
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Action, Severity, xid_of
 from stepwatch.signals.records import NodeFact
+from stepwatch.signals.thresholds import load
 
 _NODES_NAMED = 8
 _ORDER = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import numbers_text
 from stepwatch.signals.records import LOSS_SCALED, NumericsSource
+from stepwatch.signals.thresholds import load
 
 RANKS_NAMED = 8
 _SOURCES = {

@@ -17,11 +17,11 @@ from stepwatch.collector.detect.finding import (
     text_evidence,
 )
 from stepwatch.collector.detect.hang import Activity, RankSituation, Stall, op_name
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import phase_name
+from stepwatch.signals.thresholds import load
 
 _DOES = {
     Activity.RUNNING: "running outside any collective",

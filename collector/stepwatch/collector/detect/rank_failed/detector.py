@@ -20,7 +20,6 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.state.exit_codes import (
     ASKED_TO_STOP,
     INTERRUPTED,
@@ -31,6 +30,7 @@ from stepwatch.collector.state.exit_codes import (
 from stepwatch.signals.exits import Explained, Weight
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.thresholds import load
 
 from . import words
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.state.trackers.numerics import Comparison
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.thresholds import load
 
 RANKS_NAMED = 8
 

@@ -7,11 +7,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.agents import DEFAULT_FLUSH_SECONDS
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.thresholds import load
 
 NODES_NAMED = 8
 

@@ -15,11 +15,11 @@ import numpy as np
 from stepwatch.collector.analysis.class_throughput import Course
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
-from stepwatch.collector.detect.thresholds import load
 from stepwatch.collector.detect.throughput_regression.least_wait import Limits
 from stepwatch.collector.quantities import seconds
 from stepwatch.signals.arrays import Mask
 from stepwatch.signals.names import Cause, FindingKind
+from stepwatch.signals.thresholds import load
 
 
 class Thresholds(NamedTuple):

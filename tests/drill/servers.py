@@ -1,0 +1,133 @@
+"""Prometheus and Alertmanager as they ship, with the generated configuration as it is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from stepwatch.signals.errors import StepwatchError
+from tests.ports import free_port
+from tests.soak.processes import CLI, end, last_line, spawn
+
+SCRAPE_SECONDS = 5
+"""As alerts/README.md advises: a page within 30 s of a hang needs it."""
+_START_SECONDS = 60.0
+
+
+class DrillError(StepwatchError):
+    """The drill cannot be held: a program is missing, or a server did not start."""
+
+
+def program(*names: str) -> str:
+    """Path of a program that is installed under one of these names.
+
+    Raises:
+        DrillError: under none.
+    """
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        raise DrillError(f"{names[0]} is not installed; tests/install-tools installs it")
+    return found
+
+
+def build(site: Path, folder: Path) -> None:
+    """Write rules and routes of a site as its owner would.
+
+    Raises:
+        DrillError: `stepwatch build` refuses.
+    """
+    for kind in ("alerts", "routes"):
+        words = [*CLI, "build", kind, "--site", str(site), "--out", str(folder)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DrillError(f"stepwatch build {kind}: {done.stderr.strip()}")
+
+
+class Servers:
+    """Both servers; Prometheus scrapes `targets` (addresses by job name)."""
+
+    def __init__(self, folder: Path, targets: Mapping[str, Sequence[str]]) -> None:
+        self.folder = folder
+        self.alertmanager = f"http://127.0.0.1:{free_port()}"
+        self.prometheus = f"http://127.0.0.1:{free_port()}"
+        self._targets = targets
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Start both and wait until they are ready.
+
+        Raises:
+            DrillError: one is not.
+        """
+        self.start_alertmanager()
+        self.start_prometheus()
+
+    def start_alertmanager(self) -> None:
+        """Start Alertmanager on its data."""
+        where = self.alertmanager.removeprefix("http://")
+        self._start(
+            "alertmanager", self.alertmanager, program("prometheus-alertmanager", "alertmanager"),
+            f"--config.file={self.folder / 'alertmanager.yaml'}",
+            f"--storage.path={self.folder / 'alertmanager'}", f"--web.listen-address={where}",
+            "--cluster.listen-address=",
+        )  # fmt: skip
+
+    def start_prometheus(self) -> None:
+        """Start Prometheus on its data."""
+        config = self.folder / "prometheus.yaml"
+        config.write_text(yaml.safe_dump(self._config()))
+        where = self.prometheus.removeprefix("http://")
+        self._start(
+            "prometheus", self.prometheus, program("prometheus"), f"--config.file={config}",
+            f"--storage.tsdb.path={self.folder / 'prometheus'}", f"--web.listen-address={where}",
+        )  # fmt: skip
+
+    def kill(self, name: str) -> None:
+        """Kill one as a crash would."""
+        end(self._running.pop(name), 9)
+
+    def close(self) -> None:
+        """End both."""
+        for name in list(self._running):
+            end(self._running.pop(name), 15, 10.0)
+
+    def firing(self) -> list[dict[str, Any]]:
+        """Alerts that Prometheus holds for firing."""
+        found = httpx.get(f"{self.prometheus}/api/v1/alerts", timeout=10.0).json()["data"]["alerts"]
+        return [each for each in found if each["state"] == "firing"]
+
+    def _config(self) -> dict[str, Any]:
+        alerting = {"static_configs": [{"targets": [self.alertmanager.removeprefix("http://")]}]}
+        every = f"{SCRAPE_SECONDS}s"
+        return {
+            "global": {"scrape_interval": every, "evaluation_interval": every},
+            "rule_files": [str(self.folder / "training.rules.yaml")],
+            "alerting": {"alertmanagers": [alerting]},
+            "scrape_configs": [
+                {"job_name": name, "static_configs": [{"targets": list(addresses)}]}
+                for name, addresses in self._targets.items()
+            ],
+        }
+
+    def _start(self, name: str, url: str, *words: str) -> None:
+        log = self.folder / f"{name}.log"
+        self._running[name] = process = spawn(log, *words)
+        deadline = time.monotonic() + _START_SECONDS
+        while not _ready(url):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise DrillError(f"{name} did not start: {last_line(log)}")
+            time.sleep(0.1)
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/-/ready", timeout=2.0).status_code == 200
+    except httpx.HTTPError:
+        return False
