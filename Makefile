@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis picture tools clean
+.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis drill picture tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -25,7 +25,7 @@ demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an inci
 
 # Tests that judge who is slow need the cores for themselves; the others share them.
 TIMED := adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_ddp.py \
-	e2e/test_contention.py e2e/test_demo.py e2e/test_node_faults.py e2e/test_slow_parts.py verdicts/test_site.py
+	drill/test_drill.py e2e/test_contention.py e2e/test_demo.py e2e/test_node_faults.py e2e/test_slow_parts.py verdicts/test_site.py
 # Files that take minutes come first, so that no core is idle at the end.
 FIRST := $(addprefix tests/,distributed mixed hangs alerts e2e hooks)
 OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
@@ -115,6 +115,9 @@ verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ah
 
 slis: $(READY)  ## each SLI on a real run with the fault that moves it, beside a figure by hand (20 minutes)
 	$(BIN)/python -m tests.slis $(ARGS)
+
+drill: $(READY) tools  ## faults through the whole chain, from rank to pager, as a scoreboard (25 minutes; ARGS="--only hang")
+	$(BIN)/python -m tests.drill $(ARGS)
 
 tools:  ## promtool, Chromium, PostgreSQL and libfuse, installed from Debian's packages if missing
 	@tests/install-tools

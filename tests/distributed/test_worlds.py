@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from torch._C._distributed_c10d import HashStore
 from stepwatch.signals.errors import ConfigurationError
 from stepwatch.trainer.parallel.runtime import wait_for_all_ranks
 from tests.ports import free_port
+from tests.waiting import until
 
 from .conftest import SMALL
 
@@ -46,10 +49,16 @@ def test_a_missing_rank_is_named_where_the_store_lives_elsewhere() -> None:
         wait_for_all_ranks(store, 2, 4, limit)
 
 
+def _has_torch(pid: int) -> bool:
+    return "libtorch_cpu" in Path(f"/proc/{pid}/maps").read_text()
+
+
 def test_a_repeated_rank_is_named(trainer: Any) -> None:
     port, flags = free_port(), ("--mesh", "dp_shard=2", "--timeout-seconds", "60")
     ranks = [_rank(trainer, rank, 2, port, *flags) for rank in (1, 1)]
     # Rank 0 holds the store: on a busy machine it is done before the second of them has begun.
+    for process in ranks:
+        until("it has loaded torch", partial(_has_torch, process.pid))
     time.sleep(8.0)
     ranks.append(_rank(trainer, 0, 2, port, *flags))
     try:

@@ -133,7 +133,8 @@ class HardwareUse(JoinedTracker):
 
 def _add_shares(sums: _Sums, places: Places, shares: np.ndarray[Any, Any]) -> None:
     """Add what lies between 0 and 1 to the sums of its device, row after row."""
-    shares = shares.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        shares = shares.astype(np.float64)
     known = (places >= 0) & (shares >= 0.0) & (shares <= 1.0)
     np.add.at(sums[0], places[known], shares[known])
     np.add.at(sums[1], places[known], 1.0)
