@@ -79,13 +79,13 @@ def test_verify_exits_1_for_a_damaged_store(
 def test_migrate_says_what_it_did(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["store", "migrate", "--store", str(place), "--to"]
     for more, said in (
-        (["2", "--dry-run"], "would move the store from schema 6 to 2"),
-        (["6"], "the store has schema 6 already"),
-        (["2"], "moved the store from schema 6 to 2"),
+        (["2", "--dry-run"], "would move the store from schema 7 to 2"),
+        (["7"], "the store has schema 7 already"),
+        (["2"], "moved the store from schema 7 to 2"),
     ):
         assert main([*words, *more]) == 0
         assert said in capsys.readouterr().out
-    assert main([*words, "6", "--json"]) == 0
+    assert main([*words, "7", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["found"] == "2"
 
 

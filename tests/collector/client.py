@@ -21,6 +21,9 @@ class Client:
     def post(self, path: str, content: bytes) -> httpx.Response:
         return asyncio.run(self._send("POST", path, content))
 
+    def delete(self, path: str, content: bytes) -> httpx.Response:
+        return asyncio.run(self._send("DELETE", path, content))
+
     async def _send(self, method: str, path: str, content: bytes) -> httpx.Response:
         transport = httpx.ASGITransport(app=self._app)
         async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:

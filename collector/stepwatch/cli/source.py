@@ -59,13 +59,23 @@ def ask(arguments: argparse.Namespace, path: str, **query: str) -> Any:
         SourceError: no answer, or an answer that is a refusal.
         UsageError: the store does not exist.
     """
+    return request(arguments, "GET", path, params=query)
+
+
+def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) -> Any:
+    """Send a request, `sent` as httpx takes it, and return the JSON of the answer.
+
+    Raises:
+        SourceError: no answer, or an answer that is a refusal.
+        UsageError: the store does not exist.
+    """
     import httpx
 
     try:
         if arguments.store:
-            response = asyncio.run(_from_store(arguments.store, path, query))
+            response = asyncio.run(_from_store(arguments.store, method, path, sent))
         else:
-            response = _from_collector(arguments, path, query)
+            response = _from_collector(arguments, method, path, sent)
     except httpx.InvalidURL as error:
         raise UsageError(f"{arguments.collector[:200]!r} is no URL: {error}") from error
     except httpx.HTTPError as error:
@@ -105,7 +115,7 @@ def _document(response: httpx.Response) -> Any:
 
 
 def _from_collector(
-    arguments: argparse.Namespace, path: str, query: dict[str, str]
+    arguments: argparse.Namespace, method: str, path: str, sent: dict[str, Any]
 ) -> httpx.Response:
     import httpx
 
@@ -113,10 +123,11 @@ def _from_collector(
     headers = {"authorization": f"Bearer {token}"} if token else {}
     url = arguments.collector.rstrip("/") + path
     proxied = places.may_use_proxy(url)
-    return httpx.get(url, params=query, headers=headers, timeout=10.0, trust_env=proxied)
+    with httpx.Client(headers=headers, timeout=10.0, trust_env=proxied) as client:
+        return client.request(method, url, **sent)
 
 
-async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Response:
+async def _from_store(store: str, method: str, path: str, sent: dict[str, Any]) -> httpx.Response:
     import httpx
 
     from stepwatch.collector.runtime.service import Service
@@ -135,6 +146,6 @@ async def _from_store(store: str, path: str, query: dict[str, str]) -> httpx.Res
     try:
         transport = httpx.ASGITransport(app=make_api(service))
         async with httpx.AsyncClient(transport=transport, base_url="http://store") as client:
-            return await client.get(path, params=query)
+            return await client.request(method, path, **sent)
     finally:
         service.store.close()

@@ -149,12 +149,12 @@ def test_a_store_is_moved_back_and_forth_when_asked(url: str, engine: sa.Engine)
     payloads = earlier.make(url)
     Store(url).close()
     for dry_run in (True, False):
-        assert moving.move(url, "2", dry_run=dry_run)[:2] == ("6", "2")
+        assert moving.move(url, "2", dry_run=dry_run)[:2] == ("7", "2")
         with engine.connect() as connection:
-            assert schema_of(connection) == ("6" if dry_run else "2")
+            assert schema_of(connection) == ("7" if dry_run else "2")
         engine.dispose()
     assert moving.move(url, "1")[:2] == ("2", "1")
-    assert moving.move(url, "6")[:2] == ("1", "6") and moving.move(url, "6")[:2] == ("6", "6")
+    assert moving.move(url, "7")[:2] == ("1", "7") and moving.move(url, "7")[:2] == ("7", "7")
     store = Store(url)
     assert [item.payload for item in store.segments(JOB)] == payloads[JOB]
     store.close()
@@ -168,7 +168,7 @@ def test_a_store_in_use_is_not_moved(url: str) -> None:
     store.close()
     assert moving.move(url, "2", dry_run=True).to == "2"
     with pytest.raises(
-        StoreError, match="has schema 6; this stepwatch moves between 1, 2, 3, 4, 5, 6"
+        StoreError, match="has schema 7; this stepwatch moves between 1, 2, 3, 4, 5, 6, 7"
     ):
         moving.move(url, "9")
 

@@ -1,4 +1,4 @@
-"""`stepwatch incidents`: what is wrong, with cause and evidence."""
+"""`stepwatch incidents`: what is wrong, with cause and evidence; and what people do about it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,32 @@ from collections.abc import Iterator
 from typing import Any
 
 from stepwatch.cli import text
-from stepwatch.cli.source import add_source_arguments, ask, component, source_words
+from stepwatch.cli.response.words import add_by_argument
+from stepwatch.cli.source import add_source_arguments, ask, component, request, source_words
 from stepwatch.collector.incidents.model import STATES
+from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch incidents --state open --collector http://collector:8480"
+
+ACKNOWLEDGED, MITIGATED = "acknowledged", "mitigated"
+EVENT_OF = {
+    "ack": ACKNOWLEDGED,
+    "mitigate": MITIGATED,
+    "comment": "comment",
+    "assign": "assigned",
+    "reopen": "reopened",
+}
+"""What a person may do about an incident, and what the collector calls it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument(
+        "act", nargs="?", choices=EVENT_OF, metavar="ACT", help=f"on one: {', '.join(EVENT_OF)}"
+    )
+    parser.add_argument("about", nargs="?", metavar="ID", help="the incident of ACT")
+    parser.add_argument("text", nargs="?", default="", help="a comment, or who owns it")
+    add_by_argument(parser)
     parser.add_argument("--job", help="only this job's")
     parser.add_argument("--state", choices=STATES, help="only in this state")
     parser.add_argument("--id", help="one incident, with its evidence and timeline")
@@ -23,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print; exit 1 if one of those shown is open."""
+    """Print; exit 1 if one of those shown is open. Of an act: what follows from it, exit 0."""
+    if arguments.act:
+        return _act(arguments)
     if arguments.id:
         found = [ask(arguments, f"/v1/incidents/{component(arguments.id, 'incident')}")]
     else:
@@ -39,6 +59,32 @@ def run(arguments: argparse.Namespace) -> int:
         width = text.columns() - 2
         print("\n\n".join(show(item, source, width) for item in found))
     return int(any(item["state"] == "open" for item in found))
+
+
+def _act(arguments: argparse.Namespace) -> int:
+    """Note what somebody did; the state of the incident stays the detector's."""
+    if not arguments.about:
+        raise UsageError(f"name the incident: stepwatch incidents {arguments.act} ID")
+    path = f"/v1/incidents/{component(arguments.about, 'incident')}/notes"
+    note = {"event": EVENT_OF[arguments.act], "by": arguments.by, "text": arguments.text}
+    found = request(arguments, "POST", path, json=note)
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+    else:
+        words = [f"incident {found['id']}: {found['state']}", *response_words(found)]
+        print(text.wrapped(", ".join(words), "", text.columns() - 2, hang=2))
+    return 0
+
+
+def response_words(incident: dict[str, Any]) -> list[str]:
+    """Who acknowledged, mitigated and owns an incident; nothing of a collector of before."""
+    response = incident.get("response") or {}
+    done = [
+        f"{event} by {response[event]['by']} {text.clock(response[event]['at'])}"
+        for event in (ACKNOWLEDGED, MITIGATED)
+        if response.get(event)
+    ]
+    return [*done, f"owner {response['owner']}"] if response.get("owner") else done
 
 
 def headline(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:
@@ -57,6 +103,8 @@ def headline(incident: dict[str, Any], source: str | None, width: int = text.NAR
     ]
     if incident.get("merged_into"):
         lines.append(f"  grouped under incident {incident['merged_into']}")
+    if response_words(incident):
+        lines.append(text.wrapped(", ".join(response_words(incident)), "  ", width))
     symptoms = incident.get("symptoms", [])
     if symptoms:
         kinds = dict.fromkeys(symptom_name(item) for item in symptoms)
@@ -123,10 +171,14 @@ def detail(incident: dict[str, Any], source: str | None, width: int = text.NARRO
         ]
         lines.append(text.wrapped(symptom["summary"], "    ", width))
     lines.append("")
-    for event in incident["timeline"]:
-        lines.append(
-            text.wrapped(
-                f"{text.clock(event['at'])} {event['event']}: {event['text']}", "  ", width
-            )
-        )
+    for event in story(incident):
+        words = f"{event['event']}: {event['text']}" if event["text"] else event["event"]
+        lines.append(text.wrapped(f"{text.clock(event['at'])} {words}", "  ", width))
     return "\n".join(lines)
+
+
+def story(incident: dict[str, Any]) -> list[dict[str, Any]]:
+    """What detectors and people said of an incident, in the order of time."""
+    notes = (incident.get("response") or {}).get("notes", [])
+    said = [{**note, "event": f"{note['event']} by {note['by']}"} for note in notes]
+    return sorted([*incident["timeline"], *said], key=lambda event: float(event["at"]))

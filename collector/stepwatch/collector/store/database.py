@@ -20,7 +20,7 @@ from stepwatch.signals.errors import StoreError
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION = "6"
+SCHEMA_VERSION = "7"
 REFUSALS = (sa.exc.StatementError, ArithmeticError, TypeError, ValueError)
 """What a database or its driver raises when it refuses a value, among other things."""
 _SQLITE_PATIENCE_S = 5

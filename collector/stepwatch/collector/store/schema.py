@@ -304,6 +304,14 @@ outbox = sa.Table(
     # When it may be tried again; of a delivered one when it was.
     sa.Column("due_ns", sa.BigInteger, nullable=False),
     sa.Column("document", sa.JSON, nullable=False),
+    # Who gets it; empty: the one of `--notify-url`.
+    sa.Column("receiver", sa.String(32), nullable=False, server_default=""),
+    sa.Column("incident", sa.String(16), nullable=False, server_default=""),
+    sa.Column("transition", sa.String(16), nullable=False, server_default=""),
+    # The notice in which this one was summarised with others.
+    sa.Column("storm", sa.String(96), nullable=False, server_default=""),
     sa.Index("outbox_state_due", "state", "due_ns"),
+    sa.Index("outbox_incident", "incident", "receiver"),
+    sa.Index("outbox_storm", "storm"),
 )
 """Transitions of incidents that are sent to somebody, each once by its key."""

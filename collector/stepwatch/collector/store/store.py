@@ -34,6 +34,7 @@ from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import SegmentInserts
+from stepwatch.collector.store.response import Notes, Silences
 from stepwatch.collector.store.schema import SegmentRow
 from stepwatch.collector.store.slices import Slice, put_slices, read_slices, read_sums, slices_of
 from stepwatch.collector.store.snapshots import Snapshots
@@ -73,8 +74,9 @@ class Store:
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` makes the usual one. `undecoded` holds what
     this version cannot read, `snapshots` the state of jobs, `views` what collectors answer for each
-    other, `outbox` what is to be sent, `nodes` what is wrong with nodes, `upkeep` what was done to
-    the store, `unreadable_incidents` the ids of those whose document was damaged when it was read.
+    other, `outbox` what is to be sent, `nodes` what is wrong with nodes, `silences` and `notes`
+    what people say of incidents, `upkeep` what was done to the store, `unreadable_incidents` the
+    ids of those whose document was damaged when it was read.
 
     Raises:
         StoreError: it cannot be opened or was written by a newer stepwatch.
@@ -88,6 +90,8 @@ class Store:
         self.views = StoredViews(self._engine)
         self.outbox = Outbox(self._engine)
         self.nodes = NodeReports(self._engine)
+        self.silences = Silences(self._engine)
+        self.notes = Notes(self._engine)
         self.upkeep = Upkeep(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)

@@ -36,6 +36,7 @@ from stepwatch.collector.web.documents import (
 )
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.report_request import report_of
+from stepwatch.collector.web.response import ResponseApi, with_responses
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StepwatchError
@@ -70,8 +71,7 @@ def make_api(
         Route("/v1/jobs/{job}/slis", api.slis),
         Route("/v1/jobs/{job}/slos", api.slos),
         Route("/v1/jobs/{job}/run", api.run),
-        Route("/v1/incidents", api.incidents),
-        Route("/v1/incidents/{id}", api.incident),
+        *ResponseApi(service).routes(),
         Route("/v1/nodes", api.nodes),
         Route("/v1/nodes/{node}", api.node),
         Route("/v1/report", api.report),
@@ -167,7 +167,12 @@ class Api:
         withheld = self._service.withheld().get(name)
         if withheld is not None:
             return _json(await run_in_threadpool(withheld_view.summary, name, withheld))
-        return await self._job_answer(request, SUMMARY)
+        answer = await self._job_answer(request, SUMMARY)
+        notes = await run_in_threadpool(self._service.store.notes.of_job, name)
+        if answer.status_code != 200 or not notes:
+            return answer
+        document = json.loads(bytes(answer.body))
+        return _json({**document, "incidents": with_responses(document["incidents"], notes)})
 
     async def heatmap(self, request: Request) -> Response:
         """Seconds over ranks and steps; `?metric=` is one of `job_view.HEATMAP_METRICS`."""
@@ -201,12 +206,6 @@ class Api:
     async def run(self, request: Request) -> Response:
         """What the newest attempt of a job was: pace, phases, SLIs, and what it is made of."""
         return await self._job_answer(request, RUN)
-
-    async def incidents(self, request: Request) -> Response:
-        """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""
-        job, state = request.query_params.get("job"), request.query_params.get("state")
-        found = await run_in_threadpool(self._service.store.incidents, job, state)
-        return _json({"incidents": found})
 
     async def nodes(self, request: Request) -> Response:
         """Nodes by name: `?health=` a state, `?unhealthy=1` all but healthy ones, `?limit=` at most
@@ -242,12 +241,6 @@ class Api:
         return _json(
             await run_in_threadpool(report_of, self._service, first, until, job, job_class)
         )
-
-    async def incident(self, request: Request) -> Response:
-        """One incident."""
-        wanted = request.path_params["id"]
-        found = await run_in_threadpool(self._service.store.incident, wanted)
-        return _json(found) if found else _problem(404, "no such incident")
 
     async def runbook(self, request: Request) -> Response:
         """A runbook as HTML; `?incident=` or `?job=` choose whose values are filled in."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-EARLIER = ("1", "2", "3", "4", "5")
+EARLIER = ("1", "2", "3", "4", "5", "6")
 """Schemas of earlier releases that a migration begins from."""
 
 

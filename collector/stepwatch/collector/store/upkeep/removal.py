@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.response.tables import incident_note
 from stepwatch.collector.store.upkeep import pins
 from stepwatch.collector.store.upkeep.counts import (
     ACCOUNTS,
@@ -170,4 +171,5 @@ CLASSES = (
     Class(ACCOUNTS, SLICES, schema.account_day, sa.true()),
     Class(SNAPSHOTS, SLICES, schema.snapshot, ~_has_newer()),
     Class(INCIDENTS, INCIDENTS, schema.incident, schema.incident.c.state != "open"),
+    Class(INCIDENTS, INCIDENTS, incident_note, sa.true()),
 )

@@ -91,6 +91,14 @@ function mergedInto(incident) {
 const commandOf = (text) => element("code", { className: "command" },
   ...text.split(" ").flatMap((word, index) => [index ? " " : "", element("span", { textContent: word })]));
 
+function responseFields(response) {
+  const done = ["acknowledged", "mitigated"].filter((event) => response[event]).map((event) =>
+    [event, "by " + response[event].by + ", " + clock(response[event].at)]);
+  const comments = (response.notes || []).filter((note) => note.text && note.event !== "assigned").map((note) =>
+    [note.event, note.by + ": " + note.text]);
+  return [...done, ...(response.owner ? [["owner", response.owner]] : []), ...comments.slice(-5)];
+}
+
 function drawIncident(incident) {
   const fields = [
     ["state", state(incident.state)], ["kind", incident.kind],
@@ -106,6 +114,7 @@ function drawIncident(incident) {
     ["cost", known(incident.cost) && incident.device_seconds_lost
       ? number(incident.cost, incident.cost < 1 ? 4 : 2) + " " + incident.currency : ""],
     ["began", clock(incident.began_at)],
+    ...responseFields(incident.response || {}),
   ].filter(([, value]) => value !== "");
   const command = "stepwatch runbook " + incident.runbook + " --incident " + incident.id
     + " --collector " + location.origin;

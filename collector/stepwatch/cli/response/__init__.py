@@ -1,0 +1,1 @@
+"""What people do about incidents, at the command line."""

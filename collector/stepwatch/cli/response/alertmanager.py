@@ -1,0 +1,88 @@
+"""Silences in an Alertmanager, through its API v2.
+
+https://github.com/prometheus/alertmanager/blob/v0.25.0/api/v2/openapi.yaml
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from stepwatch.cli.source import SourceError
+from stepwatch.signals import places
+from stepwatch.signals.errors import UsageError
+from stepwatch.signals.names import ALERT_OF, FindingKind, labels
+
+if TYPE_CHECKING:
+    import httpx
+
+_SECONDS = 10.0
+
+
+def silence(url: str, about: Mapping[str, str], asked: Mapping[str, Any], now: float) -> str:
+    """Begin a silence of the alerts of a job, node or kind at `now`, Unix seconds; returns its id.
+
+    Raises:
+        SourceError: nobody answers, or it is refused.
+    """
+    document = {
+        "matchers": [
+            {"name": name, "value": value, "isRegex": False, "isEqual": True}
+            for name, value in _labels(about).items()
+        ],
+        "startsAt": _time(now),
+        "endsAt": _time(now + asked["seconds"]),
+        "createdBy": asked["by"],
+        "comment": asked["why"],
+    }
+    answer = _send("POST", url, "/api/v2/silences", json=document)
+    try:
+        return str(answer.json()["silenceID"])[:80]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SourceError(f"what answers at {url} is no Alertmanager; pass its base URL") from error
+
+
+def expire(url: str, identity: str) -> None:
+    """End a silence; one that Alertmanager does not know, or that is over, is no error.
+
+    Raises:
+        SourceError: nobody answers, or it is refused.
+    """
+    if re.fullmatch(r"[0-9A-Za-z-]{1,80}", identity):
+        _send("DELETE", url, f"/api/v2/silence/{identity}", known_only=False)
+
+
+def _send(
+    method: str, url: str, path: str, *, known_only: bool = True, **sent: Any
+) -> httpx.Response:
+    import httpx
+
+    proxied = places.may_use_proxy(url)
+    try:
+        answer = httpx.request(
+            method, url.rstrip("/") + path, timeout=_SECONDS, trust_env=proxied, **sent
+        )
+    except httpx.InvalidURL as error:
+        raise UsageError(f"{url[:200]!r} is no URL: {error}") from error
+    except httpx.HTTPError as error:
+        raise SourceError(
+            f"no Alertmanager answers at {url} ({type(error).__name__}); pass its base URL"
+        ) from error
+    if answer.status_code != 200 and (known_only or answer.status_code not in (404, 500)):
+        reason = " ".join(answer.text.split())[:200]
+        raise SourceError(f"Alertmanager at {url}: HTTP {answer.status_code} {reason}".rstrip())
+    return answer
+
+
+def _labels(about: Mapping[str, str]) -> dict[str, str]:
+    """The labels that the alerts have: a kind is known there by its alert."""
+    found = {labels.JOB: about["job"], labels.NODE: about["node"]}
+    if about["kind"]:
+        found["alertname"] = ALERT_OF[FindingKind(about["kind"])]
+    return {name: value for name, value in found.items() if value}
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()

@@ -1,0 +1,39 @@
+"""Options and words that the verbs of incident response share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def add_by_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--by`."""
+    parser.add_argument(
+        "--by", default=me(), metavar="NAME", help=f"who says so, for the record [{me()}]"
+    )
+
+
+def me() -> str:
+    """Who runs this, as far as the environment says."""
+    return os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown"
+
+
+def lasting(text: str) -> float:
+    """Seconds of a time such as 90s, 30m, 2h or 7d.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", text)
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} must be a time such as 90s, 30m, 2h or 7d")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def in_short(seconds: float) -> str:
+    """A time in the largest unit in which it is at least one, as 2h or 1.5d."""
+    unit = next((name for name in "dhm" if seconds >= _UNITS[name]), "s")
+    return f"{seconds / _UNITS[unit]:.3g}{unit}"

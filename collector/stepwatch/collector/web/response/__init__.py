@@ -1,0 +1,5 @@
+"""What people do about incidents, over HTTP."""
+
+from .routes import ResponseApi, with_responses
+
+__all__ = ["ResponseApi", "with_responses"]

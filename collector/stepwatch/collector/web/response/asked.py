@@ -1,0 +1,103 @@
+"""What a request asks for, checked before anything is written: lengths, names, times."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stepwatch.collector.store.response import EVENTS, Wanted
+from stepwatch.collector.store.response.notes import ASSIGNED, COMMENT
+from stepwatch.collector.store.response.silences import LONGEST_SECONDS
+from stepwatch.signals.names import FindingKind
+from stepwatch.signals.places import is_name
+
+MAX_BYTES = 16_384
+_LONGEST = {"by": 80, "why": 300, "text": 1000, "alertmanager": 80}
+_KINDS = frozenset(kind.value for kind in FindingKind)
+
+
+def document_of(body: bytes) -> dict[str, Any]:
+    """The JSON object that a body holds.
+
+    Raises:
+        ValueError: it holds none; the message is the answer.
+    """
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("send a JSON object") from error
+    if not isinstance(found, dict):
+        raise ValueError("send a JSON object")
+    return found
+
+
+def wanted_silence(document: dict[str, Any]) -> Wanted:
+    """The silence that somebody asks for.
+
+    Raises:
+        ValueError: something of it is invalid; the message is the answer.
+    """
+    _only(document, ("job", "node", "kind", "why", "by", "seconds", "alertmanager"))
+    job, node, kind = (_text(document, key, 63) for key in ("job", "node", "kind"))
+    if not (job or node or kind):
+        raise ValueError("name a job, a node or a kind; a silence of everything hides all")
+    for name in (job, node):
+        if name and not is_name(name):
+            raise ValueError(f"{name[:80]!r} is no name of a job or node")
+    if kind and kind not in _KINDS:
+        raise ValueError(f"kind must be one of {', '.join(sorted(_KINDS))}")
+    why, by = _needed(document, "why"), _needed(document, "by")
+    seconds = document.get("seconds")
+    if not isinstance(seconds, int | float) or not 1.0 <= seconds <= LONGEST_SECONDS:
+        raise ValueError(f"seconds must be a number from 1 to {LONGEST_SECONDS:.0f}")
+    return Wanted(job, node, kind, why, by, float(seconds), _bounded(document, "alertmanager"))
+
+
+def wanted_note(document: dict[str, Any]) -> tuple[str, str, str]:
+    """Event, who and text of a note.
+
+    Raises:
+        ValueError: something of it is invalid; the message is the answer.
+    """
+    _only(document, ("event", "by", "text"))
+    event, text = document.get("event"), _bounded(document, "text")
+    if event not in EVENTS:
+        raise ValueError(f"event must be one of {', '.join(EVENTS)}")
+    if event in (COMMENT, ASSIGNED) and not text:
+        raise ValueError("text is missing: the comment, or who owns it")
+    return str(event), _needed(document, "by"), text
+
+
+def who(document: dict[str, Any]) -> str:
+    """Who asks.
+
+    Raises:
+        ValueError: nobody is named, or with too many characters.
+    """
+    _only(document, ("by",))
+    return _needed(document, "by")
+
+
+def _only(document: dict[str, Any], keys: tuple[str, ...]) -> None:
+    unknown = sorted(str(key)[:40] for key in document if key not in keys)
+    if unknown:
+        raise ValueError(f"there is no key {unknown[0]!r}; there are {', '.join(keys)}")
+
+
+def _needed(document: dict[str, Any], key: str) -> str:
+    found = _bounded(document, key)
+    if not found:
+        raise ValueError(f"{key} is missing")
+    return found
+
+
+def _bounded(document: dict[str, Any], key: str) -> str:
+    return _text(document, key, _LONGEST[key])
+
+
+def _text(document: dict[str, Any], key: str, limit: int) -> str:
+    """A text on one line; control characters would write on the terminal of whoever reads it."""
+    found = document.get(key, "")
+    if not isinstance(found, str) or len(found) > limit:
+        raise ValueError(f"{key} must be a text of at most {limit} characters")
+    return "".join(each if each.isprintable() else " " for each in found).strip()

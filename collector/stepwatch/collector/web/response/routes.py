@@ -1,0 +1,158 @@
+"""Incidents with what people did about them, and silences."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store.response import Note, Silence, response_of
+from stepwatch.collector.web.documents import encoded
+from stepwatch.signals.errors import StoreError
+
+from . import asked
+
+BODY_SECONDS = 10.0
+_LATEST_S = 9e9
+"""Nanoseconds of it are a number that the databases hold."""
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def with_responses(
+    incidents: Iterable[dict[str, Any]], notes: Mapping[str, list[Note]]
+) -> list[dict[str, Any]]:
+    """Documents of incidents, each with what people did about it as `response`."""
+    return [{**each, "response": response_of(notes.get(each["id"], ()))} for each in incidents]
+
+
+class ResponseApi:
+    """The handlers; a client with the token may do all of it."""
+
+    def __init__(self, service: Service) -> None:
+        self._store = service.store
+
+    def routes(self) -> list[Route]:
+        """What is served, by path and method."""
+        return [
+            Route("/v1/incidents", self.incidents),
+            Route("/v1/incidents/{id}", self.incident),
+            Route("/v1/incidents/{id}/notes", _refusing(self.add_note), methods=["POST"]),
+            Route("/v1/silences", _refusing(self.silences), methods=["GET"]),
+            Route("/v1/silences", _refusing(self.add_silence), methods=["POST"]),
+            Route("/v1/silences/{id}", _refusing(self.expire), methods=["DELETE"]),
+        ]
+
+    async def incidents(self, request: Request) -> Response:
+        """Newest incidents; `?job=` narrows to one job, `?state=open` to open ones."""
+        job, state = request.query_params.get("job"), request.query_params.get("state")
+
+        def found() -> list[dict[str, Any]]:
+            incidents = self._store.incidents(job, state)
+            return with_responses(incidents, self._store.notes.of([i["id"] for i in incidents]))
+
+        return _json({"incidents": await run_in_threadpool(found)})
+
+    async def incident(self, request: Request) -> Response:
+        """One incident."""
+        found = await run_in_threadpool(self._one, request.path_params["id"])
+        return _json(found) if found else _problem(404, "no such incident")
+
+    async def add_note(self, request: Request) -> Response:
+        """Say what was done about an incident; answers with it. Its state is the detector's."""
+        identity = request.path_params["id"]
+        event, by, text = asked.wanted_note(await _sent(request))
+
+        def noted() -> dict[str, Any] | None:
+            known = self._store.incident(identity)
+            if known is None:
+                return None
+            self._store.notes.add(identity, known["job"], event, by, text)
+            return self._one(identity)
+
+        found = await run_in_threadpool(noted)
+        return _json(found) if found else _problem(404, "no such incident")
+
+    async def silences(self, request: Request) -> Response:
+        """Silences in force; with `?from=` and `?until=`, Unix seconds, those that were then."""
+        query, store = request.query_params, self._store.silences
+        if not query:
+            return _json({"silences": _documents(await run_in_threadpool(store.in_force))})
+        moments = [_moment(query.get(key)) for key in ("from", "until")]
+        found = await run_in_threadpool(store.between, *moments)
+        return _json({"silences": _documents(found)})
+
+    async def add_silence(self, request: Request) -> Response:
+        """Begin a silence; answers with it."""
+        wanted = asked.wanted_silence(await _sent(request))
+        made = await run_in_threadpool(self._store.silences.add, wanted)
+        return _json(made._asdict())
+
+    async def expire(self, request: Request) -> Response:
+        """End a silence now; answers with it. The body says by whom."""
+        by = asked.who(await _sent(request))
+        identity = request.path_params["id"]
+        ended = await run_in_threadpool(self._store.silences.expire, identity, by)
+        return _json(ended._asdict()) if ended else _problem(404, "no such silence")
+
+    def _one(self, identity: str) -> dict[str, Any] | None:
+        found = self._store.incident(identity)
+        if found is None:
+            return None
+        return with_responses([found], self._store.notes.of([identity]))[0]
+
+
+def _refusing(handler: Handler) -> Handler:
+    """The handler, whose errors are answers: 400 invalid, 408 too slow, 409 as many as may be."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except ClientDisconnect:
+            return _problem(400, "the request ended early")
+        except TimeoutError:
+            return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s")
+        except ValueError as error:
+            return _problem(400, str(error))
+        except StoreError as error:
+            return _problem(409, str(error))
+
+    return answer
+
+
+async def _sent(request: Request) -> dict[str, Any]:
+    """The JSON object in the body, of at most `asked.MAX_BYTES`."""
+    body = b""
+    async with asyncio.timeout(BODY_SECONDS):
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > asked.MAX_BYTES:
+                raise ValueError(f"send at most {asked.MAX_BYTES} bytes")
+    return asked.document_of(body)
+
+
+def _moment(text: str | None) -> float:
+    try:
+        found = float(text or "")
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= _LATEST_S:
+        raise ValueError("give from and until, in Unix seconds")
+    return found
+
+
+def _documents(silences: Iterable[Silence]) -> list[dict[str, Any]]:
+    return [each._asdict() for each in silences]
+
+
+def _json(document: Any) -> Response:
+    return Response(encoded(document), media_type="application/json")
+
+
+def _problem(status: int, message: str) -> Response:
+    return JSONResponse({"error": message}, status_code=status)

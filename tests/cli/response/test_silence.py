@@ -1,0 +1,110 @@
+"""`stepwatch silence`: begun, listed, expired, audited; also in a real Alertmanager."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwatch.cli.main import OK, PROBLEM, USAGE, main
+from stepwatch.collector.store import Store
+from tests.cli.response import alertmanager
+from tests.collector.made import JOB
+from tests.ports import free_port
+
+Capture = pytest.CaptureFixture[str]
+WORDS = ["--for", "2h", "--why", "new firmware", "--by", "ada"]
+
+
+def silences(place: str) -> list[Any]:
+    store = Store(f"sqlite:///{place}")
+    found = store.silences.between(0.0, 9e9)
+    store.close()
+    return found
+
+
+def test_a_silence_is_begun_listed_and_expired(place: str, capsys: Capture) -> None:
+    assert main(["silence", JOB, *WORDS, "--store", place]) == OK
+    said = capsys.readouterr().out
+    (made,) = silences(place)
+    assert said.startswith(f"silence {made.id} of job {JOB}: no pages until ")
+    assert (made.job, made.why, made.by, made.until - made.since) == (JOB, WORDS[3], "ada", 7200.0)
+    assert main(["silence", "--list", "--store", place]) == OK
+    table = capsys.readouterr().out.splitlines()
+    assert table[1].split() == [made.id, "job", JOB, "2h", "ada", "new", "firmware"]
+    assert max(map(len, table)) <= 80
+    assert main(["silence", "--expire", made.id, "--by", "bob", "--store", place]) == OK
+    assert capsys.readouterr().out.rstrip().endswith("by bob")
+    assert [each.expired_by for each in silences(place)] == ["bob"]
+    assert main(["silence", "--list", "--store", place]) == OK
+    assert capsys.readouterr().out == "no silence is in force\n"
+
+
+def test_a_kind_is_known_by_its_name_and_programs_read_json(place: str, capsys: Capture) -> None:
+    assert main(["silence", "hang", *WORDS, "--json", "--store", place]) == OK
+    made = json.loads(capsys.readouterr().out)
+    assert (made["job"], made["node"], made["kind"]) == ("", "", "hang")
+    assert main(["silence", "--list", "--json", "--store", place]) == OK
+    assert json.loads(capsys.readouterr().out) == [made]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nobody", *WORDS], "neither a job, a node nor a kind here; pass --job, --node"),
+        ([JOB, "--for", "2h"], "needs --for TIME and --why TEXT"),
+        ([JOB, "--for", "soon", "--why", "x"], "must be a time such as 90s"),
+        ([JOB, "--for", "0h", "--why", "x"], "must be a time such as 90s"),
+        ([JOB, "--node", "n", *WORDS], "as --job, --node or --kind beside"),
+        ([], "name a job, node or kind, or pass --list"),
+        (["--list", "--expire", "x"], "name a job, node or kind, or pass --list"),
+    ],
+)
+def test_wrong_use_is_one_line(place: str, words: list[str], said: str, capsys: Capture) -> None:
+    assert main(["silence", *words, "--store", place]) == USAGE
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert silences(place) == []
+
+
+def test_what_the_collector_refuses_is_one_line(place: str, capsys: Capture) -> None:
+    assert main(["silence", JOB, *WORDS, "--for", "90d", "--store", place]) == PROBLEM
+    assert "seconds must be a number from 1 to 2592000" in capsys.readouterr().err
+    assert main(["silence", "--expire", "nobody", "--store", place]) == PROBLEM
+    assert capsys.readouterr().err == "stepwatch: /v1/silences/nobody: no such silence\n"
+
+
+def test_it_is_written_to_alertmanager_and_ended_there(
+    place: str, tmp_path: Path, capsys: Capture
+) -> None:
+    with alertmanager.running(tmp_path) as real:
+        to = ["--alertmanager", real.url, "--store", place]
+        assert main(["silence", "--job", JOB, "--kind", "straggler", *WORDS, *to]) == OK
+        assert "no pages here and in Alertmanager until" in capsys.readouterr().out
+        (made,) = silences(place)
+        (there,) = real.get("silences")
+        assert there["id"] == made.alertmanager and there["status"]["state"] == "active"
+        assert (there["createdBy"], there["comment"]) == ("ada", "new firmware")
+        matchers = {each["name"]: each["value"] for each in there["matchers"]}
+        assert matchers == {"job_name": JOB, "alertname": "TrainingStraggler"}
+        assert main(["silence", "--expire", made.id, *to]) == OK
+        assert real.get("silences")[0]["status"]["state"] == "expired"
+        assert main(["silence", "--expire", made.id, *to]) == OK, "once more changes nothing"
+
+
+def test_what_the_collector_refuses_is_not_left_in_alertmanager(place: str, tmp_path: Path) -> None:
+    with alertmanager.running(tmp_path) as real:
+        to = ["--alertmanager", real.url, "--store", place]
+        assert main(["silence", "--job", JOB, *WORDS, "--for", "90d", *to]) == PROBLEM
+        assert [each["status"]["state"] for each in real.get("silences")] == ["expired"]
+    assert silences(place) == []
+
+
+def test_without_alertmanager_nothing_is_begun(place: str, capsys: Capture) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    to = ["--alertmanager", nowhere, "--store", place]
+    assert main(["silence", "--job", JOB, *WORDS, *to]) == PROBLEM
+    assert f"no Alertmanager answers at {nowhere}" in capsys.readouterr().err
+    assert silences(place) == []
