@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwatch.collector.incidents.model import MERGED, RESOLVED, Incident, incident_from
+from stepwatch.collector.incidents.model import INFO, MERGED, RESOLVED, Incident, incident_from
 from stepwatch.collector.incidents.notices import notices_of
 
 OPEN = replace(incident_from({"id": "one", "job": "job"}), state="open", cause="cpu-steal")
@@ -26,6 +26,27 @@ def test_each_transition_is_noticed_once() -> None:
     assert transitions((resolved, replace(resolved, device_seconds_lost=2.0))) == []
     assert transitions((resolved, OPEN)) == ["opened"], "it came back"
     assert transitions((None, resolved)) == [], "over before anybody knew"
+
+
+def test_a_pager_gets_the_beginning_and_the_end_of_what_raises_an_alert() -> None:
+    info = replace(OPEN, severity=INFO)
+    changed, over = replace(OPEN, cause="nic-errors"), replace(OPEN, state=RESOLVED)
+    for before, after, expected in (
+        (None, OPEN, "opened"),
+        (None, info, None),
+        (info, OPEN, "opened"),
+        (OPEN, changed, None),
+        (OPEN, over, "resolved"),
+        (info, replace(info, state=RESOLVED), None),
+        (over, OPEN, "opened"),
+    ):
+        known = {} if before is None else {before.id: before}
+        found = notices_of(known, [after], 12.5, ("oncall",))
+        assert [each.transition for each in found] == [expected] * (expected is not None)
+        assert all(each.receiver == "oncall" and each.incident == "one" for each in found)
+    both = notices_of({}, [OPEN], 12.5, ("", "oncall"))
+    assert [each.key for each in both] == ["one:opened:12.500", "one:opened:12.500:oncall"]
+    assert notices_of({}, [OPEN], 12.5, ()) == []
 
 
 def test_a_notice_holds_the_incident_and_a_key_of_its_own() -> None:

@@ -6,15 +6,18 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from stepwatch.collector.runtime import notifier as notifying
-from stepwatch.collector.runtime.notifier import KEY_HEADER, LATE_SECONDS, Notifier
+from stepwatch.collector.runtime.notifier import Notifiers
+from stepwatch.collector.runtime.paging import receivers, sending
+from stepwatch.collector.runtime.paging.deciding import LATE_SECONDS
+from stepwatch.collector.runtime.paging.receivers import KEY_HEADER, Answer, Outgoing
+from stepwatch.collector.runtime.paging.sending import Post
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, outbox
 from stepwatch.collector.store.leases import Lease, Leases
@@ -39,14 +42,19 @@ class Receiver:
         self.keys: list[str] = []
         self.documents: list[dict[str, Any]] = []
 
-    def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        assert url == URL and headers[KEY_HEADER] in body.decode()
-        self.keys.append(headers[KEY_HEADER])
-        self.documents.append(json.loads(body))
+    def __call__(self, sent: Outgoing) -> Answer:
+        assert sent.url == URL and sent.headers[KEY_HEADER] in sent.body.decode()
+        self.keys.append(sent.headers[KEY_HEADER])
+        self.documents.append(json.loads(sent.body))
         status = self.statuses.pop(0) if self.statuses else 204
         if not status:
             raise httpx.ConnectError("nobody listens")
-        return status
+        return Answer(status)
+
+
+def notifying(box: Outbox, post: Post) -> Notifiers:
+    """What `--notify-url` makes, with another way to send."""
+    return Notifiers(box, [receivers.Receiver("", lambda: URL)], post)
 
 
 class Time:
@@ -67,7 +75,7 @@ def write(store: Store, key: str, at: float = 1.0) -> None:
 
 def test_what_happens_to_incidents_is_sent_once(opened: Store) -> None:
     receiver = Receiver()
-    notifier = Notifier(opened.outbox, URL, receiver)
+    notifier = notifying(opened.outbox, receiver)
     clock = HandClock(60.0)
     service = Service(opened, clock, notifier=notifier)
     for item in RUN:
@@ -110,7 +118,7 @@ def test_a_receiver_that_does_not_answer_is_tried_again_ever_later(
 ) -> None:
     clock = Time()
     receiver = Receiver(0, 503, 429, 200)
-    notifier = Notifier(Outbox(opened.engine, clock), URL, receiver)
+    notifier = notifying(Outbox(opened.engine, clock), receiver)
     write(opened, "key")
     tries = []
     for second in range(30):
@@ -127,7 +135,7 @@ def test_a_receiver_that_does_not_answer_is_tried_again_ever_later(
 def test_what_is_refused_is_given_up_and_what_is_old_removed(opened: Store) -> None:
     clock = Time()
     box = Outbox(opened.engine, clock)
-    notifier = Notifier(box, URL, Receiver(400))
+    notifier = notifying(box, Receiver(400))
     write(opened, "refused", at=1.0)
     write(opened, "taken", at=2.0)
     notifier.advance()
@@ -152,7 +160,7 @@ def test_what_nobody_sends_is_given_up_after_a_day(opened: Store) -> None:
         assert box.given_up()["unsent"] == unsent
 
 
-def late(store: Store, state: str, transition: str, seconds: float) -> tuple[Notifier, Receiver]:
+def late(store: Store, state: str, transition: str, seconds: float) -> tuple[Notifiers, Receiver]:
     """A notice of so long ago about an incident that is in a state by now."""
     receiver, happened = Receiver(), time.time() - seconds
     incident = {"id": "x", "job": "job", "kind": "hang", "opened_at": happened}
@@ -160,7 +168,7 @@ def late(store: Store, state: str, transition: str, seconds: float) -> tuple[Not
     notice = Notice("key", "job", {**document, "incident": {**incident, "state": "open"}})
     store.save_evaluation("job", [], [{**incident, "state": "open"}], None, [notice])
     store.save_evaluation("job", [], [{**incident, "state": state}])
-    return Notifier(store.outbox, URL, receiver), receiver
+    return notifying(store.outbox, receiver), receiver
 
 
 def test_an_incident_that_is_over_is_not_told_an_hour_late(opened: Store) -> None:
@@ -168,7 +176,7 @@ def test_an_incident_that_is_over_is_not_told_an_hour_late(opened: Store) -> Non
     for _ in range(2):
         notifier.advance()
     assert receiver.keys == [] and notifier.counts["failed"] == 1
-    assert notifier.given_up == {"refused": 0, "unanswered": 0, "unsent": 0, "over": 1}
+    assert {why for why, count in notifier.given_up.items() if count} == {"over"}
     service = Service(opened, HandClock(), notifier=notifier)
     exported = Client(make_api(service)).get("/metrics").text
     assert f'{names.COLLECTOR_NOTICES_GIVEN_UP.name}{{cause="over"}} 1.0' in exported
@@ -227,16 +235,16 @@ def test_an_answer_that_comes_byte_by_byte_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each byte is in time, the answer is not: it would come, and say 204, after a while."""
-    monkeypatch.setattr(notifying, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(sending, "ANSWER_SECONDS", 0.2)
     with dripping(100) as url, pytest.raises(TimeoutError):
-        notifying.post(url, b"{}", {})
+        sending.post(Outgoing(url, b"{}", {}))
 
 
 def test_what_got_no_answer_in_time_is_tried_again(opened: Store) -> None:
-    def never(url: str, body: bytes, headers: Mapping[str, str]) -> int:
+    def never(sent: Outgoing) -> Answer:
         raise TimeoutError
 
-    notifier = Notifier(opened.outbox, URL, never)
+    notifier = notifying(opened.outbox, never)
     write(opened, "key")
     notifier.advance()
     assert notifier.counts == {"pending": 1, "delivered": 0, "failed": 0}

@@ -17,6 +17,7 @@ from stepwatch.cli.store import options
 from stepwatch.signals import places
 
 if TYPE_CHECKING:
+    from stepwatch.collector.runtime.paging.receivers import Receiver
     from stepwatch.collector.runtime.service import Service
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
@@ -42,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=http_url,
         metavar="URL",
         help="POST each incident that opens, changes its cause or is over to this URL, as JSON",
+    )
+    parser.add_argument(
+        "--receivers",
+        type=Path,
+        metavar="FILE",
+        help="who is paged without Prometheus: PagerDuty, Slack, webhooks, Alertmanager; TOML",
     )
     parser.add_argument(
         "--slo", type=Path, metavar="DIR", help="SLO documents, *.yaml; SIGHUP reads them again"
@@ -86,7 +93,7 @@ def interval_seconds(text: str) -> float:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C."""
-    from stepwatch.collector.runtime.notifier import Notifier
+    from stepwatch.collector.runtime.notifier import Notifiers
     from stepwatch.collector.runtime.service import Service
     from stepwatch.collector.slo.asked.site import read_objectives
     from stepwatch.collector.store import shown
@@ -101,14 +108,14 @@ def run(arguments: argparse.Namespace) -> int:
     token = places.read_token(arguments.token_file)
     asked = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
     objectives = read_objectives(*asked)
+    receivers = _receivers(arguments)
     opened = places.listen(arguments.host, arguments.port, token, "--token-file")
     with opened:
         opened_store = server.open_store(arguments.store)
-        url = arguments.notify_url
         service = Service(
             opened_store,
             leases=server.leases_of(opened_store),
-            notifier=Notifier(opened_store.outbox, url) if url else None,
+            notifier=Notifiers(opened_store.outbox, receivers) if receivers else None,
             objectives=objectives,
         )
         signal.signal(signal.SIGHUP, lambda *_: read_again(service, *asked))
@@ -126,6 +133,20 @@ def run(arguments: argparse.Namespace) -> int:
             payloads=options.payloads_of(service.store, arguments),
         )
     return 0
+
+
+def _receivers(arguments: argparse.Namespace) -> list[Receiver]:
+    """Who notices are sent to.
+
+    Raises:
+        ConfigurationError: the file of receivers cannot be used.
+    """
+    from stepwatch.collector.runtime.paging.configuration import read_receivers
+    from stepwatch.collector.runtime.paging.receivers import Receiver
+
+    found = read_receivers(arguments.receivers) if arguments.receivers else []
+    url = arguments.notify_url
+    return [Receiver("", lambda: str(url)), *found] if url else found
 
 
 def read_again(

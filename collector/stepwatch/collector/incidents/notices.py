@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from stepwatch.collector.incidents.model import OPEN, Incident
+from stepwatch.collector.incidents.model import ALERT, OPEN, Incident
 from stepwatch.collector.store.outbox import Notice
 
 OPENED, CHANGED_CAUSE, RESOLVED = "opened", "changed-cause", "resolved"
 """Transitions of an incident; one that is merged into another or ends with its job is resolved."""
 
 
+EVERYTHING = ""
+"""The receiver of all transitions; each other one is a pager."""
+
+
 def notices_of(
-    before: Mapping[str, Incident], moved: Iterable[Incident], now: float
+    before: Mapping[str, Incident],
+    moved: Iterable[Incident],
+    now: float,
+    receivers: Sequence[str] = (EVERYTHING,),
 ) -> list[Notice]:
     """The transitions of incidents that moved, at `now` (Unix seconds), against those before.
 
-    Each has a key of its own, so that a receiver knows what it has already.
+    Each has a key of its own, so that a receiver knows what it has already. A pager gets the
+    beginning and the end of what raises an alert.
     """
     found = []
     for incident in moved:
-        transition = _transition(before.get(incident.id), incident)
-        if transition is not None:
-            key = f"{incident.id}:{transition}:{now:.3f}"
-            document: dict[str, Any] = {
-                "key": key,
-                "transition": transition,
-                "at": now,
-                "incident": incident.document(),
-            }
-            found.append(Notice(key, incident.job, document))
+        was = before.get(incident.id)
+        for receiver in receivers:
+            transition = _page(was, incident) if receiver else _transition(was, incident)
+            if transition is not None:
+                found.append(_notice(incident, transition, now, receiver))
     return found
+
+
+def _notice(incident: Incident, transition: str, now: float, receiver: str) -> Notice:
+    key = f"{incident.id}:{transition}:{now:.3f}" + (f":{receiver}" if receiver else "")
+    document: dict[str, Any] = {
+        "key": key,
+        "transition": transition,
+        "at": now,
+        "incident": incident.document(),
+    }
+    return Notice(key, incident.job, document, receiver, incident.id, transition)
+
+
+def _page(before: Incident | None, after: Incident) -> str | None:
+    was, pages = before is not None and _is_worth_a_page(before), _is_worth_a_page(after)
+    if was == pages:
+        return None
+    return OPENED if pages else RESOLVED
+
+
+def _is_worth_a_page(incident: Incident) -> bool:
+    return incident.state == OPEN and incident.severity == ALERT
 
 
 def _transition(before: Incident | None, after: Incident) -> str | None:

@@ -110,8 +110,8 @@ class Evaluator:
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
-        self.notifies = False
-        """Whether transitions of incidents are written to the outbox."""
+        self.receivers: tuple[str, ...] = ()
+        """For whom transitions of incidents are written to the outbox."""
         self._detectors = discover() if detectors is None else detectors
         self._failure_kinds = failure_kinds(self._detectors)
         self._store = store
@@ -207,7 +207,7 @@ class Evaluator:
             moment = _moment(earlier, rates, frozen=False, ended=False)
             moved += advance(known, self._failures(earlier), moment)
         documents = [item.document() for item in moved]
-        notices = notices_of(verdicts.incidents, moved, now) if self.notifies else []
+        notices = notices_of(verdicts.incidents, moved, now, self.receivers)
         coarse = {name: verdicts.slices[name].coarser(parts) for name, parts in fresh.items()}
         rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
         owners = self.objectives.owners

@@ -1,74 +1,71 @@
-"""Delivers what the outbox holds to one URL, until it is taken."""
+"""Delivers what the outbox holds, to each receiver until it takes it."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import httpx
 import sqlalchemy as sa
 
-from stepwatch.collector.incidents.model import OPEN
-from stepwatch.collector.incidents.notices import CHANGED_CAUSE, OPENED
+from stepwatch.collector.incidents.notices import EVERYTHING, OPENED
+from stepwatch.collector.runtime.paging.deciding import Decision, Facts, decide
+from stepwatch.collector.runtime.paging.receivers import Answer, Receiver
+from stepwatch.collector.runtime.paging.sending import ANSWER_SECONDS, Post, post
 from stepwatch.collector.store.outage import Outage
-from stepwatch.collector.store.outbox import OVER, REFUSED, Claimed, Outbox
-from stepwatch.signals import places
+from stepwatch.collector.store.outbox import CLAIMED_SECONDS, REFUSED, Claimed, Outbox
+from stepwatch.collector.store.response import Notes, Silences, response_of
+from stepwatch.collector.store.response.notes import ACKNOWLEDGED
+from stepwatch.collector.store.response.pages import Pages
 
 logger = logging.getLogger(__name__)
 
-KEY_HEADER = "Idempotency-Key"
 POLL_SECONDS = 1.0
 AT_ONCE = 20
-ANSWER_SECONDS = 2.5
-"""How long a receiver has from the connection to the whole head of its answer: all that is claimed
-at once is sent before others may try."""
-LATE_SECONDS = 3600.0
-"""A notice that is sent later says so, and is not sent if its incident is over."""
-_WORTH_ANOTHER_TRY = (408, 425, 429)
-
-Post = Callable[[str, bytes, Mapping[str, str]], int]
-"""Sends a body with headers to a URL; returns the status of the answer."""
-
-
-def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-    """Send over HTTP, following no redirection; the body of the answer is not read.
-
-    Raises:
-        httpx.HTTPError: nobody answered.
-        TimeoutError: there was no whole answer in time.
-    """
-    return asyncio.run(_post(url, body, headers))
-
-
-async def _post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
-    # httpx has limits for each read alone: an answer that comes byte by byte would never end.
-    async with (
-        asyncio.timeout(ANSWER_SECONDS),
-        httpx.AsyncClient(timeout=None, trust_env=places.may_use_proxy(url)) as client,
-        client.stream("POST", url, content=body, headers=dict(headers)) as answer,
-    ):
-        return answer.status_code
+"""All that is claimed at once is sent before others may try."""
+AT_ONCE_SUMMARISED = 500
+SENDING_SECONDS = CLAIMED_SECONDS - 4 * ANSWER_SECONDS
+STORM_AT, STORM_SECONDS = 10, 60.0
+"""Incidents in so many seconds of which a pager is sent each; of more it is sent one summary. What
+opens in the minute after a summary waits for the end of it, and is summarised, too, if it is many.
+Nobody reads ten messages a minute."""
+HELD_BACK_SECONDS = 10.0
+DELIVERED, FAILED = "delivered", "failed"
+"""Outcomes of a try."""
+NOTIFY_URL = "notify-url"
+"""What the receiver without a name is called on /metrics."""
 
 
 class Notifier:
-    """Sends each notice by POST as JSON, with its key as a header; 2xx says that it was taken.
+    """Sends each notice to one receiver. What it refuses for good is given up; what fails in any
+    other way is tried again, ever more slowly, and not before the receiver asks for more.
 
-    Another answer from 400 to 499 says that it never will be; anything else is tried again.
-    `counts` holds the notices of the store by state, `given_up` those that are never sent by why.
+    `sent` counts tries by outcome, `oldest_seconds` is how long ago the oldest happened that waits.
     """
 
-    def __init__(self, outbox: Outbox, url: str, post: Post = post) -> None:
-        self.counts: dict[str, int] = {}
-        self.given_up: dict[str, int] = {}
+    def __init__(
+        self,
+        outbox: Outbox,
+        receiver: Receiver,
+        post: Post = post,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
+        self.sent: Counter[str] = Counter({DELIVERED: 0, FAILED: 0})
+        self.oldest_seconds = 0.0
+        self.receiver = receiver
         self._outbox = outbox
-        self._url = url
         self._post = post
         self._failing = False
         self._reading = Outage("read what is to be sent")
+        self._pages = Pages(outbox.engine, receiver.name, outbox.clock)
+        self._silences = Silences(outbox.engine, outbox.clock)
+        self._notes = Notes(outbox.engine, outbox.clock)
+        self._paused_until = 0.0
+        """Monotonic: before then the receiver wants nothing."""
 
     def run(self, stopping: threading.Event) -> None:
         """Deliver until `stopping` is set."""
@@ -78,53 +75,161 @@ class Notifier:
     def advance(self, stopping: threading.Event | None = None) -> None:
         """Send what is due, as far as there is time until `stopping` is set."""
         try:
-            for claimed in self._outbox.claim(AT_ONCE):
-                if stopping is not None and stopping.is_set():
-                    return  # the rest is due again when the claim runs out
-                self._deliver(claimed)
+            if self._monotonic() >= self._paused_until:
+                self._send_due(stopping or threading.Event())
+            self.oldest_seconds = self._pages.oldest_seconds() or 0.0
+        except sa.exc.SQLAlchemyError as error:
+            self._reading.noted(error)
+            return
+        self._reading.over()
+
+    def _send_due(self, stopping: threading.Event) -> None:
+        limit = AT_ONCE_SUMMARISED if self.receiver.summarises else AT_ONCE
+        claimed = self._outbox.claim(limit, self.receiver.name)
+        if not claimed:
+            return
+        until = self._monotonic() + SENDING_SECONDS
+        facts = self._facts(claimed)
+        decided = [(each, decide(each, facts)) for each in claimed]
+        for notice, decision in self._without_storm(decided):
+            if stopping.is_set() or self._monotonic() > until:
+                return  # the rest is due again when the claim runs out
+            if decision.document is not None and self._monotonic() < self._paused_until:
+                self._outbox.put_off(notice, max(self._paused_until - self._monotonic(), 0.0))
+            else:
+                self._follow(notice, decision)
+
+    def _facts(self, claimed: Sequence[Claimed]) -> Facts:
+        incidents = {each.incident for each in claimed if each.incident}
+        named = {str(each.document.get("incident", {}).get("id", "")) for each in claimed}
+        notes = self._notes.of(incidents)
+        known = {name for name, found in notes.items() if response_of(found)[ACKNOWLEDGED]}
+        return Facts(
+            self._pages.now(),
+            self._silences.in_force(),
+            self._pages.states(named),
+            self._pages.related(incidents),
+            frozenset(known),
+        )
+
+    def _without_storm(
+        self, decided: Sequence[tuple[Claimed, Decision]]
+    ) -> list[tuple[Claimed, Decision]]:
+        """What is left to follow when the beginnings that are too many are summarised."""
+        fresh = [each for each, decision in decided if _is_beginning(each, decision)]
+        if not self.receiver.summarises or not fresh:
+            return list(decided)
+        sent, had_storm = self._pages.sent_since(STORM_SECONDS)
+        if had_storm:
+            for notice in fresh:
+                self._outbox.put_off(notice, HELD_BACK_SECONDS)
+        elif sent + len(fresh) > STORM_AT:
+            self._pages.begin_storm(fresh)
+            logger.warning("%s: %d incidents in one message", self.receiver.name, len(fresh))
+        else:
+            return list(decided)
+        left = {each.key for each in fresh}
+        return [(each, decision) for each, decision in decided if each.key not in left]
+
+    def _follow(self, notice: Claimed, decision: Decision) -> None:
+        if decision.document is not None:
+            self._deliver(notice, decision)
+        elif decision.give_up:
+            self._outbox.give_up(notice, decision.give_up)
+            logger.warning("notice %s is not sent: %s", notice.key, decision.give_up)
+        elif decision.storm:
+            self._pages.end_of(decision.storm)  # first: once it is delivered nobody looks again
+            self._outbox.delivered(notice.key)
+        else:
+            self._outbox.put_off(notice, decision.wait, silenced=decision.silenced)
+
+    def _deliver(self, notice: Claimed, decision: Decision) -> None:
+        answer, reason = Answer(0), ""
+        try:
+            answer = self._post(self.receiver.outgoing(notice.key, decision.document or {}))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            reason = type(error).__name__  # its words may hold the URL, and so a secret
+        if self.receiver.takes(answer):
+            self._failing = False
+            self.sent[DELIVERED] += 1
+            self._outbox.delivered(notice.key)
+            return
+        self.sent[FAILED] += 1
+        for_good = self.receiver.refuses(answer)
+        if for_good:
+            self._outbox.give_up(notice, REFUSED)
+        else:
+            self._paused_until = self._monotonic() + answer.retry_after
+            self._outbox.not_delivered(notice, answer.retry_after)
+        if for_good or not self._failing:
+            then = "it is given up" if for_good else "it is tried again"
+            logger.error("notice %s: %s; %s", notice.key, reason or f"HTTP {answer.status}", then)
+        self._failing = True
+
+
+class Notifiers:
+    """One `Notifier` for each receiver: one that is slow or down holds up no other.
+
+    `counts` holds the notices of the store by state, `given_up` those that are never sent by why.
+    """
+
+    def __init__(self, outbox: Outbox, receivers: Sequence[Receiver], post: Post = post) -> None:
+        self.counts: dict[str, int] = {}
+        self.given_up: dict[str, int] = {}
+        self._outbox = outbox
+        self._each = [Notifier(outbox, receiver, post) for receiver in receivers]
+        self._reading = Outage("count what is to be sent")
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(each.receiver.name for each in self._each)
+
+    @property
+    def sent(self) -> dict[tuple[str, str], int]:
+        """Tries by receiver and outcome."""
+        found = [(each, outcome) for each in self._each for outcome in (DELIVERED, FAILED)]
+        return {(_shown(each), outcome): each.sent[outcome] for each, outcome in found}
+
+    @property
+    def oldest_seconds(self) -> dict[str, float]:
+        """How long ago the oldest notice happened that waits, by receiver."""
+        return {_shown(each): each.oldest_seconds for each in self._each}
+
+    def run(self, stopping: threading.Event) -> None:
+        """Deliver until `stopping` is set."""
+        threads = [
+            threading.Thread(target=each.run, args=(stopping,), daemon=True) for each in self._each
+        ]
+        for thread in threads:
+            thread.start()
+        while not stopping.wait(POLL_SECONDS):
+            self._count()
+        for thread in threads:
+            thread.join()
+
+    def advance(self) -> None:
+        """Send what is due to each receiver, one after the other."""
+        for each in self._each:
+            each.advance()
+        self._count()
+
+    def _count(self) -> None:
+        try:
             self.counts, self.given_up = self._outbox.counts(), self._outbox.given_up()
         except sa.exc.SQLAlchemyError as error:
             self._reading.noted(error)
             return
         self._reading.over()
 
-    def _deliver(self, claimed: Claimed) -> None:
-        document = self._still_to_tell(claimed)
-        if document is None:
-            self._outbox.give_up(claimed, OVER)
-            logger.warning("notice %s is too late: it is over, and not sent", claimed.key)
-            return
-        body = json.dumps(document, allow_nan=False).encode()
-        headers = {"content-type": "application/json", KEY_HEADER: claimed.key}
-        try:
-            status, reason = self._post(self._url, body, headers), ""
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            status, reason = 0, type(error).__name__
-        if 200 <= status < 300:
-            self._failing = False
-            self._outbox.delivered(claimed.key)
-            return
-        for_good = 400 <= status < 500 and status not in _WORTH_ANOTHER_TRY
-        if for_good:
-            self._outbox.give_up(claimed, REFUSED)
-        else:
-            self._outbox.not_delivered(claimed)
-        if for_good or not self._failing:
-            then = "it is given up" if for_good else "it is tried again"
-            logger.error("notice %s: %s; %s", claimed.key, reason or f"HTTP {status}", then)
-        self._failing = True
 
-    def _still_to_tell(self, claimed: Claimed) -> dict[str, Any] | None:
-        """What is sent of a notice; None where it would tell of an incident that is long over."""
-        document = claimed.document
-        begins = document.get("transition") in (OPENED, CHANGED_CAUSE)
-        if not begins or claimed.age_seconds <= LATE_SECONDS:
-            return document
-        incident = document["incident"]
-        state = self._outbox.state_of(incident["id"])
-        if state is None:  # nobody knows what became of it
-            return {**document, "late_seconds": claimed.age_seconds}
-        if state != OPEN:
-            return None
-        since = {"late_seconds": claimed.age_seconds, "open_since": incident["opened_at"]}
-        return {**document, **since}
+def _shown(notifier: Notifier) -> str:
+    return NOTIFY_URL if notifier.receiver.name == EVERYTHING else notifier.receiver.name
+
+
+def _is_beginning(notice: Claimed, decision: Decision) -> bool:
+    """Whether a notice would begin a page that nobody tried to send yet; a storm's own is none."""
+    is_first = notice.tries == 1 and not notice.key.startswith("storm:")
+    return (
+        decision.document is not None and notice.document.get("transition") == OPENED and is_first
+    )

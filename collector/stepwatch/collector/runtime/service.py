@@ -15,7 +15,7 @@ from stepwatch.collector.nodes.fleet import FleetReader
 from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.answers import Answers, Made
 from stepwatch.collector.runtime.evaluation import Evaluator, Verdicts
-from stepwatch.collector.runtime.notifier import Notifier
+from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.shared_views import SharedViews
@@ -62,7 +62,7 @@ class Service:
         store: Store,
         clock: Clock | None = None,
         leases: Leases | None = None,
-        notifier: Notifier | None = None,
+        notifier: Notifiers | None = None,
         *,
         objectives: Objectives | None = None,
         reads_only: bool = False,
@@ -77,7 +77,7 @@ class Service:
         self.nodes = FleetReader(store, self.clock)
         self._state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
-        self._evaluator.notifies = notifier is not None
+        self._evaluator.receivers = () if notifier is None else notifier.receivers
         self._reads_only = reads_only
         self._noted: Objectives | None = None
         """The objectives of which the store keeps the generations."""
@@ -198,6 +198,14 @@ class Service:
     def notices_given_up(self) -> Mapping[str, int]:
         """Notices in the outbox that are never sent, by why; empty where nothing is sent."""
         return {} if self._notifier is None else dict(self._notifier.given_up)
+
+    def notices_sent(self) -> Mapping[tuple[str, str], int]:
+        """Tries to send a notice by this collector, by receiver and outcome."""
+        return {} if self._notifier is None else self._notifier.sent
+
+    def notices_waiting(self) -> Mapping[str, float]:
+        """How many seconds ago the oldest notice happened that waits, by receiver; 0: none does."""
+        return {} if self._notifier is None else self._notifier.oldest_seconds
 
     def upkeep(self) -> Upkeep:
         """What looking after the store has done."""

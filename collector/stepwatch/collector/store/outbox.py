@@ -18,10 +18,15 @@ from stepwatch.signals.clock import NANOSECONDS
 
 PENDING, DELIVERED, FAILED = "pending", "delivered", "failed"
 REFUSED, UNANSWERED, UNSENT, OVER = "refused", "unanswered", "unsent", "over"
+SILENCED, ACKNOWLEDGED = "silenced", "acknowledged"
 """Why a notice is given up: its receiver refused it; it took it in no try; nobody tried for a day;
-its incident was over before it could be reported, an hour late or more."""
+its incident was over before it could be reported, an hour late or more; it was over before a
+silence was; somebody works on it already."""
+WHYS = (REFUSED, UNANSWERED, UNSENT, OVER, SILENCED, ACKNOWLEDGED)
 GIVEN_UP = "given_up"
 """Where the document of a notice that is given up says why."""
+HELD = "held_by_silence"
+"""Where the document of a notice says that a silence held it."""
 CLAIMED_SECONDS = 60.0
 """How long one collector has to send what it claimed before another may try."""
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 300.0
@@ -33,21 +38,27 @@ MAX_TRIES = 290
 
 
 class Notice(NamedTuple):
-    """One thing to send: its key, the job it is about, and the JSON that is sent."""
+    """One thing to send: its key, the job it is about, the JSON that is sent, to whom (empty: the
+    URL of `--notify-url`), and which transition of which incident it is."""
 
     key: str
     job: str
     document: dict[str, Any]
+    receiver: str = ""
+    incident: str = ""
+    transition: str = ""
 
 
 class Claimed(NamedTuple):
-    """A notice that this collector is to send now, how often that was tried, this included, and
-    the seconds since it happened."""
+    """A notice that this collector is to send now, how often that was tried, this included, the
+    seconds since it happened, the incident, and whether a silence held it."""
 
     key: str
     document: dict[str, Any]
     tries: int
     age_seconds: float
+    incident: str = ""
+    silenced: bool = False
 
 
 def add_notices(
@@ -68,29 +79,37 @@ class Outbox:
         self._engine = engine
         self._now = now
 
-    def claim(self, limit: int) -> list[Claimed]:
-        """Notices that are due, oldest first; nobody else gets them for `CLAIMED_SECONDS`.
+    @property
+    def engine(self) -> sa.Engine:
+        """The database, for what is read beside the outbox."""
+        return self._engine
+
+    @property
+    def clock(self) -> Now:
+        """The clock by which notices are due."""
+        return self._now
+
+    def claim(self, limit: int, receiver: str = "") -> list[Claimed]:
+        """Notices to a receiver that are due, oldest first; nobody else gets them for
+        `CLAIMED_SECONDS`.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone.
         """
         table = schema.outbox
         with self._engine.connect() as connection:  # mostly there is nothing
-            if connection.execute(self._due(connection).limit(1)).first() is None:
+            if connection.execute(self._due(connection, receiver).limit(1)).first() is None:
                 return []
         with writing(self._engine) as connection:
-            due = self._due(connection).order_by(table.c.due_ns, table.c.key).limit(limit)
+            due = self._due(connection, receiver).order_by(table.c.due_ns, table.c.key).limit(limit)
             due = due.with_for_update(skip_locked=True)
             now = self._now(connection)
             until = now + int(CLAIMED_SECONDS * NANOSECONDS)
             change = sa.update(table).where(table.c.key.in_(due.scalar_subquery()))
             change = change.values(tries=table.c.tries + 1, due_ns=until)
-            change = change.returning(table.c.key, table.c.document, table.c.tries)
-            rows = connection.execute(change).all()
-        found = [
-            Claimed(row.key, row.document, row.tries, now / NANOSECONDS - row.document["at"])
-            for row in rows
-        ]
+            columns = (table.c[name] for name in ("key", "document", "tries", "incident"))
+            rows = connection.execute(change.returning(*columns)).all()
+        found = [_claimed(row, now / NANOSECONDS) for row in rows]
         return sorted(found, key=lambda each: (each.document["at"], each.key))
 
     def delivered(self, key: str) -> None:
@@ -101,8 +120,9 @@ class Outbox:
         """
         self._set(key, DELIVERED, 0.0)
 
-    def not_delivered(self, claimed: Claimed) -> None:
-        """Try a notice again later, a little longer each time, or give it up.
+    def not_delivered(self, claimed: Claimed, at_least: float = 0.0) -> None:
+        """Try a notice again later, a little longer each time and after `at_least` seconds, or give
+        it up.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; it is sent again.
@@ -111,7 +131,18 @@ class Outbox:
             self.give_up(claimed, UNANSWERED)
             return
         doubled = FIRST_RETRY_SECONDS * 2.0 ** min(claimed.tries - 1, 16)
-        self._set(claimed.key, PENDING, min(doubled, LAST_RETRY_SECONDS))
+        self._set(claimed.key, PENDING, max(min(doubled, LAST_RETRY_SECONDS), at_least))
+
+    def put_off(self, claimed: Claimed, seconds: float, *, silenced: bool = False) -> None:
+        """Look at a notice again after some seconds; that it was claimed counts as no try.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; it is looked at again.
+        """
+        others: dict[str, Any] = {"tries": claimed.tries - 1}
+        if silenced and not claimed.silenced:
+            others["document"] = {**claimed.document, HELD: True}
+        self._set(claimed.key, PENDING, seconds, **others)
 
     def give_up(self, claimed: Claimed, why: str) -> None:
         """A notice is never sent; `why` is one of the reasons above.
@@ -120,12 +151,6 @@ class Outbox:
             sqlalchemy.exc.SQLAlchemyError: the database is gone; it is looked at again.
         """
         self._set(claimed.key, FAILED, 0.0, document={**claimed.document, GIVEN_UP: why})
-
-    def state_of(self, incident: str) -> str | None:
-        """The state of an incident by its id; None where it is not stored any more."""
-        query = sa.select(schema.incident.c.state).where(schema.incident.c.id == incident)
-        with self._engine.connect() as connection:
-            return connection.execute(query).scalar_one_or_none()
 
     def counts(self) -> dict[str, int]:
         """Notices by state."""
@@ -142,15 +167,19 @@ class Outbox:
         query = sa.select(why, sa.func.count()).where(table.c.state == FAILED).group_by(why)
         with self._engine.connect() as connection:
             found = {row[0]: int(row[1]) for row in connection.execute(query)}
-        return {why: found.get(why, 0) for why in (REFUSED, UNANSWERED, UNSENT, OVER)}
+        return {why: found.get(why, 0) for why in WHYS}
 
     def prune(self) -> None:
-        """Remove what was delivered or given up a day ago; give up what nobody tried for a day."""
-        table = schema.outbox
+        """Remove what was delivered or given up a day ago; give up what nobody tried for a day.
+
+        What was said of an incident that is open stays: its end goes to whoever knows of it.
+        """
+        table, incident = schema.outbox, schema.incident
+        is_open = sa.exists().where(incident.c.id == table.c.incident, incident.c.state == "open")
         with writing(self._engine) as connection:
             now = self._now(connection)
             old = table.c.due_ns < now - int(KEPT_SECONDS * NANOSECONDS)
-            connection.execute(sa.delete(table).where(table.c.state != PENDING, old))
+            connection.execute(sa.delete(table).where(table.c.state != PENDING, old, ~is_open))
             left = sa.select(table.c.key, table.c.document).where(table.c.state == PENDING, old)
             left = left.order_by(table.c.key).with_for_update(skip_locked=True)
             for key, document in connection.execute(left).all():
@@ -158,10 +187,10 @@ class Outbox:
                 change = sa.update(table).where(table.c.key == key).values(state=FAILED, **values)
                 connection.execute(change)
 
-    def _due(self, connection: sa.Connection) -> sa.Select[tuple[str]]:
+    def _due(self, connection: sa.Connection, receiver: str) -> sa.Select[tuple[str]]:
         table = schema.outbox
-        now = self._now(connection)
-        return sa.select(table.c.key).where(table.c.state == PENDING, table.c.due_ns <= now)
+        due = sa.and_(table.c.state == PENDING, table.c.due_ns <= self._now(connection))
+        return sa.select(table.c.key).where(due, table.c.receiver == receiver)
 
     def _set(self, key: str, state: str, after_seconds: float, **others: Any) -> None:
         table = schema.outbox
@@ -169,3 +198,9 @@ class Outbox:
             due = self._now(connection) + int(after_seconds * NANOSECONDS)
             change = sa.update(table).where(table.c.key == key, table.c.state == PENDING)
             connection.execute(change.values(state=state, due_ns=due, **others))
+
+
+def _claimed(row: sa.Row[Any], now: float) -> Claimed:
+    document = {name: value for name, value in row.document.items() if name != HELD}
+    held = HELD in row.document
+    return Claimed(row.key, document, row.tries, now - document["at"], row.incident, held)

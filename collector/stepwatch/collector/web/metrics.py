@@ -95,6 +95,14 @@ class CollectorView(Protocol):
         """Notices in the outbox that are never sent, by why; empty where nothing is sent."""
         ...
 
+    def notices_sent(self) -> Mapping[tuple[str, str], int]:
+        """Tries to send a notice by this collector, by receiver and outcome."""
+        ...
+
+    def notices_waiting(self) -> Mapping[str, float]:
+        """How many seconds ago the oldest notice happened that waits, by receiver; 0: none does."""
+        ...
+
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -143,6 +151,9 @@ class JobExporter:
         yield _gauge(names.COLLECTOR_NOTICES, [((state,), count) for state, count in notices])
         lost = self._view.notices_given_up().items()
         yield _gauge(names.COLLECTOR_NOTICES_GIVEN_UP, [((why,), count) for why, count in lost])
+        yield _counter(names.COLLECTOR_NOTICES_SENT, [*self._view.notices_sent().items()])
+        waiting = self._view.notices_waiting().items()
+        yield _gauge(names.COLLECTOR_NOTICES_OLDEST, [((who,), age) for who, age in waiting])
         yield from _upkeep(self._view.upkeep())
         for families in zip(_families([], 0.0), *shown, strict=True):
             families[0].samples = [sample for each in families for sample in each.samples]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .labels import CAUSE, HEALTH, KIND, VERDICT
+from .labels import CAUSE, HEALTH, KIND, OUTCOME, RECEIVER, VERDICT
 from .metric import Metric, MetricKind
 
 _G, _C = MetricKind.GAUGE, MetricKind.COUNTER
@@ -105,8 +105,21 @@ COLLECTOR_NOTICES_GIVEN_UP = Metric(
     "stepwatch_collector_notices_given_up",
     _G,
     "Notices given up within a day, the same in every collector: refused, unanswered for a day, "
-    "unsent as no collector tried for a day, or over when they could be sent an hour late or more.",
+    "unsent as no collector tried for a day, over when they could be sent an hour late or more, "
+    "over before a silence was (silenced), or acknowledged.",
     (CAUSE,),
+)
+COLLECTOR_NOTICES_SENT = Metric(
+    "stepwatch_collector_notices_sent_total",
+    _C,
+    "Tries of this collector to send a notice, by receiver: delivered, or failed.",
+    (RECEIVER, OUTCOME),
+)
+COLLECTOR_NOTICES_OLDEST = Metric(
+    "stepwatch_collector_notices_oldest_seconds",
+    _G,
+    "How long ago the oldest notice happened that waits to be sent, silenced ones too; 0: none.",
+    (RECEIVER,),
 )
 COLLECTOR_COMPACTED_SEGMENTS = Metric(
     "stepwatch_collector_compacted_segments_total", _C, "Segments that were put into bundles."

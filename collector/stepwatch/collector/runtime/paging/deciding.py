@@ -1,0 +1,90 @@
+"""What becomes of a notice that is due: sent, held for a while, or never sent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from stepwatch.collector.incidents.model import OPEN
+from stepwatch.collector.incidents.notices import CHANGED_CAUSE, OPENED
+from stepwatch.collector.store.outbox import ACKNOWLEDGED, OVER, PENDING, SILENCED, Claimed
+from stepwatch.collector.store.response import Silence
+from stepwatch.collector.store.response.pages import Related
+from stepwatch.collector.store.response.silences import covering
+
+LATE_SECONDS = 3600.0
+"""A notice that is sent later says so, and is not sent if its incident is over."""
+AFTER_THE_EARLIER_SECONDS = 1.0
+"""An end that waits for its beginning to be sent looks again so soon."""
+SILENCED_SECONDS = 15.0
+"""A silence may be expired before its time, so a page that it holds looks again so soon."""
+_NEVER_SENT = (OVER, SILENCED, ACKNOWLEDGED)
+
+
+class Decision(NamedTuple):
+    """`document` is what to send. Else: `wait` seconds, `give_up` for a reason, or, where its
+    beginning was summarised, leave it to that `storm`."""
+
+    document: dict[str, Any] | None = None
+    wait: float = 0.0
+    give_up: str = ""
+    storm: str = ""
+    silenced: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the incidents that notices are about, by their ids: their state, the notices
+    about them to this receiver, and which are acknowledged; and the silences in force at `now`."""
+
+    now: float
+    silences: Sequence[Silence] = ()
+    states: Mapping[str, str] = field(default_factory=dict)
+    related: Mapping[str, Sequence[Related]] = field(default_factory=dict)
+    acknowledged: frozenset[str] = frozenset()
+
+
+def decide(notice: Claimed, facts: Facts) -> Decision:
+    """What becomes of a notice."""
+    document = notice.document
+    related = facts.related.get(notice.incident, ())
+    earlier = [each for each in related if each.at < document["at"] and each.key != notice.key]
+    if any(each.state == PENDING for each in earlier):
+        return Decision(wait=AFTER_THE_EARLIER_SECONDS)
+    if document.get("transition") not in (OPENED, CHANGED_CAUSE):
+        return _end(document, earlier)
+    if notice.incident in facts.acknowledged:
+        return Decision(give_up=ACKNOWLEDGED)
+    incident = document["incident"]
+    state = facts.states.get(incident["id"])
+    silence = covering(facts.silences, incident)
+    if (silence or notice.silenced) and state not in (OPEN, None):
+        return Decision(give_up=SILENCED)
+    if silence:
+        left = max(silence.until - facts.now, 0.0)
+        return Decision(wait=min(left, SILENCED_SECONDS) + 0.1, silenced=True)
+    return _beginning(notice, state)
+
+
+def _end(document: dict[str, Any], earlier: Sequence[Related]) -> Decision:
+    """The end of an incident is sent to whoever was sent its beginning, or may have been."""
+    beginnings = [each for each in earlier if each.transition == OPENED]
+    last = max(beginnings, key=lambda each: each.at, default=None)
+    if last is not None and last.why in _NEVER_SENT and last.tries <= 1:
+        return Decision(give_up=last.why)
+    if last is not None and last.storm:
+        return Decision(storm=last.storm)
+    return Decision(document)
+
+
+def _beginning(notice: Claimed, state: str | None) -> Decision:
+    document = notice.document
+    if notice.age_seconds <= LATE_SECONDS:
+        return Decision(document)
+    if state is None:  # nobody knows what became of it
+        return Decision({**document, "late_seconds": notice.age_seconds})
+    if state != OPEN:
+        return Decision(give_up=OVER)
+    since = {"late_seconds": notice.age_seconds, "open_since": document["incident"]["opened_at"]}
+    return Decision({**document, **since})

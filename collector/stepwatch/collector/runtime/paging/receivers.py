@@ -1,0 +1,223 @@
+"""Who notices are sent to, and in which form.
+
+PagerDuty: https://developer.pagerduty.com/docs/send-alert-event
+Slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
+Alertmanager: https://github.com/prometheus/alertmanager/blob/v0.25.0/api/v2/openapi.yaml
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from stepwatch.collector.incidents.notices import RESOLVED
+from stepwatch.signals.names import labels
+
+KEY_HEADER = "Idempotency-Key"
+PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
+_WORTH_ANOTHER_TRY = (408, 425, 429)
+_INVALID = (400, 413, 422)
+"""What a pager answers to a message that it will never take. A key that is refused (401, 403) or an
+address that is gone (404, 410) may be put right in its file while the page waits."""
+_OPEN_FOR_SECONDS = 7 * 24 * 3600.0
+"""Alertmanager ends an alert by itself after this, if nothing ends it before."""
+_SUMMARY_CHARACTERS = 1024
+"""PagerDuty takes no longer one."""
+
+Secret = Callable[[], str]
+"""Reads a secret from its file, each time: a new one needs no restart. Raises `OSError`."""
+
+
+class Outgoing(NamedTuple):
+    """What is sent: a POST; and whether the answer's body says more than its status."""
+
+    url: str
+    body: bytes
+    headers: dict[str, str]
+    reads_answer: bool = False
+
+
+class Answer(NamedTuple):
+    """What came back: status, the first bytes of the body, and `Retry-After` in seconds."""
+
+    status: int
+    body: bytes = b""
+    retry_after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Where one kind of message goes; `links` is the collector's address for people."""
+
+    name: str
+    url: Secret = field(repr=False)
+    links: str = ""
+    summarises = False
+    """Whether many notices at once are sent as one."""
+
+    def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
+        """The request for a notice.
+
+        Raises:
+            OSError: a secret cannot be read.
+        """
+        headers = {"content-type": "application/json", KEY_HEADER: key}
+        return Outgoing(self.url(), _encoded(document), headers)
+
+    def takes(self, answer: Answer) -> bool:
+        """Whether an answer says that the notice was taken."""
+        return 200 <= answer.status < 300
+
+    def refuses(self, answer: Answer) -> bool:
+        """Whether it says that the notice never will be."""
+        return 400 <= answer.status < 500 and answer.status not in _WORTH_ANOTHER_TRY
+
+
+@dataclass(frozen=True)
+class _Pager(Receiver):
+    def refuses(self, answer: Answer) -> bool:
+        return answer.status in _INVALID
+
+
+@dataclass(frozen=True)
+class Webhook(_Pager):
+    """The notice as it is, with a bearer token if there is one."""
+
+    token: Secret | None = field(default=None, repr=False)
+    summarises = True
+
+    def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
+        found = super().outgoing(key, document)
+        if self.token is not None:
+            found.headers["authorization"] = f"Bearer {self.token()}"
+        return found
+
+
+@dataclass(frozen=True)
+class PagerDuty(_Pager):
+    """Events API v2: an incident is one alert there, by its deduplication key."""
+
+    key: Secret = field(default=str, repr=False)
+    summarises = True
+
+    def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
+        incident = document["incident"]
+        event: dict[str, Any] = {
+            "routing_key": self.key(),
+            "event_action": "resolve" if document["transition"] == RESOLVED else "trigger",
+            "dedup_key": f"stepwatch/{incident['id']}",
+            "client": "stepwatch",
+        }
+        if event["event_action"] == "trigger":
+            event["payload"] = _pagerduty_payload(incident)
+            event["links"] = [{"href": url, "text": text} for text, url in self._links(incident)]
+        return Outgoing(self.url(), _encoded(event), {"content-type": "application/json"})
+
+    def takes(self, answer: Answer) -> bool:
+        return answer.status == 202
+
+    def _links(self, incident: Mapping[str, Any]) -> list[tuple[str, str]]:
+        return links_of(incident, self.links)
+
+
+@dataclass(frozen=True)
+class Slack(_Pager):
+    """A channel's incoming webhook; it knows no key, so a message may come twice after a crash."""
+
+    summarises = True
+
+    def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
+        incident = document["incident"]
+        is_over = document["transition"] == RESOLVED
+        lines = [f"*{'Resolved' if is_over else 'Open'}*: {_for_slack(_headline(incident))}"]
+        if not is_over:
+            facts = _facts(incident).items()
+            lines += [f"{_for_slack(name)}: {_for_slack(value)}" for name, value in facts]
+        lines += [f"<{url}|{_for_slack(name)}>" for name, url in links_of(incident, self.links)]
+        body = _encoded({"text": "\n".join(lines)})
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        return Outgoing(self.url(), body, headers, reads_answer=True)
+
+    def takes(self, answer: Answer) -> bool:
+        return answer.status == 200 and answer.body.strip() == b"ok"
+
+
+@dataclass(frozen=True)
+class Alertmanager(_Pager):
+    """An alert for each incident, posted to the API v2 of one Alertmanager; it groups by itself."""
+
+    def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
+        incident, at = document["incident"], float(document["at"])
+        is_over = document["transition"] == RESOLVED
+        known = {
+            "alertname": incident.get("alert"),
+            labels.JOB: incident.get("job"),
+            labels.NODE: incident.get("node"),
+            labels.KIND: incident.get("kind"),
+            labels.SEVERITY: "page",
+            "incident": incident["id"],
+        }
+        annotations = {"summary": _headline(incident), **_facts(incident)}
+        alert = {
+            "labels": {name: str(value) for name, value in known.items() if value},
+            "annotations": annotations | dict(links_of(incident, self.links)),
+            "startsAt": _time(float(incident.get("opened_at") or at)),
+            "endsAt": _time(at if is_over else at + _OPEN_FOR_SECONDS),
+        }
+        url = f"{self.url().rstrip('/')}/api/v2/alerts"
+        return Outgoing(url, _encoded([alert]), {"content-type": "application/json"})
+
+
+def links_of(incident: Mapping[str, Any], links: str) -> list[tuple[str, str]]:
+    """Name and address of the pages about an incident; none where nobody says where they are."""
+    if not links or not incident.get("job"):
+        return []
+    runbook = f"{links}/runbooks/{quote(str(incident['runbook']))}?incident={incident['id']}"
+    return [("job", f"{links}/jobs/{quote(str(incident['job']))}"), ("runbook", runbook)]
+
+
+def _pagerduty_payload(incident: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "summary": _headline(incident)[:_SUMMARY_CHARACTERS],
+        "source": str(incident.get("node") or "stepwatch"),
+        "severity": "critical",
+        "timestamp": _time(float(incident["opened_at"])),
+        "component": str(incident.get("job") or ""),
+        "class": str(incident.get("kind") or ""),
+        "custom_details": _facts(incident),
+    }
+
+
+def _headline(incident: Mapping[str, Any]) -> str:
+    job = incident.get("job")
+    return f"{job}: {incident['summary']}" if job else str(incident["summary"])
+
+
+def _facts(incident: Mapping[str, Any]) -> dict[str, str]:
+    """What whoever is paged needs to know; what is not known is left out."""
+    lost = incident.get("throughput_lost_ratio")
+    known = {
+        "cause": incident.get("cause"),
+        "confidence": incident.get("confidence"),
+        "impact": None if lost is None else f"{lost:.0%} of throughput lost",
+        "command": f"stepwatch runbook {incident['runbook']} --incident {incident['id']}"
+        if incident.get("runbook")
+        else None,
+    }
+    return {name: str(value) for name, value in known.items() if value}
+
+
+def _for_slack(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+def _encoded(document: Any) -> bytes:
+    return json.dumps(document, allow_nan=False).encode()

@@ -1,0 +1,162 @@
+"""What was sent about incidents, for who decides what is sent next; and storms of pages."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import writing
+from stepwatch.collector.store.leases import Now, database_ns
+from stepwatch.collector.store.outbox import (
+    DELIVERED,
+    GIVEN_UP,
+    PENDING,
+    Claimed,
+    Notice,
+    add_notices,
+)
+from stepwatch.signals.clock import NANOSECONDS
+
+_OPENED, _RESOLVED, _OPEN = "opened", "resolved", "open"
+_NAMED = 10
+"""Incidents that the message about a storm names."""
+_AT_ONCE = 500
+
+
+class Related(NamedTuple):
+    """A notice about an incident: what it says, when that happened (Unix seconds), its state, how
+    often it was tried, why it was given up, and the storm in which it was summarised."""
+
+    key: str
+    transition: str
+    at: float
+    state: str
+    tries: int
+    why: str
+    storm: str
+
+
+class Pages:
+    """Reads the outbox of one receiver beside the incidents."""
+
+    def __init__(self, engine: sa.Engine, receiver: str, now: Now = database_ns) -> None:
+        self._engine = engine
+        self._receiver = receiver
+        self._now = now
+
+    def now(self) -> float:
+        """The database's clock, Unix seconds."""
+        with self._engine.connect() as connection:
+            return self._now(connection) / NANOSECONDS
+
+    def states(self, incidents: Collection[str]) -> dict[str, str]:
+        """The state of each incident that is stored."""
+        table = schema.incident
+        query = sa.select(table.c.id, table.c.state).where(table.c.id.in_(sorted(incidents)))
+        with self._engine.connect() as connection:
+            return {row.id: row.state for row in connection.execute(query)}
+
+    def related(self, incidents: Collection[str]) -> dict[str, list[Related]]:
+        """The notices to this receiver about each incident."""
+        table = schema.outbox
+        columns = (table.c[name] for name in ("key", "transition", "state", "tries", "storm"))
+        at = table.c.document["at"].as_float().label("at")
+        why = table.c.document[GIVEN_UP].as_string().label("why")
+        query = sa.select(table.c.incident, at, why, *columns)
+        query = query.where(table.c.receiver == self._receiver)
+        found: dict[str, list[Related]] = {}
+        with self._engine.connect() as connection:
+            for row in connection.execute(query.where(table.c.incident.in_(sorted(incidents)))):
+                fields = {name: getattr(row, name) for name in Related._fields}
+                made = Related(**{**fields, "why": row.why or ""})
+                found.setdefault(row.incident, []).append(made)
+        return found
+
+    def sent_since(self, seconds: float) -> tuple[int, bool]:
+        """How many beginnings were sent on their own in the last `seconds`, and whether a storm
+        began then."""
+        table = schema.outbox
+        with self._engine.connect() as connection:
+            since = self._now(connection) - int(seconds * NANOSECONDS)
+            mine = sa.and_(table.c.receiver == self._receiver, table.c.transition == _OPENED)
+            sent = sa.select(sa.func.count()).where(
+                mine, table.c.state == DELIVERED, table.c.storm == "", table.c.due_ns > since
+            )
+            is_storm = table.c.key.like("storm:%")
+            at = table.c.document["at"].as_float()
+            began = sa.select(table.c.key).where(mine, is_storm, at > since / NANOSECONDS)
+            storm = connection.execute(began.limit(1)).first() is not None
+            return int(connection.execute(sent).scalar_one()), storm
+
+    def oldest_seconds(self) -> float | None:
+        """How long ago the oldest notice happened that waits to be sent; None where none does."""
+        table = schema.outbox
+        oldest = sa.func.min(table.c.document["at"].as_float())
+        query = sa.select(oldest).where(
+            table.c.state == PENDING, table.c.receiver == self._receiver
+        )
+        with self._engine.connect() as connection:
+            at = connection.execute(query).scalar_one_or_none()
+            now = self._now(connection) / NANOSECONDS
+        return None if at is None else max(now - at, 0.0)
+
+    def begin_storm(self, members: Sequence[Claimed]) -> None:
+        """Send one notice about all of `members` instead of one about each.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; all of them are due again later.
+        """
+        identity, table = uuid.uuid4().hex[:12], schema.outbox
+        keys = [each.key for each in members]
+        with writing(self._engine) as connection:
+            now = self._now(connection)
+            incident = _storm_incident(identity, _storm_words(members), now / NANOSECONDS)
+            add_notices(connection, [self._notice(incident, _OPENED, now)], self._now)
+            for at in range(0, len(keys), _AT_ONCE):
+                mine = table.c.key.in_(keys[at : at + _AT_ONCE])
+                change = sa.update(table).where(mine, table.c.state == PENDING)
+                connection.execute(change.values(state=DELIVERED, storm=identity, due_ns=now))
+
+    def end_of(self, storm: str) -> None:
+        """Send the end of a storm if all that was summarised in it is over; once.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; nothing was written.
+        """
+        table, incident = schema.outbox, schema.incident
+        mine = sa.and_(table.c.storm == storm, table.c.transition == _OPENED)
+        still = sa.select(incident.c.id).join(table, table.c.incident == incident.c.id)
+        with writing(self._engine) as connection:
+            if connection.execute(still.where(mine, incident.c.state == _OPEN)).first() is None:
+                now = self._now(connection)
+                words = "all incidents of the storm are over"
+                over = _storm_incident(storm, words, now / NANOSECONDS)
+                add_notices(connection, [self._notice(over, _RESOLVED, now)], self._now)
+
+    def _notice(self, incident: dict[str, Any], transition: str, now_ns: int) -> Notice:
+        # Without the moment: the end of a storm is one, whoever sees it.
+        key = f"storm:{incident['id']}:{transition}:{self._receiver}"
+        document = {"key": key, "transition": transition, "at": now_ns / NANOSECONDS}
+        document["incident"] = incident
+        return Notice(key, "", document, self._receiver, incident["id"], transition)
+
+
+def _storm_words(members: Sequence[Claimed]) -> str:
+    incidents = [each.document["incident"] for each in members]
+    jobs = sorted({each["job"] for each in incidents})
+    kinds = sorted({each["kind"] for each in incidents})
+    named = "; ".join(f"{each['job']}: {each['kind']} {each['id']}" for each in incidents[:_NAMED])
+    more = f"; and {len(incidents) - _NAMED} more" if len(incidents) > _NAMED else ""
+    return (
+        f"storm: {len(incidents)} incidents in {len(jobs)} jobs ({', '.join(kinds)}): {named}{more}"
+    )
+
+
+def _storm_incident(identity: str, summary: str, at: float) -> dict[str, Any]:
+    """A storm in the form of an incident, as receivers take it."""
+    blank = dict.fromkeys(("job", "node", "kind", "cause", "confidence", "runbook"), "")
+    return {**blank, "id": identity, "summary": summary, "opened_at": at}
