@@ -33,7 +33,10 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
     assert asking == [
         "agent",
         "status",
+        "diagnose",
+        "postmortem",
         "incidents",
+        "silence",
         "nodes",
         "runbook",
         "slo",

@@ -1,0 +1,142 @@
+"""A post-mortem from what is stored: what a person would else gather by hand. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from stepwatch.cli import text
+from stepwatch.cli.report.markdown import markdown
+from stepwatch.cli.report.sections import Section, Table
+from stepwatch.cli.response import runbook_steps
+from stepwatch.cli.verbs.incidents import story
+
+_NOT_STORED = "unknown: the job is no longer in live state"
+_ABOUT = ("job", "node", "kind")
+
+
+class Material(NamedTuple):
+    """An incident, its job (None where nobody has it any more), and the silences of that time."""
+
+    incident: dict[str, Any]
+    job: dict[str, Any] | None
+    silences: list[dict[str, Any]]
+
+
+def document_of(material: Material) -> dict[str, Any]:
+    """The post-mortem for programs; null is unknown."""
+    incident, lost = material.incident, material.incident["device_seconds_lost"]
+    known = bool(lost) or incident["throughput_lost_ratio"] is not None
+    return {
+        "incident": incident,
+        "timeline": story(incident),
+        "last_good_checkpoint_step": _last_good(material),
+        "steps_redone": _redone(material),
+        "device_hours_lost": lost / 3600.0 if known else None,
+        "cost": incident.get("cost") if known else None,
+        "currency": incident.get("currency") or None,
+        "silences": _covering(material),
+    }
+
+
+def postmortem(material: Material, collector: str) -> str:
+    """The post-mortem as Markdown."""
+    incident, found = material.incident, document_of(material)
+    title = f"Post-mortem: {incident['kind']} in job {incident['job']}, incident {incident['id']}"
+    evidence = [
+        (row["name"], row.get("text") or text.quantity(row["value"], row["unit"]), row["against"])
+        for row in incident["evidence"]
+    ]
+    timeline = [
+        (text.clock(event["at"]), event["event"], event["text"]) for event in found["timeline"]
+    ]
+    return markdown(
+        title,
+        [
+            Section("Summary", lines=tuple(_summary(incident))),
+            Section("Impact", lines=tuple(_impact(found, material))),
+            Section("Timeline", table=Table(("when", "what", "text"), tuple(timeline))),
+            Section("Cause and evidence", lines=tuple(_cause(incident))),
+            Section("", table=Table(("evidence", "value", "compared with"), tuple(evidence))),
+            Section("Silences in force", lines=tuple(_silences(found["silences"]))),
+            Section("Action items (draft)", lines=tuple(_actions(incident, collector))),
+        ],
+    )
+
+
+def _summary(incident: dict[str, Any]) -> Iterator[str]:
+    yield f"- {incident['summary']}"
+    over = incident["resolved_at"]
+    lasted = "is still open" if over is None else f"until {text.clock(over)}"
+    yield f"- {incident['state']}: from {text.clock(incident['began_at'])}, {lasted}"
+    yield f"- detected {text.seconds(incident['detected_after_seconds'])} after it began"
+    owner = (incident.get("response") or {}).get("owner") or "nobody was assigned"
+    yield f"- owner: {owner}"
+
+
+def _impact(found: dict[str, Any], material: Material) -> Iterator[str]:
+    share, lost = material.incident["throughput_lost_ratio"], found["device_hours_lost"]
+    yield f"- throughput lost: {text.percent(share)}"
+    wasted = text.UNKNOWN if lost is None else text.device_time(lost * 3600.0)
+    yield f"- device-time wasted: {wasted}"
+    cost = found["cost"]
+    money = "unknown: no rate was valid" if cost is None else text.money(cost, found["currency"])
+    yield f"- cost: {money}"
+    step, redone = found["last_good_checkpoint_step"], found["steps_redone"]
+    if material.job is None:
+        yield f"- last good checkpoint, steps redone: {_NOT_STORED}"
+        return
+    yield f"- last good checkpoint: {'none known' if step is None else f'step {step}'}"
+    yield f"- steps redone: {'none known' if redone is None else redone}"
+
+
+def _cause(incident: dict[str, Any]) -> Iterator[str]:
+    sure = f", {incident['confidence']}" if incident.get("confidence") else ""
+    where = f"rank {incident['rank']} on {incident['node']}" if incident["rank"] >= 0 else "no rank"
+    yield f"- {incident['cause']}{sure}; {where}; since step {incident['since_step']}"
+    for symptom in incident.get("symptoms", ()):
+        yield f"- symptom: {symptom['summary']}"
+
+
+def _silences(silences: list[dict[str, Any]]) -> Iterator[str]:
+    for each in silences:
+        about = ", ".join(f"{key} {each[key]}" for key in _ABOUT if each[key])
+        ended = f", ended by {each['expired_by']}" if each["expired_by"] else ""
+        span = f"{text.clock(each['since'])} to {text.clock(each['until'])}{ended}"
+        yield f"- {about}, by {each['by']}, {span}: {each['why']}"
+    if not silences:
+        yield "- none"
+
+
+def _actions(incident: dict[str, Any], collector: str) -> Iterator[str]:
+    """The mitigations of the runbook: what was done of them, and what keeps it from coming back."""
+    for step in runbook_steps.steps(incident, runbook_steps.MITIGATION, collector):
+        yield f"- [ ] {step.text}"
+    yield f"- [ ] Is the runbook {incident['runbook']} right? Correct what was not."
+    if incident["detected_after_seconds"] > 60.0:
+        yield "- [ ] It took over a minute to detect: what would have shown it sooner?"
+
+
+def _covering(material: Material) -> list[dict[str, Any]]:
+    return [
+        each
+        for each in material.silences
+        if all(each[key] in ("", material.incident[key]) for key in _ABOUT)
+    ]
+
+
+def _last_good(material: Material) -> int | None:
+    """The newest verified checkpoint before the first step of the incident."""
+    known = (material.job or {}).get("checkpoints", ())
+    since = material.incident["since_step"]
+    good = [each["step"] for each in known if each["verified"] is True]
+    return max((step for step in good if since < 0 or step <= since), default=None)
+
+
+def _redone(material: Material) -> int | None:
+    """Steps of the incident's attempt that the next one made again; None: it is not known."""
+    number = material.incident["attempt"]
+    for each in (material.job or {}).get("attempts", ()):
+        if each["attempt"] == number and each["redone_from"] is not None:
+            return max(int(each["first_step"] + each["steps"] - each["redone_from"]), 0)
+    return None

@@ -1,0 +1,28 @@
+"""`stepwatch diagnose`: what is wrong with a job, what it costs, and what to do first."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from stepwatch.cli import text
+from stepwatch.cli.response.diagnosis import HEALTHY, diagnosis, diagnosis_text
+from stepwatch.cli.source import add_source_arguments, ask, component, source_words
+
+EXAMPLE = "stepwatch diagnose llama-7b --collector http://collector:8480"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("job", help="its name")
+    add_source_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print; exit 0 if the job is healthy, 1 if something is wrong, or not known."""
+    job = ask(arguments, f"/v1/jobs/{component(arguments.job, 'job')}")
+    found = diagnosis(job, arguments.collector)
+    width = text.columns() - 2
+    shown = diagnosis_text(found, source_words(arguments), width)
+    print(json.dumps(found, indent=1) if arguments.json else shown)
+    return int(found["verdict"] != HEALTHY)
