@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from .chain import Chain, Row
@@ -24,6 +27,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", help=f"of {names}")
     parser.add_argument("--pairs", action="store_true", help="ten pairs of faults, too")
     parser.add_argument("--healthy", type=float, default=0.0, metavar="MINUTES", help="[0]")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and stores there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write it for programs, too")
     return parser.parse_args(words)
 
@@ -38,15 +42,26 @@ def _chosen(arguments: argparse.Namespace) -> tuple[Drill, ...]:
     return (*SINGLE, *(PAIRS if arguments.pairs else ()))
 
 
+@contextlib.contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True)
+        yield keep.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="stepwatch-drill-") as folder:
+        yield Path(folder)
+
+
 def main(words: list[str]) -> int:
     """Hold them; returns 1 if one is not as it should be, 2 if none can be held."""
     arguments = _arguments(words)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     rows: list[Row] = []
     healthy = 0
     try:
         drills = _chosen(arguments)
-        with tempfile.TemporaryDirectory(prefix="stepwatch-drill-") as folder:
-            chain = Chain(Path(folder))
+        with _folder(arguments.keep) as folder:
+            chain = Chain(folder)
             try:
                 chain.start()
                 for number, drill in enumerate(drills, 1):

@@ -22,7 +22,7 @@ from .faults import PAGE, TICKET, Drill, Expected
 from .servers import DrillError, Servers, build
 from .training import NODES, Training
 
-START_SECONDS, FOUND_SECONDS, PAGED_SECONDS, RESOLVED_SECONDS = 120.0, 180.0, 90.0, 420.0
+START_SECONDS, FOUND_SECONDS, PAGED_SECONDS, RESOLVED_SECONDS = 120.0, 180.0, 120.0, 300.0
 _STEP_SECONDS = 0.3
 T = TypeVar("T")
 
@@ -117,10 +117,10 @@ class Chain:
         paged_after = time.time() - began if arrived else _NEVER
         problems = list(self._checked(incident, expected, arrived or [], job, alert))
         self.training.start(job, ())  # the runbook's: restart it elsewhere
-        over = _await(RESOLVED_SECONDS, lambda: self._deliveries(job, alert, "resolved"))
+        over = _await(RESOLVED_SECONDS, lambda: self._is_over(job, incident["id"], alert, expected))
         resolved_after = time.time() - began if over else _NEVER
         if not over:
-            problems.append("its end did not arrive")
+            problems.append("it is not over")
         self.training.stop()
         pages = len(self._deliveries(job, alert, "firing"))
         if pages > 1:
@@ -178,6 +178,14 @@ class Chain:
         return [
             path for path, of, name, state in found if (of, name, state) == (job, alert, status)
         ]
+
+    def _is_over(self, job: str, incident: str, alert: str, expected: Expected) -> bool:
+        """Whether an incident is resolved and, of a page, its end has arrived: ends of tickets wait
+        five minutes for each other, and no drill waits for that."""
+        if expected.severity == PAGE and not self._deliveries(job, alert, "resolved"):
+            return False
+        states = [each["state"] for each in self.incidents(job) if each["id"] == incident]
+        return states == ["resolved"]
 
     def _incident(self, job: str, drill: Drill) -> tuple[dict[str, Any], Expected] | None:
         for incident in self.incidents(job):

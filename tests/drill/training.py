@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from stepwatch.faults.injector import SEPARATOR
 from stepwatch.signals import places
 from tests.ports import free_port
 from tests.services import ROOT
@@ -16,7 +17,8 @@ from tests.verdicts.real.environ import ENV_NODE_SPACES
 from tests.verdicts.real.links import Links
 
 NODES, RANKS_A_NODE = 2, 2
-_LITTLE = ("--data-bytes", "1048576", "--length", "32", "--steps", "100000")
+_LITTLE = ("--data-bytes", "1048576", "--length", "32", "--steps", "100000",
+           "--mesh", "pp=2,dp_shard=2")  # fmt: skip
 """Little to compute: the drill shares a machine with its servers."""
 
 
@@ -44,9 +46,9 @@ class Training:
                 "--nproc-per-node", str(RANKS_A_NODE), "--max-restarts", "0",
                 "--master-addr", self._links.environ["MASTER_ADDR"], "--master-port", str(port),
                 "-m", "stepwatch.trainer", "--job", job, "--run-dir", str(own / "run"),
-                *_LITTLE, *flags, *(word for each in faults for word in ("--fault", each)),
+                *_LITTLE, *flags,
             ]  # fmt: skip
-            environ = self._environ(node)
+            environ = {**self._environ(node), places.ENV_FAULTS: SEPARATOR.join(faults)}
             quoted = [f"{name}={value}" for name, value in environ.items()]
             self._launchers.append(spawn(own / f"node-{node}.log", "env", *quoted, *words))
 
