@@ -5,25 +5,24 @@ from __future__ import annotations
 from stepwatch.signals.names import (
     ALERT_BUDGET_BURNING,
     ALERT_BUDGET_BURNING_FAST,
+    ALERT_COST_ANOMALY,
     JOB,
-    JOB_CLASS,
-    JOB_INFO,
     JOB_RUNNING,
     SEVERITY,
+    SLI,
+    SLI_GOOD,
+    SLI_TOTAL,
     SLO,
     SLO_BURN_RATE,
+    Metric,
 )
 
-from .expressions import BY_JOB, both, while_running, worst
+from .expressions import BY_JOB, while_running, worst
 from .links import JOB_TEMPLATE
 from .spec import Alert, Case, Fired, Severity
-
-PAGED_CLASS = "production"
-"""Jobs of this class page; of any other they wait for working hours."""
+from .thresholds import WASTE_RATIO, WASTE_SHARE
 
 _FAST = f'max {BY_JOB} ({SLO_BURN_RATE.name}{{{SEVERITY}="{Severity.PAGE.value}"}}) > 0'
-_PAGED = f'max {BY_JOB} ({JOB_INFO.name}{{{JOB_CLASS}="{PAGED_CLASS}"}}) > 0'
-_PAGES = both(_FAST, _PAGED)
 _WHICH = (
     f"{{{{ range printf `max by ({SLO}) ({SLO_BURN_RATE.name}{{{JOB}=%q}})` $labels.{JOB} "
     f"| query | sortByLabel `{SLO}` }}}}SLO {{{{ .Labels.{SLO} }}}} burns at "
@@ -32,10 +31,9 @@ _WHICH = (
 _TEXT = "At 1x a budget lasts exactly as long as its window."
 
 
-def _series(severity: str, burn: str, job_class: str, running: str = "1x40") -> dict[str, str]:
+def _series(severity: str, burn: str, running: str = "1x40") -> dict[str, str]:
     return {
         f'{SLO_BURN_RATE.name}{{{JOB}="llama",{SLO}="goodput",{SEVERITY}="{severity}"}}': burn,
-        f'{JOB_INFO.name}{{{JOB}="llama",{JOB_CLASS}="{job_class}"}}': "1x40",
         f'{JOB_RUNNING.name}{{{JOB}="llama"}}': running,
     }
 
@@ -46,7 +44,7 @@ _WHAT = "an error budget will not last"
 
 FAST = Alert(
     name=ALERT_BUDGET_BURNING_FAST,
-    expr=while_running(_PAGES),
+    expr=while_running(_FAST),
     severity=Severity.PAGE,
     # The engine looks at a long and at a short window itself.
     for_seconds=30,
@@ -58,21 +56,20 @@ FAST = Alert(
     cases=(
         Case(
             "two percent of the budget in an hour",
-            _series("page", "_x3 15x37", "production"),
+            _series("page", "_x3 15x37"),
             300,
             (Fired({JOB: "llama"}, f"Job llama: {_FAST_WHAT}", _SEEN),),
         ),
-        Case("no page for an experiment", _series("page", "15x40", "experiment"), 300),
-        Case("no page for a slow burn", _series("ticket", "15x40", "production"), 300),
-        Case("it resolves", _series("page", "15x10 stale", "production"), 600),
-        Case("a late scrape", _series("page", "15x10 _x2 15x20", "production"), 180,
+        Case("no page for a slow burn", _series("ticket", "15x40"), 300),
+        Case("it resolves", _series("page", "15x10 stale"), 600),
+        Case("a late scrape", _series("page", "15x10 _x2 15x20"), 180,
              (Fired({JOB: "llama"}, f"Job llama: {_FAST_WHAT}", _SEEN),)),
-        Case("no page once the job ended", _series("page", "15x40", "production", "0x40"), 300),
+        Case("no page once the job ended", _series("page", "15x40", "0x40"), 300),
     ),
 )  # fmt: skip
 SLOW = Alert(
     name=ALERT_BUDGET_BURNING,
-    expr=while_running(f"({worst(SLO_BURN_RATE)} > 0)\nunless on ({JOB})\n({_PAGES})"),
+    expr=while_running(f"({worst(SLO_BURN_RATE)} > 0)\nunless on ({JOB})\n({_FAST})"),
     severity=Severity.TICKET,
     for_seconds=30,
     keep_firing_seconds=300,
@@ -83,19 +80,83 @@ SLOW = Alert(
     cases=(
         Case(
             "ten percent of the budget in three days",
-            _series("ticket", "_x3 15x37", "production"),
+            _series("ticket", "_x3 15x37"),
             300,
             (Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _SEEN),),
         ),
-        Case(
-            "a fast burn of an experiment",
-            _series("page", "15x40", "experiment"),
-            300,
-            (Fired({JOB: "llama"}, f"Job llama: {_WHAT}", _SEEN),),
-        ),
-        Case("no ticket beside the page", _series("page", "15x40", "production"), 300),
-        Case("no ticket where nothing burns", _series("ticket", "_x40", "production"), 300),
-        Case("no ticket once the job ended", _series("ticket", "15x40", "trial", "0x40"), 300),
+        Case("no ticket beside the page", _series("page", "15x40"), 300),
+        Case("no ticket where nothing burns", _series("ticket", "_x40"), 300),
+        Case("no ticket once the job ended", _series("ticket", "15x40", "0x40"), 300),
     ),
 )
-ALERTS = (FAST, SLOW)
+
+_HOUR, _DAY = 3600, 86400
+
+
+def _wasted(seconds: int, offset: int) -> str:
+    """Device-seconds without product in a time that ended `offset` seconds ago, by job."""
+    return f"({_spent(SLI_TOTAL, seconds, offset)} - {_spent(SLI_GOOD, seconds, offset)})"
+
+
+def _spent(metric: Metric, seconds: int, offset: int) -> str:
+    # Differences of two sums read two samples a series, whatever the length of the time.
+    series = f'{metric.name}{{{SLI}="goodput"}}'
+    end = f" offset {offset}s" if offset else ""
+    return f"(max {BY_JOB} ({series}{end}) - max {BY_JOB} ({series} offset {seconds + offset}s))"
+
+
+def _sums(good: str, running: str = "1x400") -> dict[str, str]:
+    """Cumulative sums every five minutes, all of 300 device-seconds."""
+    return {
+        f'{SLI_TOTAL.name}{{{JOB}="llama",{SLI}="goodput"}}': "0+300x400",
+        f'{SLI_GOOD.name}{{{JOB}="llama",{SLI}="goodput"}}': good,
+        f'{JOB_RUNNING.name}{{{JOB}="llama"}}': running,
+    }
+
+
+_WASTES = "wastes more device-time than it did"
+_WASTE_TEXT = (
+    f"In the last hour more than {WASTE_SHARE:.0%} of it were not productive, and more than "
+    f"{WASTE_RATIO:g} times as much as in the day before."
+)
+_WASTED = (Fired({JOB: "llama"}, f"Job llama {_WASTES}", _WASTE_TEXT),)
+_AT_30_HOURS = 30 * _HOUR
+
+COST = Alert(
+    name=ALERT_COST_ANOMALY,
+    expr=while_running(
+        f"{_wasted(_HOUR, 0)} > {WASTE_SHARE:g} * {_spent(SLI_TOTAL, _HOUR, 0)}\n"
+        f"and on ({JOB})\n"
+        f"{_wasted(_HOUR, 0)} > {WASTE_RATIO * _HOUR / _DAY:g} * {_wasted(_DAY, _HOUR)}"
+    ),
+    severity=Severity.TICKET,
+    for_seconds=600,
+    keep_firing_seconds=1800,
+    summary=f"Job {JOB_TEMPLATE} {_WASTES}",
+    description=_WASTE_TEXT,
+    impact="The same work costs more: restarts, stalls or slow ranks take what is paid for.",
+    first_action="Run `stepwatch report`: what device-time went to, by cause and money.",
+    cases=(
+        Case(
+            "from one percent to half", _sums("0+297x336 99942+150x60"), _AT_30_HOURS, _WASTED, 300
+        ),
+        Case("no ticket where it always is so", _sums("0+150x400"), _AT_30_HOURS, (), 300),
+        Case("no ticket for a little more", _sums("0+297x336 99942+280x60"), _AT_30_HOURS, (), 300),
+        Case("no ticket while the day before is unknown", _sums("0+150x400"), 5 * _HOUR, (), 300),
+        Case(
+            "a restart of the collector",
+            _sums("0+297x336 99942+150x20 stale _x1 103242+150x30"),
+            _AT_30_HOURS,
+            _WASTED,
+            300,
+        ),
+        Case(
+            "no ticket once the job ended",
+            _sums("0+297x336 99942+150x60", running="0x400"),
+            _AT_30_HOURS,
+            (),
+            300,
+        ),
+    ),
+)
+ALERTS = (FAST, SLOW, COST)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from . import broken, budget, checkpoint, hang, restart, slow, straggler, telemetry
+from .itself import agent, collector, watchdog
 from .spec import Alert
 
 ALERTS: tuple[Alert, ...] = (
     hang.ALERT,
     straggler.ALERT,
     telemetry.ALERT,
-    restart.ALERT,
+    *restart.ALERTS,
     checkpoint.ALERT,
     *budget.ALERTS,
     *broken.ALERTS,
     *slow.ALERTS,
+    collector.ALERT,
+    agent.ALERT,
+    watchdog.ALERT,
 )
 """Every alert that stepwatch ships."""

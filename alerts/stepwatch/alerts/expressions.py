@@ -6,11 +6,24 @@ phases and collectors come and go.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from textwrap import indent
 
-from stepwatch.signals.names import INCIDENT_OPEN, JOB, JOB_RUNNING, KIND, FindingKind, Metric
+from stepwatch.signals.names import (
+    INCIDENT_OPEN,
+    JOB,
+    JOB_CLASS,
+    JOB_INFO,
+    JOB_RUNNING,
+    KIND,
+    FindingKind,
+    Metric,
+)
 
 BY_JOB = f"by ({JOB})"
+UNKNOWN_CLASS = "unknown"
+"""What the collector exports of a job that did not say its class."""
 RUNNING = f"max {BY_JOB} ({JOB_RUNNING.name}) == 1"
 
 
@@ -39,6 +52,30 @@ def both(one: str, other: str) -> str:
 def while_running(condition: str) -> str:
     """Jobs for which the condition holds and which are expected to make progress."""
     return both(condition, RUNNING)
+
+
+def without_page(condition: str, paged: Iterable[str], remembered_seconds: int = 0) -> str:
+    """Jobs for which the condition holds and whose class is known and is none of `paged`."""
+    return both(condition, _unpaged(paged, remembered_seconds))
+
+
+def with_page(condition: str, paged: Iterable[str], remembered_seconds: int = 0) -> str:
+    """All others for which it holds: what is not known of a job keeps back no page."""
+    unpaged = _unpaged(paged, remembered_seconds)
+    return f"{_block(condition)}\nunless on ({JOB})\n{_block(unpaged)}"
+
+
+def _unpaged(paged: Iterable[str], remembered_seconds: int) -> str:
+    # Empty at the end: a series without the label says nothing of the class either.
+    classes = "|".join(map(re.escape, (*paged, UNKNOWN_CLASS, "")))
+    span = f"[{remembered_seconds}s]" if remembered_seconds else ""
+
+    def of(sign: str) -> str:
+        series = f'{JOB_INFO.name}{{{JOB_CLASS}{sign}"{classes}"}}{span}'
+        return f"max {BY_JOB} ({f'last_over_time({series})' if span else series}) > 0"
+
+    # A job of two classes is between two attempts: where one of them pages, it does.
+    return f"{of('!~')}\nunless on ({JOB})\n{of('=~')}"
 
 
 def _block(condition: str) -> str:

@@ -1,18 +1,21 @@
-"""TrainingNotRestarted: a job failed on all ranks and was not restarted."""
+"""Alerts on attempts: a job that failed and was not restarted, and one that is, again and again."""
 
 from __future__ import annotations
 
 from stepwatch.signals.names import (
+    ALERT_CRASH_LOOP,
     ALERT_NOT_RESTARTED,
+    ATTEMPT,
     JOB,
+    JOB_INFO,
     JOB_RUNNING,
     SECONDS_SINCE_FAILURE,
 )
 
-from .expressions import RUNNING, worst
+from .expressions import BY_JOB, RUNNING, worst
 from .links import JOB_TEMPLATE
 from .spec import Alert, Case, Fired, Severity
-from .thresholds import FAILED_SECONDS
+from .thresholds import FAILED_SECONDS, LOOPING_ATTEMPTS, LOOPING_SECONDS
 
 
 def _series(failed: str, running: str) -> dict[str, str]:
@@ -25,7 +28,7 @@ def _series(failed: str, running: str) -> dict[str, str]:
 _WHAT = "failed, and no new attempt began"
 _DESCRIPTION = "All ranks of the newest attempt ended, at least one of them in a failure."
 
-ALERT = Alert(
+NOT_RESTARTED = Alert(
     name=ALERT_NOT_RESTARTED,
     # An attempt that any collector sees running is a restart.
     expr=(f"({worst(SECONDS_SINCE_FAILURE)} > {FAILED_SECONDS:g})\nunless on ({JOB})\n({RUNNING})"),
@@ -75,3 +78,62 @@ ALERT = Alert(
         ),
     ),
 )
+
+
+def _attempts(*values: str, running: str = "1x200") -> dict[str, str]:
+    """Series of attempts from 0 on, with the values of each."""
+    return {
+        f'{JOB_RUNNING.name}{{{JOB}="llama"}}': running,
+        **{
+            f'{JOB_INFO.name}{{{JOB}="llama",{ATTEMPT}="{number}"}}': value
+            for number, value in enumerate(values)
+        },
+    }
+
+
+_LOOPS = "is restarted again and again"
+_LOOP_TEXT = f"At least {LOOPING_ATTEMPTS} attempts within {LOOPING_SECONDS // 60} minutes."
+_LOOPED = (Fired({JOB: "llama"}, f"Job llama {_LOOPS}", _LOOP_TEXT),)
+_FOUR = ("1x20 stale", "_x22 1x20 stale", "_x44 1x20 stale", "_x66 1x134")
+_THREE = ("1x20 stale", "_x22 1x20 stale", "_x44 1x156")
+
+CRASH_LOOP = Alert(
+    name=ALERT_CRASH_LOOP,
+    expr=(
+        f"count {BY_JOB} (count by ({JOB}, {ATTEMPT}) "
+        f"(last_over_time({JOB_INFO.name}[{LOOPING_SECONDS}s]))) >= {LOOPING_ATTEMPTS}"
+    ),
+    severity=Severity.PAGE,
+    for_seconds=0,
+    keep_firing_seconds=300,
+    summary=f"Job {JOB_TEMPLATE} {_LOOPS}",
+    description=_LOOP_TEXT,
+    impact="Devices are paid for and load, restore and fail: little or nothing is trained.",
+    first_action=(
+        "Run `stepwatch incidents`: does each attempt fail at the same rank or step? Then stop the "
+        "job: the next restart ends the same way."
+    ),
+    cases=(
+        Case("the fourth attempt begins", _attempts(*_FOUR), 1080, _LOOPED),
+        Case(
+            "it is between attempts",
+            _attempts(*_FOUR, running="0x200"),
+            1080,
+            _LOOPED,
+        ),
+        Case(
+            "a late scrape and a restart of the collector",
+            _attempts(*_FOUR[:3], "_x66 1x4 _x2 1x4 stale _x3 1x100"),
+            1200,
+            _LOOPED,
+        ),
+        Case("no alert after two restarts", _attempts(*_THREE), 1500),
+        Case(
+            "it resolves when the last attempt goes on",
+            _attempts(*_FOUR),
+            2700,
+        ),
+        Case("no alert where attempts are unknown", _attempts(), 1080),
+    ),
+)
+ALERTS = (NOT_RESTARTED, CRASH_LOOP)

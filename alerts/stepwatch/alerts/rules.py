@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import yaml
 
-from stepwatch.signals.names import JOB
+from stepwatch.signals.names import JOB, JOB_CLASS, JOB_INFO
 
+from .expressions import with_page, without_page
 from .links import JOB_TEMPLATE, Links
-from .spec import Alert, Case, Fired
+from .spec import Alert, Case, Fired, Severity
 
 RULES_FILE = "training.rules.yaml"
 TESTS_FILE = "training.rules.test.yaml"
@@ -18,6 +20,16 @@ TESTS_FILE = "training.rules.test.yaml"
 GROUP = "stepwatch-training"
 INTERVAL_SECONDS = 5
 """Between evaluations of the rules; half a second of a page's thirty."""
+
+_CLASS = (
+    f'{{{{ with printf `max by ({JOB_CLASS}) ({JOB_INFO.name}{{{JOB}=%q,{JOB_CLASS}!=""}})` '
+    f"$labels.{JOB} "
+    f"| query | sortByLabel `{JOB_CLASS}` }}}}{{{{ . | first | label `{JOB_CLASS}` }}}}"
+    "{{ end }}"
+)
+"""Template of the label with the class of the alert's job: empty, so no label, if unknown."""
+_UNPAGED = "of-no-page"
+"""In cases: a class that pages nowhere."""
 
 _NOTE = "# Written by `stepwatch build`; edit alerts/stepwatch/alerts and build again.\n"
 
@@ -41,23 +53,48 @@ def yaml_text(document: dict[str, Any], note: str = _NOTE) -> str:
     return note + body
 
 
-def rules_text(alerts: Iterable[Alert], links: Links) -> str:
-    """Text of the rules file."""
+class Classes(NamedTuple):
+    """Classes whose jobs page, and labels that every alert gets."""
+
+    paged: tuple[str, ...] = ("production",)
+    labels: Mapping[str, str] = {}
+
+
+USUAL = Classes()
+"""Where no site file says otherwise."""
+
+
+def rules_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> str:
+    """Text of the rules file; a page about jobs is two rules, the other one a ticket."""
     group = {
         "name": GROUP,
         "interval": f"{INTERVAL_SECONDS}s",
-        "rules": [_rule(alert, links) for alert in alerts],
+        "rules": [
+            _rule(alert, links, classes, severity)
+            for alert in alerts
+            for severity in _severities(alert)
+        ],
     }
     return yaml_text({"groups": [group]})
 
 
-def _rule(alert: Alert, links: Links) -> dict[str, Any]:
+def _severities(alert: Alert) -> tuple[Severity, ...]:
+    by_class = alert.of_jobs and alert.severity is Severity.PAGE
+    return (Severity.PAGE, Severity.TICKET) if by_class else (alert.severity,)
+
+
+def _rule(alert: Alert, links: Links, classes: Classes, severity: Severity) -> dict[str, Any]:
+    expr = alert.expr
+    if len(_severities(alert)) > 1:
+        part = with_page if severity is Severity.PAGE else without_page
+        expr = part(expr, classes.paged, alert.class_seconds)
+    job_class = {JOB_CLASS: _CLASS} if alert.of_jobs else {}
     return {
         "alert": alert.name,
-        "expr": alert.expr,
+        "expr": expr,
         "for": f"{alert.for_seconds}s",
         "keep_firing_for": f"{alert.keep_firing_seconds}s",
-        "labels": {"severity": alert.severity.value},
+        "labels": {"severity": severity.value, **job_class, **classes.labels},
         "annotations": _annotations(alert, links, alert.summary, alert.description, JOB_TEMPLATE),
     }
 
@@ -70,14 +107,29 @@ def _annotations(
         "description": description,
         "impact": alert.impact,
         "first_action": alert.first_action,
+        "runbook_url": links.runbook_of(alert.name, job)
+        if alert.of_jobs
+        else links.runbook(alert.name),
+        "dashboard_url": links.dashboard_of(job) if alert.of_jobs else links.dashboard,
+    }
+
+
+def _links(alert: Alert, links: Links, job: str) -> dict[str, str]:
+    if not alert.of_jobs:
+        return {"runbook_url": links.runbook(alert.name), "dashboard_url": links.dashboard}
+    return {
         "runbook_url": links.runbook_of(alert.name, job),
         "dashboard_url": links.dashboard_of(job),
     }
 
 
-def tests_text(alerts: Iterable[Alert], links: Links) -> str:
+def tests_text(alerts: Iterable[Alert], links: Links, classes: Classes = USUAL) -> str:
     """Text of the promtool test file, with the cases in which each alert fires and does not."""
-    tests = [_test(alert, case, links) for alert in alerts for case in alert.cases]
+    tests = [
+        _test(alert, case, links, classes)
+        for alert in alerts
+        for case in (*alert.cases, *_of_classes(alert, classes))
+    ]
     return yaml_text(
         {
             "rule_files": [RULES_FILE],
@@ -87,25 +139,58 @@ def tests_text(alerts: Iterable[Alert], links: Links) -> str:
     )
 
 
-def _test(alert: Alert, case: Case, links: Links) -> dict[str, Any]:
+def _of_classes(alert: Alert, classes: Classes) -> Iterator[Case]:
+    """The first case in which it fires on a job, with jobs of known classes."""
+    fires = next(
+        (case for case in alert.cases if any(JOB in each.labels for each in case.fired)), None
+    )
+    if fires is not None and alert.of_jobs:
+        for job_class in (*classes.paged[:1], _UNPAGED):
+            name = f"{fires.name}; the job is of class {job_class}"
+            yield replace(fires, name=name, job_class=job_class)
+
+
+def _test(alert: Alert, case: Case, links: Links, classes: Classes) -> dict[str, Any]:
     question = {
         "eval_time": f"{case.at_seconds}s",
         "alertname": alert.name,
-        "exp_alerts": [_expected(alert, fired, links) for fired in case.fired],
+        "exp_alerts": [_expected(alert, fired, links, case, classes) for fired in case.fired],
     }
+    series = _with_class(case) if case.job_class else case.series
     return {
         "name": f"{alert.name}: {case.name}",
         "interval": f"{case.interval_seconds}s",
-        "input_series": [
-            {"series": series, "values": values} for series, values in case.series.items()
-        ],
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "alert_rule_test": [question],
     }
 
 
-def _expected(alert: Alert, fired: Fired, links: Links) -> dict[str, Any]:
+def _with_class(case: Case) -> dict[str, str]:
+    """Its series, with the class of the job in those that carry it."""
+    label = f'{JOB_CLASS}="{case.job_class}"'
+    found = {
+        name.replace("}", f",{label}}}") if name.startswith(JOB_INFO.name) else name: values
+        for name, values in case.series.items()
+    }
+    if not any(name.startswith(JOB_INFO.name) for name in found):
+        for job in sorted({fired.labels.get(JOB, "") for fired in case.fired}):
+            found[f'{JOB_INFO.name}{{{JOB}="{job}",{label}}}'] = "1x400"
+    return found
+
+
+def _expected(
+    alert: Alert, fired: Fired, links: Links, case: Case, classes: Classes
+) -> dict[str, Any]:
     job = fired.labels.get(JOB, "")
+    ticket = case.job_class == _UNPAGED
+    severity = Severity.TICKET if ticket else alert.severity
+    job_class = {JOB_CLASS: case.job_class} if case.job_class else {}
     return {
-        "exp_labels": {"severity": alert.severity.value, **fired.labels},
+        "exp_labels": {
+            "severity": severity.value,
+            **job_class,
+            **classes.labels,
+            **fired.labels,
+        },
         "exp_annotations": _annotations(alert, links, fired.summary, fired.description, job),
     }

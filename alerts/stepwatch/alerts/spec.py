@@ -18,7 +18,8 @@ class Severity(Enum):
 class Fired:
     """An alert that a case expects, with the annotations that its rule fills in from values.
 
-    `labels` are those of the alert without `alertname` and `severity`.
+    `labels` are those of the alert without `alertname` and `severity`, and without the class of the
+    job.
     """
 
     labels: Mapping[str, str]
@@ -31,7 +32,8 @@ class Case:
     """One promtool test; without `fired` it expects no alert.
 
     `series` maps a series to its values, one per `interval_seconds`, as promtool has them: `1x40`
-    is 1 and forty times more 1, `stale` is its end; see
+    is 1 and forty times more 1, `stale` is its end; `job_class`, where it is not empty, is that of
+    every job, exported all the time; see
     https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series.
     `at_seconds` is the moment at which promtool evaluates the rule.
     """
@@ -41,11 +43,17 @@ class Case:
     at_seconds: int
     fired: tuple[Fired, ...] = ()
     interval_seconds: int = 15
+    job_class: str = ""
 
 
 @dataclass(frozen=True)
 class Alert:
     """One alert rule and its tests.
+
+    `severity` is that of a job whose class pages; a page about a job of another class is a ticket.
+    `class_seconds` is for how long the class of a job that left the metrics is remembered.
+    `of_jobs` is False for an alert on stepwatch itself. `never_silent` is True for the one that
+    always fires.
 
     `expr` is PromQL that holds the comparison. `for_seconds` is how long it must hold before the
     alert fires, `keep_firing_seconds` how long the alert outlives it. `summary` and `description`
@@ -62,3 +70,6 @@ class Alert:
     impact: str
     first_action: str
     cases: tuple[Case, ...]
+    class_seconds: int = 0
+    of_jobs: bool = True
+    never_silent: bool = False

@@ -43,6 +43,8 @@ _JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is missing", _DESCRIPTIO
 
 ALERT = Alert(
     name=ALERT_TELEMETRY_LOST,
+    # As long as a job that is gone is missed.
+    class_seconds=VANISHED_SECONDS,
     expr=either(
         while_running(either(_STALE, _LOW_COVERAGE, incident(FindingKind.TELEMETRY_LOST))),
         _GONE,

@@ -36,5 +36,19 @@ every second, so a minute without records is not a slow step."""
 COVERAGE_RATIO = float(COVERAGE_FLOOR)
 """Observed over expected records. Below it the collector evaluates no SLO: telemetry is missing."""
 
+LAG_SECONDS = 10.0
+"""Time that one evaluation takes: a fault is to be found within ten seconds."""
+
+RECENT_SECONDS = 600
+"""In which a counter of losses must have risen: tickets are read within hours, not seconds."""
+
+LOOPING_ATTEMPTS, LOOPING_SECONDS = 4, 1800
+"""Attempts of a job within that time: three restarts in half an hour are no passing failure. Each
+takes minutes to its first step, so that little is trained between them."""
+
+WASTE_SHARE, WASTE_RATIO = 0.1, 2.0
+"""Share of an hour's device-time that was not productive, and times that of the day before it. The
+usual goodput target is 0.95: twice what it allows."""
+
 VANISHED_SECONDS = 3600
 """How long a running job that left the metrics is missed. One hour covers a lunch break."""

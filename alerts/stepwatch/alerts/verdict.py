@@ -65,6 +65,7 @@ def _cases(text: AlertText) -> tuple[Case, ...]:
     cases = (
         Case("the detector opened an incident", _series(text.kind, "0x3 1x76"), 120, fired),
         Case("it goes on while the incident closes and reopens", _closing(text.kind), 240, fired),
+        Case("the collector is restarted", _restarted(text.kind), 240, fired),
         Case("no alert while only another kind is open", _series(_other(text.kind), "1x80"), 300),
         Case("no alert after the job ended", _series(text.kind, "1x80", running="0x80"), 300),
         Case("no alert while nothing is known", {_running(): "1x80"}, 300),
@@ -77,6 +78,10 @@ def _cases(text: AlertText) -> tuple[Case, ...]:
 
 def _closing(kind: FindingKind) -> dict[str, str]:
     return _series(kind, "0x3 1x5 0x8 1x62")
+
+
+def _restarted(kind: FindingKind) -> dict[str, str]:
+    return _series(kind, "0x3 1x7 stale _x3 1x60", running="1x10 stale _x3 1x60")
 
 
 def _other(kind: FindingKind) -> FindingKind:

@@ -119,10 +119,12 @@ def _routes(site: Path | None) -> list[Artefact]:
 def _alerts(links: Links, site: Path | None) -> list[Artefact]:
     from stepwatch.alerts import rules
     from stepwatch.alerts.catalogue import ALERTS
+    from stepwatch.alerts.routes.site import read_site
 
+    classes = rules.USUAL if site is None else read_site(site).classes
     return [
-        Artefact(ALERT_RULES, rules.RULES_FILE, rules.rules_text(ALERTS, links)),
-        Artefact(ALERT_RULES, rules.TESTS_FILE, rules.tests_text(ALERTS, links)),
+        Artefact(ALERT_RULES, rules.RULES_FILE, rules.rules_text(ALERTS, links, classes)),
+        Artefact(ALERT_RULES, rules.TESTS_FILE, rules.tests_text(ALERTS, links, classes)),
     ]
 
 

@@ -47,7 +47,7 @@ alerting:
 def test_it_gives_classes_labels_and_routes() -> None:
     site = parse_site(SITE, "site.yaml")
     assert site.paged == ("production", "research")
-    assert site.labels == {"cluster": "eu-1"}
+    assert site.classes.labels == {"cluster": "eu-1"}
     assert site.alerting is not None
     assert site.alerting.routes[0].mute == ["nights"]
 

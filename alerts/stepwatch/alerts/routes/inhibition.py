@@ -14,6 +14,8 @@ from stepwatch.collector.incidents.grouping import RULES
 from stepwatch.signals.names import (
     ALERT_BUDGET_BURNING,
     ALERT_BUDGET_BURNING_FAST,
+    ALERT_COST_ANOMALY,
+    ALERT_CRASH_LOOP,
     ALERT_HANG,
     ALERT_NOT_RESTARTED,
     ALERT_OF,
@@ -30,6 +32,7 @@ _BEYOND_FINDINGS = {
     ALERT_RANK_FAILED: _OF_BUDGETS,
     ALERT_STRAGGLER: _OF_BUDGETS,
     ALERT_BUDGET_BURNING_FAST: (ALERT_BUDGET_BURNING,),
+    ALERT_CRASH_LOOP: (ALERT_RANK_FAILED, ALERT_NOT_RESTARTED, ALERT_COST_ANOMALY, *_OF_BUDGETS),
 }
 """Symptoms of alerts that no finding reports."""
 

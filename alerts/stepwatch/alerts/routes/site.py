@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import Field, ValidationError
 
+from stepwatch.alerts.expressions import UNKNOWN_CLASS
+from stepwatch.alerts.rules import USUAL, Classes
 from stepwatch.collector.slo.asked import site_schema as shared
 from stepwatch.collector.slo.asked.problems import problem_line
 from stepwatch.collector.slo.asked.yaml_lines import Document, Place, YamlError, read_yaml
@@ -21,10 +23,7 @@ from .site_schema import KEYS, REMEDIES, Alerting, Route
 
 CLASSES = ("production", "research", "experiment", "trial")
 """Classes that exist where no site file names others."""
-PAGED = ("production",)
-"""Classes whose jobs page where no site file says otherwise."""
-UNKNOWN_CLASS = "unknown"
-"""What the collector exports of a job that did not say its class: it pages."""
+PAGED = USUAL.paged
 _RESERVED = ("alertname", "job", "instance", JOB, JOB_CLASS, NODE, SEVERITY)
 
 
@@ -36,9 +35,9 @@ class Site(NamedTuple):
     alerting: Alerting | None = None
 
     @property
-    def labels(self) -> Mapping[str, str]:
-        """Labels of every alert."""
-        return {} if self.alerting is None else self.alerting.labels
+    def classes(self) -> Classes:
+        """What its rules need of it."""
+        return Classes(self.paged, {} if self.alerting is None else self.alerting.labels)
 
 
 class _SiteDocument(shared.SiteDocument):

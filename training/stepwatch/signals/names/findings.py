@@ -25,6 +25,10 @@ ALERT_NOT_RESTARTED = "TrainingNotRestarted"
 ALERT_CHECKPOINT_UNVERIFIED = "TrainingCheckpointUnverified"
 ALERT_BUDGET_BURNING_FAST = "TrainingBudgetBurningFast"
 ALERT_BUDGET_BURNING = "TrainingBudgetBurning"
+ALERT_CRASH_LOOP = "TrainingCrashLoop"
+ALERT_COST_ANOMALY = "TrainingCostAnomaly"
+ALERT_COLLECTOR_DEGRADED = "StepwatchCollectorDegraded"
+ALERT_AGENT_DEGRADED = "StepwatchAgentDegraded"
 ALERT_WATCHDOG = "StepwatchWatchdog"
 
 
@@ -76,6 +80,11 @@ ALERT_ABOUT: dict[str, tuple[FindingKind, ...]] = {
     ALERT_CHECKPOINT_UNVERIFIED: (FindingKind.CHECKPOINT_STALL,),
     ALERT_BUDGET_BURNING_FAST: (FindingKind.HANG, FindingKind.RANK_FAILED, FindingKind.STRAGGLER),
     ALERT_BUDGET_BURNING: (FindingKind.STRAGGLER, FindingKind.RANK_FAILED, FindingKind.HANG),
+    ALERT_CRASH_LOOP: (FindingKind.RANK_FAILED, FindingKind.DESYNC, FindingKind.MEMORY_GROWTH),
+    ALERT_COST_ANOMALY: (FindingKind.RANK_FAILED, FindingKind.STRAGGLER, FindingKind.DATA_STALL),
+    ALERT_COLLECTOR_DEGRADED: (FindingKind.TELEMETRY_LOST,),
+    ALERT_AGENT_DEGRADED: (FindingKind.TELEMETRY_LOST,),
+    ALERT_WATCHDOG: (FindingKind.TELEMETRY_LOST,),
 }
 """Alerts on what no finding reports, each with the kinds whose incidents fill in its runbook."""
 

@@ -1,0 +1,1 @@
+"""Alerts on stepwatch itself: what watches the jobs must be watched, too."""

@@ -1,0 +1,112 @@
+"""StepwatchCollectorDegraded: the collector runs, but does not do all that it should."""
+
+from __future__ import annotations
+
+from stepwatch.alerts.expressions import either
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity
+from stepwatch.alerts.thresholds import LAG_SECONDS, RECENT_SECONDS
+from stepwatch.signals.names import (
+    ALERT_COLLECTOR_DEGRADED,
+    COLLECTOR_ASKED_FLUSH_SECONDS,
+    COLLECTOR_EVALUATION_FAILURES,
+    COLLECTOR_EVALUATION_SECONDS,
+    COLLECTOR_JOBS_CAPPED,
+    COLLECTOR_JOBS_QUARANTINED,
+    COLLECTOR_NOTICES_GIVEN_UP,
+    COLLECTOR_OBJECTIVES_UNREADABLE,
+    COLLECTOR_UNREADABLE,
+    Metric,
+)
+
+_GAUGES = (
+    (COLLECTOR_JOBS_QUARANTINED, 0.0, "{{ . }} jobs are not evaluated."),
+    (COLLECTOR_JOBS_CAPPED, 0.0, "{{ . }} jobs are left out of the metrics."),
+    (COLLECTOR_OBJECTIVES_UNREADABLE, 0.0, "The newest SLO documents or site file are wrong."),
+    (COLLECTOR_NOTICES_GIVEN_UP, 0.0, "{{ . }} notices of incidents did not arrive."),
+    (COLLECTOR_ASKED_FLUSH_SECONDS, 0.0, "Agents are asked to send every {{ . }} s only."),
+    (COLLECTOR_EVALUATION_SECONDS, LAG_SECONDS, "An evaluation takes {{ . }} s."),
+)
+"""Metric, the value above which something is wrong, and what is said of the value."""
+_COUNTERS = (
+    (COLLECTOR_EVALUATION_FAILURES, "{{ . }} evaluations ended in an error."),
+    (COLLECTOR_UNREADABLE, "{{ . }} stored segments could not be decoded."),
+)
+
+
+def _above(metric: Metric, limit: float) -> str:
+    return f"max({metric.name}) > {limit:g}"
+
+
+def _rising(metric: Metric) -> str:
+    return f"max(increase({metric.name}[{RECENT_SECONDS}s])) > 0"
+
+
+def _sentence(query: str, text: str) -> str:
+    """A sentence that is shown where the query has a value, with that, rounded."""
+    shown = text.replace("{{ . }}", "{{ . | first | value | humanize }}")
+    # Both branches end in a space or in nothing, so that sentences follow each other.
+    return f"{{{{ with printf `{query}` | query }}}}{shown} {{{{ end }}}}"
+
+
+_WHAT = "The collector does not do all that it should"
+_TEXT = "Jobs may be unwatched although their telemetry arrives."
+_CONDITIONS = (
+    *((_above(metric, limit), text) for metric, limit, text in _GAUGES),
+    *((_rising(metric), text) for metric, text in _COUNTERS),
+)
+
+
+def _fired(seen: str) -> tuple[Fired, ...]:
+    return (Fired({}, _WHAT, f"{seen} {_TEXT}"),)
+
+
+ALERT = Alert(
+    name=ALERT_COLLECTOR_DEGRADED,
+    expr=either(*(condition for condition, _ in _CONDITIONS)),
+    severity=Severity.TICKET,
+    # A collector that was just restarted evaluates what waited for it: that may take a minute.
+    for_seconds=120,
+    keep_firing_seconds=300,
+    summary=_WHAT,
+    description="".join(_sentence(*each) for each in _CONDITIONS) + _TEXT,
+    impact="Verdicts, metrics or notices are late or missing for some jobs; training goes on.",
+    first_action="Read the description, then the collector's log: `stepwatch status` says who.",
+    cases=(
+        Case(
+            "a job is quarantined",
+            {COLLECTOR_JOBS_QUARANTINED.name: "0x8 2x40"},
+            420,
+            _fired("2 jobs are not evaluated."),
+        ),
+        Case(
+            "evaluations are slow",
+            {COLLECTOR_EVALUATION_SECONDS.name: "1x8 20x40"},
+            420,
+            _fired("An evaluation takes 20 s."),
+        ),
+        Case(
+            "it flaps",
+            {COLLECTOR_JOBS_CAPPED.name: "0x2 3x20 0 3 0 3x20"},
+            450,
+            _fired("3 jobs are left out of the metrics."),
+        ),
+        Case(
+            "a late scrape",
+            {COLLECTOR_JOBS_CAPPED.name: "3x12 _x4 3x20"},
+            225,
+            _fired("3 jobs are left out of the metrics."),
+        ),
+        Case(
+            "no alert while an evaluation is slow once",
+            {COLLECTOR_EVALUATION_SECONDS.name: "1x8 20x3 1x40"},
+            420,
+        ),
+        Case(
+            "no alert as a restarted collector counts from zero",
+            {COLLECTOR_EVALUATION_FAILURES.name: "5x20 stale _x4 0x40"},
+            900,
+        ),
+        Case("no alert while nothing is known", {COLLECTOR_JOBS_CAPPED.name: "_x40"}, 420),
+    ),
+    of_jobs=False,
+)

@@ -1,0 +1,33 @@
+"""StepwatchWatchdog: always fires, so that somebody notices when alerts no longer arrive."""
+
+from __future__ import annotations
+
+from stepwatch.alerts.spec import Alert, Case, Fired, Severity
+from stepwatch.signals.names import ALERT_WATCHDOG, COLLECTOR_JOBS
+
+_SUMMARY = "The alert that always fires"
+_DESCRIPTION = "Whoever no longer receives it has lost Prometheus, Alertmanager or the way to them."
+
+ALERT = Alert(
+    name=ALERT_WATCHDOG,
+    expr="vector(1) > 0",
+    # Its route goes by its name; nobody is to be woken by it.
+    severity=Severity.TICKET,
+    for_seconds=0,
+    keep_firing_seconds=120,
+    summary=_SUMMARY,
+    description=_DESCRIPTION,
+    impact="None while it arrives. Without it no other alert arrives either.",
+    first_action="Nothing while it arrives. Where it stopped: is Prometheus up, is Alertmanager?",
+    cases=(
+        Case("nothing is scraped", {}, 60, (Fired({}, _SUMMARY, _DESCRIPTION),)),
+        Case(
+            "a collector is restarted",
+            {COLLECTOR_JOBS.name: "1x4 stale _x4 1x10"},
+            120,
+            (Fired({}, _SUMMARY, _DESCRIPTION),),
+        ),
+    ),
+    of_jobs=False,
+    never_silent=True,
+)
