@@ -91,8 +91,8 @@ def test_the_verbs_from_a_store(place: str, tmp_path: Path, capsys: Capture) -> 
     assert capsys.readouterr().out == f"wrote {out}\n"
     written = out.read_text()
     assert written.startswith(f"# Post-mortem: straggler in job {JOB}, incident {identity}\n")
-    for words in ("## Timeline", "comment by ada", "- cost: unknown: no rate", "- [ ] "):
-        assert words in written
+    for part in ("## Timeline", "comment by ada", "- cost: unknown: no rate", "- [ ] "):
+        assert part in written
     assert main(["postmortem", identity, "--out", str(out), "--store", place]) == PROBLEM
     assert "File exists; pass another --out" in capsys.readouterr().err
     assert main(["postmortem", identity, "--store", place]) == OK
@@ -109,7 +109,14 @@ def test_a_post_mortem_counts_what_was_redone_and_names_the_silences(tmp_path: P
         for step, verified in ((10, True), (20, True), (25, False), (50, True))
     ]
     job["attempts"][0]["redone_from"] = 21
-    mine = {"job": JOB, "node": "", "kind": "", "by": "ada", "why": "work", "expired_by": "bob"}
+    mine: dict[str, Any] = {
+        "job": JOB,
+        "node": "",
+        "kind": "",
+        "by": "ada",
+        "why": "work",
+        "expired_by": "bob",
+    }
     mine |= {"since": 1.0, "until": 2.0}
     material = Material(incident, job, [mine, {**mine, "job": "other", "why": "not this"}])
     found = document_of(material)

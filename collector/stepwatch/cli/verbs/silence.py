@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(found, indent=1) if arguments.json else listed(found, time.time()))
         return 0
     made = _expired(arguments) if arguments.expire else _begun(arguments)
-    print(json.dumps(made, indent=1) if arguments.json else told(made, arguments.alertmanager))
+    print(json.dumps(made, indent=1) if arguments.json else in_words(made, arguments.alertmanager))
     return 0
 
 
@@ -108,7 +108,7 @@ def _is_node(arguments: argparse.Namespace, word: str) -> bool:
     return True
 
 
-def told(silence: dict[str, Any], url: str | None) -> str:
+def in_words(silence: dict[str, Any], url: str | None) -> str:
     """A silence that just began or ended, in a line or two."""
     line = f"silence {silence['id']} of {_words(silence)}"
     if silence["expired_by"]:
