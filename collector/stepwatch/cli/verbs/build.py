@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stepwatch.cli import artefacts
 from stepwatch.cli.main import OK
+from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch build all --site site.yaml --out provisioning"
@@ -33,6 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="site file, YAML: classes that page, owners, receivers and routes of alerts",
     )
+    parser.add_argument(
+        "--push", metavar="URL", help="write dashboards to this Grafana instead of to files"
+    )
+    parser.add_argument("--token-file", metavar="FILE", help="file with Grafana's bearer token")
+    parser.add_argument(
+        "--folder", metavar="TITLE", help="Grafana's folder, made if missing (default: as it is)"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="with --push: write nothing, print the difference"
+    )
     artefacts.add_link_options(parser)
 
 
@@ -42,8 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         UsageError: there is no checkout here and no `--out`; routes without a site file; a site
             file that is wrong, or whose files would be written into a checkout.
-        ConfigurationError: a file cannot be written.
+        ConfigurationError: a file cannot be written, or Grafana refuses.
     """
+    if arguments.push is not None:
+        return _push(arguments)
+    if arguments.token_file or arguments.folder or arguments.dry_run:
+        raise UsageError("--token-file, --folder and --dry-run go with --push URL")
     kinds = artefacts.KINDS if arguments.what == "all" else (arguments.what,)
     root = artefacts.checkout(Path.cwd())
     if arguments.out is None and root is None:
@@ -56,6 +71,22 @@ def run(arguments: argparse.Namespace) -> int:
         path = _place(artefact, arguments.out, root)
         artefacts.write(path, artefact.text)
         print(path)
+    return OK
+
+
+def _push(arguments: argparse.Namespace) -> int:
+    from stepwatch.cli.grafana import Grafana, push
+
+    if arguments.what != artefacts.DASHBOARDS or arguments.out is not None:
+        raise UsageError("only dashboards are pushed: stepwatch build dashboards --push URL")
+    token = places.read_token(arguments.token_file)
+    if token is None:
+        raise UsageError("Grafana asks for a service account's token; pass --token-file FILE")
+    built = artefacts.build(artefacts.links_of(arguments), [artefacts.DASHBOARDS])
+    with Grafana(arguments.push, token) as server:
+        texts = [artefact.text for artefact in built]
+        for line in push(server, texts, arguments.folder, arguments.dry_run):
+            print(line)
     return OK
 
 

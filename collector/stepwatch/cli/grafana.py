@@ -1,0 +1,180 @@
+"""`stepwatch build dashboards --push`: dashboards over Grafana's HTTP API, each found by its uid.
+
+Paths and bodies: https://grafana.com/docs/grafana/latest/developers/http_api/dashboard/ and
+https://grafana.com/docs/grafana/latest/developers/http_api/folder/.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+
+from stepwatch.signals import places
+from stepwatch.signals.errors import ConfigurationError, UsageError
+
+_LONGEST_ANSWER = 16 << 20
+"""Bytes; an answer beyond it is refused before it is held."""
+_OWN_TO_A_SERVER = ("id", "version")
+_MOST_FOLDERS = 1000
+_NOT_MADE = "(not made yet)"
+"""In place of the uid of a folder that a dry run leaves unmade; no dashboard lies in it."""
+
+
+class Grafana:
+    """One server and the service account's token; closed at the end of a `with`."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """Prepare connections; nothing is sent yet.
+
+        Raises:
+            UsageError: `url` is no address.
+        """
+        headers = {"authorization": f"Bearer {token}"}
+        base, proxied = url.rstrip("/"), places.may_use_proxy(url)
+        try:
+            client = httpx.Client(base_url=base, headers=headers, timeout=10.0, trust_env=proxied)
+        except httpx.InvalidURL as error:
+            raise UsageError(f"{url!r} is no URL ({error}); pass --push https://HOST") from error
+        if client.base_url.scheme not in ("http", "https") or not client.base_url.host:
+            raise UsageError(f"{url!r} is no URL; pass --push https://HOST")
+        self._client, self._url = client, base
+
+    def __enter__(self) -> Grafana:
+        """Use it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close its connections."""
+        self._client.close()
+
+    def dashboard(self, uid: str) -> tuple[dict[str, Any], str] | None:
+        """The dashboard of a uid and the uid of its folder ("" is the root); None: there is none.
+
+        Raises:
+            ConfigurationError: the server refuses, or answers with something else.
+        """
+        found = self._ask("GET", f"/api/dashboards/uid/{uid}", missing=True)
+        if found is None:
+            return None
+        try:
+            return dict(found["dashboard"]), str(found["meta"].get("folderUid") or "")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._not_grafana() from error
+
+    def folder(self, title: str) -> str | None:
+        """Uid of the folder of the top level with this title; None: there is none.
+
+        Raises:
+            ConfigurationError: the server refuses, or answers with something else.
+        """
+        folders = self._ask("GET", f"/api/folders?limit={_MOST_FOLDERS}")
+        try:
+            return next((str(each["uid"]) for each in folders if each["title"] == title), None)
+        except (KeyError, TypeError) as error:
+            raise self._not_grafana() from error
+
+    def make_folder(self, title: str) -> str:
+        """Make a folder and return its uid.
+
+        Raises:
+            ConfigurationError: the server refuses, or answers with something else.
+        """
+        made = self._ask("POST", "/api/folders", {"title": title})
+        try:
+            return str(made["uid"])
+        except (KeyError, TypeError) as error:
+            raise self._not_grafana() from error
+
+    def save(self, dashboard: dict[str, Any], folder: str) -> None:
+        """Write a dashboard over the one of its uid.
+
+        Raises:
+            ConfigurationError: the server refuses, or answers with something else.
+        """
+        body = {"dashboard": {**dashboard, "id": None}, "folderUid": folder, "overwrite": True}
+        self._ask("POST", "/api/dashboards/db", {**body, "message": "stepwatch build"})
+
+    def _ask(self, method: str, path: str, body: object = None, missing: bool = False) -> Any:
+        try:
+            with self._client.stream(method, path, json=body) as answer:
+                held = bytearray()
+                for part in answer.iter_bytes():
+                    held += part
+                    if len(held) > _LONGEST_ANSWER:
+                        raise self._not_grafana()
+        except httpx.HTTPError as error:
+            raise ConfigurationError(f"no answer of {self._url}: {error}; see --push") from error
+        if missing and answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        if answer.status_code != httpx.codes.OK:
+            raise self._refused(answer.status_code, bytes(held))
+        try:
+            return json.loads(held)
+        except ValueError as error:
+            raise self._not_grafana() from error
+
+    def _refused(self, status: int, body: bytes) -> ConfigurationError:
+        try:
+            said = str(json.loads(body)["message"])
+        except (ValueError, KeyError, TypeError):
+            said = "no reason given"
+        remedy = "look at its log"
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            remedy = "give --token-file a service account that may write dashboards and folders"
+        line = " ".join(said.split())[:200]
+        return ConfigurationError(f"{self._url} refused with {status}: {line}; {remedy}")
+
+    def _not_grafana(self) -> ConfigurationError:
+        return ConfigurationError(f"{self._url} does not answer as Grafana does; see --push")
+
+
+def push(
+    server: Grafana, texts: Iterable[str], folder: str | None = None, dry_run: bool = False
+) -> list[str]:
+    """Bring dashboards, given as JSON, to a server; return lines that say what was done.
+
+    A dashboard that is the same there is not written again. Without `folder` (a title) each stays
+    where it is and a new one goes to the root. A dry run writes nothing and returns the difference.
+
+    Raises:
+        ConfigurationError: the server refuses, or answers with something else.
+    """
+    lines: list[str] = []
+    where: str | None = None
+    if folder is not None:
+        where = server.folder(folder)
+        if where is None:
+            lines.append(f"folder {folder}: {'to be made' if dry_run else 'made'}")
+            where = _NOT_MADE if dry_run else server.make_folder(folder)
+    for text in texts:
+        lines += _push_one(server, json.loads(text), where, dry_run)
+    return lines
+
+
+def _push_one(
+    server: Grafana, wanted: dict[str, Any], folder: str | None, dry_run: bool
+) -> list[str]:
+    uid, there = str(wanted["uid"]), server.dashboard(str(wanted["uid"]))
+    held, lies_in = there if there is not None else ({}, "")
+    place = lies_in if folder is None else folder
+    if there is not None and _text(held) == _text(wanted) and place == lies_in:
+        return [f"{uid}: unchanged"]
+    done = "written over" if there is not None else "made"
+    if dry_run:
+        return [f"{uid}: would be {done}", *_difference(held, wanted)]
+    server.save(wanted, place)
+    return [f"{uid}: {done}"]
+
+
+def _difference(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    old, new = (_text(each).splitlines() for each in (held, wanted))
+    return list(difflib.unified_diff(old, new, "on the server", "built", lineterm="", n=1))
+
+
+def _text(dashboard: dict[str, Any]) -> str:
+    kept = {key: value for key, value in dashboard.items() if key not in _OWN_TO_A_SERVER}
+    return json.dumps(kept, sort_keys=True, indent=2, ensure_ascii=False)
