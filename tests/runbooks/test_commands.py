@@ -21,21 +21,25 @@ from stepwatch.signals.names import ALERT_ABOUT, ALERT_OF, FindingKind
 from tests.collector.made import JOB
 from tests.collector.process import Process
 from tests.runbooks.commands import opened
+from tests.runbooks.commands.pages import of_every_page
 from tests.runbooks.commands.shown import Shown, shown, simple_commands
 from tests.runbooks.commands.tools import NOT_COMMANDS, TOOLS, problems
 
 STEPWATCH = "stepwatch"
 DRILLS = ("demo", "train")
 ANSWERS = {
-    "blackbox": OK,
-    "compare": OK,
-    "incidents": PROBLEM,
-    "report": OK,
-    "runbook": OK,
-    "slo": OK,
-    "status": PROBLEM,
+    "blackbox": {OK},
+    "compare": {OK},
+    "doctor": {OK, PROBLEM},
+    "incidents": {PROBLEM},
+    "nodes": {OK},
+    "report": {OK},
+    "runbook": {OK},
+    "slo": {OK},
+    "status": {PROBLEM},
 }
-"""Exit code of each verb that pages use, while an incident is open and no budget is spent."""
+"""Exit codes of each verb that pages use, while an incident is open, no budget is spent and no node
+has failed; what `doctor` finds is up to the machine that runs the test."""
 ALERT_KINDS = {alert: kind for kind, alert in ALERT_OF.items()} | {
     alert: kinds[0] for alert, kinds in ALERT_ABOUT.items() if kinds
 }
@@ -81,12 +85,16 @@ def is_run(command: Shown) -> bool:
     return command.is_fenced or "--collector" in words
 
 
-@pytest.mark.parametrize("name", runbooks.names())
-def test_every_stepwatch_command_of_a_runbook_runs(
-    name: str, on_call: Watched, capsys: pytest.CaptureFixture[str]
+@of_every_page
+def test_every_stepwatch_command_of_a_page_runs(
+    name: str,
+    family: runbooks.Family,
+    on_call: Watched,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     incident = on_call.incidents[ALERT_KINDS.get(name, FindingKind.STRAGGLER)]
-    words = ["runbook", name, "--incident", incident, "--collector", on_call.url]
+    words = family.listed_by.split()[1:]
+    words += [name, "--incident", incident, "--collector", on_call.url]
     capsys.readouterr()
     assert main(words) == OK
     page = capsys.readouterr().out
@@ -102,14 +110,16 @@ def run_all(page: str, commands: list[Shown], capsys: pytest.CaptureFixture[str]
         code = main([verb, *rest])
         captured = capsys.readouterr()
         where = f"{page}:{command.line}: {command.text}\n{captured.err}"
-        assert code == ANSWERS[verb], where
+        assert code in ANSWERS[verb], where
         assert captured.out.strip() and not captured.err, where
         assert "no rings below" not in captured.out, where
 
 
-@pytest.mark.parametrize("name", runbooks.names())
-def test_every_command_of_another_tool_is_one_that_it_takes(name: str) -> None:
-    assert list(wrong(name, runbooks.load(name).markdown)) == []
+@of_every_page
+def test_every_command_of_another_tool_is_one_that_it_takes(
+    name: str, family: runbooks.Family
+) -> None:
+    assert list(wrong(name, runbooks.load(name, family=family).markdown)) == []
 
 
 def wrong(page: str, markdown: str) -> Iterator[str]:
