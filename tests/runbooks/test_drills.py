@@ -19,21 +19,22 @@ from stepwatch.signals.arguments import Parser
 from stepwatch.signals.names import ALERT_OF, Cause, FindingKind
 from stepwatch.trainer.config.options import Options
 from stepwatch.trainer.config.validation import validate_faults
+from tests.runbooks.commands.pages import of_every_page
 
 VALUES = {name: "0" if name == "attempt" else f"{name}-1" for name in placeholders.NAMES}
 
 
-def commands(name: str) -> Iterator[list[str]]:
+def commands(name: str, family: runbooks.Family = runbooks.RUNBOOKS) -> Iterator[list[str]]:
     """Words of each `stepwatch` command in code on a page."""
-    for _, text in placeholders.code(runbooks.render(name, VALUES)):
+    for _, text in placeholders.code(runbooks.render(name, VALUES, family=family)):
         for line in text.splitlines():
             if re.match(r"\s*stepwatch [a-z]", line):
                 yield shlex.split(line)[1:]
 
 
-@pytest.mark.parametrize("name", runbooks.names())
-def test_every_command_is_one_that_its_verb_takes(name: str) -> None:
-    found = [words for words in commands(name) if words[0] not in ("agent", "collector")]
+@of_every_page
+def test_every_command_is_one_that_its_verb_takes(name: str, family: runbooks.Family) -> None:
+    found = [words for words in commands(name, family) if words[0] not in ("agent", "collector")]
     assert found
     for verb, *words in found:
         parser = Parser(prog=verb, allow_abbrev=False)

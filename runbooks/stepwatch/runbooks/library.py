@@ -4,75 +4,95 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from stepwatch.signals.errors import ConfigurationError, UsageError
 from stepwatch.signals.phrases import closest_hint
 
 from . import placeholders
-from .page import Page
+from .page import PLAYBOOK_SECTIONS, SECTIONS, Page
 
 SUFFIX = ".md"
 
 
-def directory() -> Path:
+class Family(NamedTuple):
+    """Pages of one sort: what one is called, their folder, their sections, what lists them."""
+
+    what: str
+    folder: str
+    sections: tuple[str, ...]
+    listed_by: str
+
+
+RUNBOOKS = Family("runbook", "pages", SECTIONS, "stepwatch runbook")
+PLAYBOOKS = Family("playbook", "playbooks", PLAYBOOK_SECTIONS, "stepwatch runbook --playbook")
+
+
+def directory(family: Family = RUNBOOKS) -> Path:
     """Folder of the pages: inside the installed package, or in the checkout.
 
     Raises:
         ConfigurationError: there is neither.
     """
     here = Path(__file__).resolve()
-    for folder in (here.parent / "pages", here.parents[2] / "pages"):
+    for folder in (here.parent / family.folder, here.parents[2] / family.folder):
         if folder.is_dir():
             return folder
-    raise ConfigurationError("the runbook pages are missing; install stepwatch again")
+    raise ConfigurationError(f"the {family.what} pages are missing; install stepwatch again")
 
 
-def names(folder: Path | None = None) -> tuple[str, ...]:
-    """Names of all runbooks, which are names of alerts, sorted."""
-    return tuple(sorted(path.stem for path in (folder or directory()).glob(f"*{SUFFIX}")))
+def names(folder: Path | None = None, family: Family = RUNBOOKS) -> tuple[str, ...]:
+    """Names of all pages, sorted; those of runbooks are names of alerts."""
+    return tuple(sorted(path.stem for path in (folder or directory(family)).glob(f"*{SUFFIX}")))
 
 
-def load(name: str, folder: Path | None = None) -> Page:
-    """Read the runbook of an alert.
+def load(name: str, folder: Path | None = None, family: Family = RUNBOOKS) -> Page:
+    """Read a page: the runbook of an alert, or a playbook.
 
     Raises:
-        UsageError: there is no runbook of that name.
+        UsageError: there is no page of that name.
         ConfigurationError: the page cannot be read or used.
     """
-    folder = folder or directory()
-    known = names(folder)
+    folder = folder or directory(family)
+    known = names(folder, family)
     if name not in known:
         hint = closest_hint(name[:80], known, list_known=False)
         raise UsageError(
-            f"no runbook {name[:80]!r}; {f'{hint} ' if hint else ''}`stepwatch runbook` lists all"
+            f"no {family.what} {name[:80]!r}; {f'{hint} ' if hint else ''}"
+            f"`{family.listed_by}` lists all"
         )
-    page = read(folder / f"{name}{SUFFIX}")
+    page = read(folder / f"{name}{SUFFIX}", family)
     for number, problem in page.problems():
         raise ConfigurationError(f"{page.where}:{number}: {problem}")
     return page
 
 
-def read(path: Path) -> Page:
+def read(path: Path, family: Family = RUNBOOKS) -> Page:
     """Read a page as it is, with all its faults.
 
     Raises:
         ConfigurationError: the file cannot be read.
     """
     try:
-        return Page(path.stem, str(path), path.read_text(encoding="utf-8"))
+        return Page(path.stem, str(path), path.read_text(encoding="utf-8"), family.sections)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"cannot read the runbook {path}: {error}") from error
+        raise ConfigurationError(f"cannot read the {family.what} {path}: {error}") from error
 
 
-def render(name: str, values: Mapping[str, str], folder: Path | None = None) -> str:
-    """Markdown of a runbook with `values` filled in; what is not known stays visible as `<rank>`.
+def render(
+    name: str,
+    values: Mapping[str, str],
+    folder: Path | None = None,
+    family: Family = RUNBOOKS,
+) -> str:
+    """Markdown of a page with `values` filled in; what is not known stays visible as `<rank>`.
 
     Raises:
-        UsageError: there is no such runbook, or a value belongs to no placeholder.
+        UsageError: there is no such page, or a value belongs to no placeholder.
         ConfigurationError: the page cannot be read or used.
     """
     for key in values:
         if key not in placeholders.NAMES:
             known = ", ".join(placeholders.NAMES)
             raise UsageError(f"no placeholder {key!r} in runbooks; there are: {known}")
-    return placeholders.fill(load(name, folder).markdown, values)
+    return placeholders.fill(load(name, folder, family).markdown, values)

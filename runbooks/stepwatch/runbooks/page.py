@@ -1,4 +1,4 @@
-"""One runbook page: Markdown with fixed sections, and what is wrong with it."""
+"""One page, a runbook or a playbook: Markdown with fixed sections, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ SECTIONS = (
 )
 """Sections of every page, in this order: whoever knows one page knows where to look in all."""
 
+PLAYBOOK_SECTIONS = ("Question", "Look at", "Decide", "Verify", "Undo")
+"""Sections of every playbook: what is decided, on what facts, and how to go back."""
+
 _VERB = re.compile(r"(?<![\w/.-])stepwatch +([a-z][\w-]*)")
 
 
@@ -33,11 +36,15 @@ def verbs(markdown: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Page:
-    """A runbook: the name of its alert, where it was found, and its Markdown."""
+    """A runbook or playbook: its name, where it was found, its Markdown, the sections it must have.
+
+    The name of a runbook is that of its alert.
+    """
 
     name: str
     where: str
     markdown: str
+    sections: tuple[str, ...] = SECTIONS
 
     def problems(self) -> Iterator[tuple[int, str]]:
         """Yield line number and text of all that keeps the page from being used."""
@@ -53,5 +60,5 @@ class Page:
         if not lines or lines[0] != f"# {self.name}":
             yield 1, f"the first line must be '# {self.name}'"
         found = [line[3:].strip() for line in lines if line.startswith("## ")]
-        if found != list(SECTIONS):
-            yield 1, f"sections must be, in this order: {', '.join(SECTIONS)}"
+        if found != list(self.sections):
+            yield 1, f"sections must be, in this order: {', '.join(self.sections)}"

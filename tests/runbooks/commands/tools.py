@@ -1,0 +1,67 @@
+"""Whether a command of another tool is one that the tool takes, by the list in `tools.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+KNOWN: dict[str, Any] = tomllib.loads(Path(__file__).with_name("tools.toml").read_text())
+TOOLS: dict[str, dict[str, Any]] = KNOWN["tools"]
+NOT_COMMANDS = frozenset(KNOWN["not_commands"])
+_NUMBER = re.compile(r"-\d+")
+
+
+def problems(words: list[str]) -> Iterator[str]:
+    """What is wrong with a command: its tool, an option, a subcommand or a value is not known."""
+    name, *rest = words
+    tool = TOOLS.get(name)
+    if tool is None:
+        yield f"{name}: no such tool in tools.toml"
+        return
+    if "runs_after" in tool:
+        yield from problems(rest[tool["runs_after"] :])
+        return
+    yield from _options(name, tool, rest)
+    yield from _choices(name, tool, rest)
+    operands = list(_operands(tool, rest))
+    verbs = tool.get("verbs")
+    if verbs and operands and not set(operands) & set(verbs):
+        yield f"{name}: none of {operands} is a subcommand that is known"
+    for operand in operands:
+        key = operand.split("=")[0].lower()
+        if "keys" in tool and "=" in operand and key not in tool["keys"]:
+            yield f"{name}: no key {key!r}"
+
+
+def _operands(tool: dict[str, Any], words: list[str]) -> Iterator[str]:
+    """Words that are neither an option nor the value of one that is known to take one."""
+    taking = {*tool.get("choices", ()), *tool.get("takes", ())}
+    for before, word in zip(["", *words], words, strict=False):
+        if not word.startswith("-") and before not in taking:
+            yield word
+
+
+def _options(name: str, tool: dict[str, Any], words: list[str]) -> Iterator[str]:
+    known = set(tool.get("options", ()))
+    for word in (word for word in words if word.startswith("-")):
+        option = word.split("=")[0]
+        if option in known or ("-N" in known and _NUMBER.fullmatch(word)):
+            continue
+        letters = {f"-{letter}" for letter in option[1:]}
+        if option.startswith("--") or not letters <= known:
+            yield f"{name}: no option {option}"
+
+
+def _choices(name: str, tool: dict[str, Any], words: list[str]) -> Iterator[str]:
+    for option, choices in tool.get("choices", {}).items():
+        for at, word in enumerate(words):
+            value = word.removeprefix(f"{option}=")
+            if word == option:
+                value = words[at + 1]
+            elif value == word:
+                continue
+            for unknown in sorted(set(value.split(",")) - set(choices)):
+                yield f"{name}: {option} takes no {unknown!r}"
