@@ -126,8 +126,6 @@ def _aggregate(expression: promql.AggregateExpr, reading: Reading) -> Labels:
 def _binary(expression: promql.BinaryExpr, reading: Reading) -> Labels:
     left, right = _labels(expression.lhs, reading), _labels(expression.rhs, reading)
     modifier = expression.modifier
-    if str(expression.op) in _SELECTING:
-        return inner
     if modifier is None:
         return left or right
     group = frozenset(modifier.group_labels or ())
