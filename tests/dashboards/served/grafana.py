@@ -42,7 +42,8 @@ def filled(expr: str, variables: Mapping[str, str | Sequence[str]]) -> str:
     for name, value in variables.items():
         many = value if isinstance(value, str) else "|".join(map(escaped, value))
         text = many if isinstance(value, str) or len(value) == 1 else f"({many})"
-        expr = re.sub(rf"\${name}\b", lambda _, text=text: text, expr)
+        # As it is: a replacement text would have its backslashes read again.
+        expr = text.join(re.split(rf"\${name}\b", expr))
     return expr
 
 
