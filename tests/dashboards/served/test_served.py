@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from tests.dashboards.served.grafana import Source, Target, filled, targets
 from tests.drill.servers import Servers
 from tests.ports import free_port
 from tests.services import Services
-from tests.soak.processes import CLI
+from tests.soak.processes import CLI, end, spawn
 from tests.waiting import until
 
 EMPTY: dict[str, dict[str, str]] = tomllib.loads(
@@ -33,7 +32,7 @@ BOARDS = {
         Links(DEFAULT_RUNBOOKS, DEFAULT_GRAFANA), [artefacts.DASHBOARDS]
     )
 }
-_SIMULATED = ("--ranks", "16", "--step-seconds", "0.5", "--seconds", "25")
+_SIMULATED = ("--ranks", "16", "--step-seconds", "0.5", "--seconds", "600")
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +53,20 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     }
     servers = Servers(folder, addresses)
     found = Source(servers.prometheus)
+    simulation: list[subprocess.Popen[bytes]] = []
     try:
         services.start()
         servers.start_prometheus()
         simulate = [*CLI, "simulate", "--collector", services.url, *_SIMULATED]
-        clean = {name: value for name, value in os.environ.items() if "STEPWATCH" not in name}
-        subprocess.run(simulate, check=True, capture_output=True, timeout=120, env=clean)
+        simulation.append(spawn(folder / "simulate.log", *simulate))
         until("rates of tokens", lambda: _has(found, "rate(stepwatch_phase_seconds_total[20s])"))
+        until("coverage", lambda: _has(found, "stepwatch_job_telemetry_coverage_ratio"))
         until("devices", lambda: _has(found, "stepwatch_node_device_busy_ratio"))
         yield found
     finally:
         found.close()
+        for each in simulation:
+            end(each, 9)
         servers.close()
         services.close()
 
