@@ -11,7 +11,15 @@ import yaml
 from stepwatch.cli import artefacts
 from stepwatch.cli.main import OK, PROBLEM, USAGE, main
 
-FILES = {"training-job.json", "training.rules.yaml", "training.rules.test.yaml"}
+BOARDS = {
+    "training-job.json",
+    "on-call.json",
+    "executive.json",
+    "nodes.json",
+    "checkpoints.json",
+    "stepwatch.json",
+}
+FILES = BOARDS | {"training.rules.yaml", "training.rules.test.yaml"}
 
 
 def test_it_writes_everything_and_prints_each_path(
@@ -27,8 +35,8 @@ def test_it_writes_everything_and_prints_each_path(
 @pytest.mark.parametrize(
     ("what", "files"),
     [
-        ("dashboards", {"training-job.json"}),
-        ("alerts", FILES - {"training-job.json"}),
+        ("dashboards", BOARDS),
+        ("alerts", FILES - BOARDS),
         ("all", FILES),
     ],
 )
@@ -40,15 +48,18 @@ def test_it_writes_what_was_asked_for(tmp_path: Path, what: str, files: set[str]
 def test_addresses_reach_rules_and_dashboard(tmp_path: Path) -> None:
     words = ["build", "--out", str(tmp_path)]
     words += ["--runbook-url", "https://w.example/r/", "--dashboard-url", "https://g.example/"]
+    words += ["--page-url", "https://c.example/"]
     assert main(words) == OK
     (group,) = yaml.safe_load((tmp_path / "training.rules.yaml").read_text())["groups"]
     shown = group["rules"][0]["annotations"]
     assert shown["runbook_url"].startswith("https://w.example/r/TrainingHang?job=")
     assert shown["dashboard_url"].startswith("https://g.example/d/stepwatch-training-job?var-job=")
     page = json.loads((tmp_path / "training-job.json").read_text())
-    addresses = [link["url"] for link in page["links"]]
+    addresses = [link["url"] for link in page["links"] if link["type"] == "link"]
     assert "https://w.example/r/TrainingDesync?job=${job:percentencode}" in addresses
-    assert all(url.startswith("https://w.example/r/Training") for url in addresses)
+    runbooks = [url for url in addresses if "c.example" not in url]
+    assert all(url.startswith("https://w.example/r/Training") for url in runbooks)
+    assert "https://c.example/jobs/${job:percentencode}" in addresses
 
 
 def test_in_a_checkout_it_writes_the_generated_folders(

@@ -13,10 +13,12 @@ DEFAULT_GRAFANA = "http://127.0.0.1:3000"
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses that the annotations name; `dashboard` is the job dashboard's own address."""
+    """Addresses that the annotations name; `dashboard` is the job dashboard's own address, and
+    `page` where browsers reach the collector."""
 
     runbooks: str
     dashboard: str
+    page: str = DEFAULT_COLLECTOR
 
     def runbook(self, alert: str) -> str:
         """Address of an alert's runbook."""

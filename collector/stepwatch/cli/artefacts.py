@@ -13,6 +13,7 @@ from pathlib import Path
 from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.places import DEFAULT_COLLECTOR
 
 DASHBOARDS = "dashboards"
 ALERT_RULES = "alerts"
@@ -57,6 +58,12 @@ def add_link_options(parser: argparse.ArgumentParser) -> None:
         metavar="BASE",
         help="address of Grafana (default: %(default)s)",
     )
+    parser.add_argument(
+        "--page-url",
+        default=DEFAULT_COLLECTOR,
+        metavar="URL",
+        help="where browsers reach the collector (default: %(default)s)",
+    )
 
 
 def links_of(arguments: argparse.Namespace) -> Links:
@@ -64,7 +71,8 @@ def links_of(arguments: argparse.Namespace) -> Links:
     from stepwatch.dashboards.boards import training_job
 
     grafana = str(arguments.dashboard_url).rstrip("/")
-    return Links(str(arguments.runbook_url), f"{grafana}/d/{training_job.UID}")
+    address = f"{grafana}/d/{training_job.UID}"
+    return Links(str(arguments.runbook_url), address, str(arguments.page_url))
 
 
 def build(links: Links, kinds: Iterable[str] = KINDS, site: Path | None = None) -> list[Artefact]:
@@ -94,6 +102,8 @@ def _dashboards(links: Links) -> list[Artefact]:
         coverage_ratio=alert_thresholds.COVERAGE_RATIO,
         stalled_seconds=alert_thresholds.STALLED_SECONDS,
         stale_seconds=alert_thresholds.STALE_SECONDS,
+        failed_checkpoints=alert_thresholds.FAILED_CHECKPOINTS,
+        page=links.page.rstrip("/"),
         runbooks={alert.name: links.runbook_of(alert.name, CHOSEN_JOB) for alert in ALERTS},
         paging=frozenset(alert.name for alert in ALERTS if alert.severity is Severity.PAGE),
     )

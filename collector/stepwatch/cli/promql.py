@@ -22,6 +22,8 @@ SCRAPE_LABELS: Labels = frozenset({"job", "instance"})
 _LABEL_VALUES = re.compile(r"label_values\(\s*(?P<series>.+?)\s*,\s*(?P<label>\w+)\s*\)")
 # Grafana fills these in where PromQL wants a duration.
 _DURATIONS = re.compile(r"\$__(rate_interval|interval|range)\b")
+# These choose among series, and leave their labels as they are.
+_SELECTING = frozenset({"topk", "bottomk"})
 _LABELLESS_CALLS = frozenset({"absent", "scalar", "time", "vector"})
 
 
@@ -109,6 +111,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def _aggregate(expression: promql.AggregateExpr, reading: Reading) -> Labels:
     inner = _labels(expression.expr, reading)
     modifier = expression.modifier
+    if str(expression.op) in _SELECTING:
+        return inner
     if modifier is None:
         return frozenset()
     if modifier.type == promql.AggModifierType.Without:

@@ -159,7 +159,8 @@ def rows(
     """A table of the newest values; queries join on the labels they share.
 
     `columns` maps the columns, in their order, to their headings; the value column of the only
-    query is `Value`, of several `Value #A`, `Value #B` and so on. Time and job are left out.
+    query is `Value`, of several `Value #A`, `Value #B` and so on. Time is left out, and so is
+    the job unless `columns` has it.
     """
     panel = (
         table.Panel()
@@ -186,11 +187,20 @@ def _organise(columns: Mapping[str, str]) -> dashboard.DataTransformerConfig:
     return dashboard.DataTransformerConfig(
         id_val="organize",
         options={
-            "excludeByName": {"Time": True, JOB: True},
+            "excludeByName": {name: True for name in ("Time", JOB) if name not in columns},
             "indexByName": {name: index for index, name in enumerate(columns)},
             "renameByName": dict(columns),
         },
     )
+
+
+def linked(panel: table.Panel, column: str, title: str, url: str) -> table.Panel:
+    """Lead from the values of a column, named by its heading, to an address.
+
+    In `url`, `${__value.raw}` stands for the value; Grafana encodes it.
+    """
+    address = {"title": title, "url": url, "targetBlank": False}
+    return panel.override_by_name(column, [dashboard.DynamicConfigValue("links", [address])])
 
 
 def coloured(panel: table.Panel, column: str, colors: Mapping[str, str]) -> table.Panel:

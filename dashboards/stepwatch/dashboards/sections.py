@@ -94,23 +94,25 @@ def _signs_of_life(thresholds: Thresholds) -> list[Panel]:
     return [
         number(running, Line(queries.RUNNING)),
         number(incidents, Line(queries.INCIDENT_COUNT), ANY),
-        number(stalled, Line(queries.WITHOUT_PROGRESS), _below(thresholds.stalled_seconds)).links(
+        number(stalled, Line(queries.WITHOUT_PROGRESS), below(thresholds.stalled_seconds)).links(
             [runbook(thresholds, ALERT_HANG)]
         ),
-        number(age, Line(queries.RECORD_AGE), _below(thresholds.stale_seconds)).links(
+        number(age, Line(queries.RECORD_AGE), below(thresholds.stale_seconds)).links(
             [runbook(thresholds, ALERT_TELEMETRY_LOST)]
         ),
-        number(coverage, Line(queries.COVERAGE), _above(thresholds.coverage_ratio)).links(
+        number(coverage, Line(queries.COVERAGE), above(thresholds.coverage_ratio)).links(
             [runbook(thresholds, ALERT_TELEMETRY_LOST)]
         ),
     ]
 
 
-def _below(threshold: float) -> Steps:
+def below(threshold: float) -> Steps:
+    """Good below a threshold, bad from it on."""
     return ((None, GOOD), (threshold, BAD))
 
 
-def _above(threshold: float) -> Steps:
+def above(threshold: float) -> Steps:
+    """Bad below a threshold, good from it on."""
     return ((None, BAD), (threshold, GOOD))
 
 

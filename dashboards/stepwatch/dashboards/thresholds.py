@@ -11,6 +11,7 @@ class Thresholds:
     """Lines drawn on panels, each the threshold of an alert, and the runbook of each alert.
 
     `slowdown_ratio` and `coverage_ratio` are ratios, `stalled_seconds` and `stale_seconds` seconds;
+    `failed_checkpoints` counts failures in a row; `page` is the address of the collector's page;
     `runbooks` maps an alert's name to the address of its page; `paging` names the alerts that page.
     """
 
@@ -18,5 +19,7 @@ class Thresholds:
     coverage_ratio: float
     stalled_seconds: float
     stale_seconds: float
+    failed_checkpoints: float
+    page: str
     runbooks: Mapping[str, str]
     paging: frozenset[str]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from stepwatch.dashboards import queries
+from stepwatch.dashboards import frame, queries
+from stepwatch.dashboards.drill_down import JOB_UID
 from stepwatch.dashboards.layout import place
-from stepwatch.dashboards.panels import SOURCE
-from stepwatch.dashboards.sdk import builders, dashboard
+from stepwatch.dashboards.panels import SOURCE, link
+from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import (
     checkpoints,
     numbers,
@@ -16,9 +17,8 @@ from stepwatch.dashboards.sections import (
     wrong,
 )
 from stepwatch.dashboards.thresholds import Thresholds
-from stepwatch.signals.names import JOB
 
-UID = "stepwatch-training-job"
+UID = JOB_UID
 """Stable id, and so address, of the dashboard."""
 
 FILE = "training-job.json"
@@ -39,42 +39,17 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 
 
 def _frame(thresholds: Thresholds) -> builders.Dashboard:
+    description = "One training job for the on-call: is it healthy, and if not, what to do."
     page = (
-        builders.Dashboard(TITLE)
-        .uid(UID)
-        .description("One training job for the on-call: is it healthy, and if not, what to do.")
-        .tags(["training", "stepwatch"])
-        .readonly()
-        .refresh("10s")
-        .time("now-1h", "now")
-        .timezone("browser")
-        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
-        .with_variable(_source())
-        .with_variable(_job())
+        frame.page(TITLE, UID, description, thresholds)
+        .with_variable(frame.choice(queries.JOB_VARIABLE, "Job", queries.JOBS))
         .annotation(_attempts())
+        .link(link("Job", f"{thresholds.page}/jobs/{queries.CHOSEN_JOB}"))
     )
     # One line of links for the alerts that page; the table of incidents links the others.
     for alert in sorted(thresholds.paging):
         page = page.link(runbook(thresholds, alert))
     return page
-
-
-def _source() -> builders.DatasourceVariable:
-    return builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
-
-
-def _job() -> builders.QueryVariable:
-    return (
-        builders.QueryVariable(queries.JOB_VARIABLE)
-        .label("Job")
-        .datasource(SOURCE)
-        .query({"query": queries.JOBS, "refId": JOB})
-        .definition(queries.JOBS)
-        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
-        .multi(False)
-        .include_all(False)
-    )
 
 
 def _attempts() -> builders.AnnotationQuery:

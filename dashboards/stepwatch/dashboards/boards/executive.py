@@ -1,0 +1,98 @@
+"""Dashboard "Training: executive": jobs, goodput, waste and SLOs of the whole fleet."""
+
+from __future__ import annotations
+
+from stepwatch.dashboards import fleet, frame
+from stepwatch.dashboards.drill_down import health, job_table
+from stepwatch.dashboards.layout import Section, place
+from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, number
+from stepwatch.dashboards.sdk import builders
+from stepwatch.dashboards.sections import ANY, legend
+from stepwatch.dashboards.thresholds import Thresholds
+from stepwatch.dashboards.usage import usage
+from stepwatch.signals import names
+from stepwatch.signals.names import JOB_CLASS, PHASE, SEVERITY, SLI, SLO, STATE
+
+UID = "stepwatch-executive"
+FILE = "executive.json"
+TITLE = "Training: executive"
+
+_GOOD = fleet.of_jobs(names.SLI_GOOD, SLI)
+_ALL = fleet.of_jobs(names.SLI_TOTAL, SLI)
+_CLASSES = fleet.of_jobs(names.JOB_INFO, JOB_CLASS)
+
+
+def build(thresholds: Thresholds) -> builders.Dashboard:
+    """Build the dashboard; `finalise.text` turns it into its file."""
+    description = "The fleet for leads: what runs, how much of it is useful, which SLOs are missed."
+    page = frame.of_jobs(frame.page(TITLE, UID, description, thresholds))
+    return place(page, [_jobs(), _goodput(), _slos(), usage()])
+
+
+def _jobs() -> Section:
+    running = Metadata("Jobs by class", "Jobs that are expected to run, by class.", "none")
+    failed = Metadata("Failed jobs", "All ranks of the newest attempt failed. No data: none.")
+    tokens = Metadata("Tokens per second", "Tokens trained on, over all chosen jobs.", width=16)
+    by_class = fleet.total(fleet.while_running(_CLASSES), JOB_CLASS)
+    failures = f"count({fleet.of_jobs(names.SECONDS_SINCE_FAILURE)})"
+    pace = fleet.total(fleet.rate_of_jobs(names.JOB_TOKENS))
+    return Section(
+        "Jobs",
+        [
+            number(running, Line(by_class, legend(JOB_CLASS))),
+            number(failed, Line(failures), ANY),
+            health(),
+            lines(tokens, Line(pace, "tokens/s")),
+            job_table(
+                Metadata("Attempts", "In the time range; more than one is a restart.", "none"),
+                fleet.worst(fleet.ATTEMPTS),
+                "attempts",
+            ).height(8),
+        ],
+    )
+
+
+def _goodput() -> Section:
+    return Section("Goodput and waste", [*_ratios(), _phases()])
+
+
+def _ratios() -> list[Panel]:
+    ratio = Metadata(
+        "Good share", "Good over counted device-seconds since the jobs began.", "percentunit"
+    )
+    waste = Metadata("Device-hours not good", "Counted and not good since the jobs began.", "h")
+    lowest = Metadata("Lowest good share", "By job and SLI, lowest first.", "percentunit")
+    both = fleet.total(_GOOD, SLI), fleet.total(_ALL, SLI)
+    return [
+        number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI))).height(8),
+        number(waste, Line(f"({both[1]} - {both[0]}) / 3600", legend(SLI))).height(8),
+        job_table(lowest, fleet.worst(f"{_GOOD} / ({_ALL} > 0)", "bottomk"), "share", SLI).height(
+            8
+        ),
+    ]
+
+
+def _phases() -> Panel:
+    metadata = Metadata(
+        "Rank time by phase", "Seconds of self time per second, over ranks.", "none", 24
+    )
+    phases = fleet.total(fleet.rate_of_jobs(names.PHASE_SECONDS, PHASE), PHASE)
+    return lines(metadata, Line(phases, legend(PHASE)), stacked=True)
+
+
+def _slos() -> Section:
+    states = Metadata("SLOs by state", "Frozen or unknown is not healthy.", "none")
+    spent = Metadata("Most budget spent", "Beyond 100% the target is missed.", "percentunit")
+    burn = Metadata("Burning budgets", "How many times too fast. Empty: none burns.", "none")
+    state = fleet.of_jobs(names.SLO_STATE, SLO, STATE)
+    left = fleet.of_jobs(names.SLO_BUDGET_REMAINING, SLO, how="min")
+    rate = fleet.of_jobs(names.SLO_BURN_RATE, SLO, SEVERITY)
+    counts = f"count by ({STATE}) ({state} == 1)"
+    return Section(
+        "SLOs",
+        [
+            number(states, Line(counts, legend(STATE))).height(6),
+            job_table(spent, fleet.worst(f"1 - {left}"), "spent", SLO),
+            job_table(burn, fleet.worst(rate), "rate", SLO, SEVERITY),
+        ],
+    )

@@ -1,0 +1,84 @@
+"""PromQL over many jobs or nodes, for the dashboards that show more than one job.
+
+As in `queries`, scrape labels are aggregated away with `max`, so that a second collector that
+exports the same job counts it once, and no query fills a gap.
+"""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import ATTEMPT, JOB, JOB_INFO, JOB_RUNNING, NODE, Metric
+
+from .frame import NODE_VARIABLE
+from .queries import JOB_VARIABLE
+
+MOST_ROWS = 20
+"""Rows of a table, the worst first: a fleet has hundreds of jobs and nodes."""
+
+_WINDOW = "[$__rate_interval]"
+_CHOSEN = f'{JOB}=~"${JOB_VARIABLE}"'
+_JOBS = f"{{{_CHOSEN}}}"
+_NODE = f'{{{NODE}="${NODE_VARIABLE}"}}'
+
+
+def _by(expr: str, *labels: str, how: str = "max") -> str:
+    return f"{how} by ({', '.join(labels)}) ({expr})" if labels else f"{how}({expr})"
+
+
+def of_jobs(metric: Metric, *by: str, how: str = "max", matching: str = "") -> str:
+    """Newest value for each chosen job and each value of further labels.
+
+    `matching` narrows the series by one more label matcher.
+    """
+    chosen = f"{{{_CHOSEN},{matching}}}" if matching else _JOBS
+    return _by(f"{metric.name}{chosen}", JOB, *by, how=how)
+
+
+def rate_of_jobs(metric: Metric, *by: str) -> str:
+    """Rate per second of a counter, for each chosen job and each value of further labels."""
+    return _by(f"rate({metric.name}{_JOBS}{_WINDOW})", JOB, *by)
+
+
+def while_running(expr: str) -> str:
+    """Of jobs that are expected to run, alone: what is over makes no progress and sends nothing."""
+    return f"{expr} and on ({JOB}) {of_jobs(JOB_RUNNING)} == 1"
+
+
+def worst(expr: str, how: str = "topk") -> str:
+    """The worst rows of a table: the largest, or with `bottomk` the smallest."""
+    return f"{how}({MOST_ROWS}, {expr})"
+
+
+def total(expr: str, *by: str) -> str:
+    """Sum over jobs or nodes that are counted once already."""
+    return _by(expr, *by, how="sum")
+
+
+def of_node(metric: Metric, *by: str, how: str = "max") -> str:
+    """Newest value of the chosen node, for each value of further labels."""
+    return _by(f"{metric.name}{_NODE}", NODE, *by, how=how)
+
+
+def rise_of_node(metric: Metric, *by: str) -> str:
+    """How much a counter of the chosen node rose of late, for each value of further labels."""
+    return _by(f"increase({metric.name}{_NODE}{_WINDOW})", NODE, *by)
+
+
+def of_all(metric: Metric, *by: str, how: str = "max") -> str:
+    """Newest value over all that export a metric, for each value of labels."""
+    return _by(metric.name, *by, how=how)
+
+
+def rate_of_all(metric: Metric, *by: str) -> str:
+    """Rate per second of a counter, summed over all that count."""
+    return _by(f"rate({metric.name}{_WINDOW})", *by, how="sum")
+
+
+def rise_of_all(metric: Metric, *by: str) -> str:
+    """How much a counter rose of late, summed over all that count."""
+    return _by(f"increase({metric.name}{_WINDOW})", *by, how="sum")
+
+
+ATTEMPTS = _by(
+    _by(f"last_over_time({JOB_INFO.name}{_JOBS}[$__range])", JOB, ATTEMPT), JOB, how="count"
+)
+"""Attempts of each chosen job within the time range of the dashboard."""

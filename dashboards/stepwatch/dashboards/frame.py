@@ -1,0 +1,75 @@
+"""What every dashboard begins with: its address, its variables and links to the others."""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import JOB, JOB_CLASS, JOB_INFO, NODE, NODE_CPU_BUSY
+
+from .panels import SOURCE, link
+from .queries import JOB_VARIABLE
+from .sdk import builders, dashboard
+from .thresholds import Thresholds
+
+TAG = "stepwatch"
+"""Tag of every dashboard; the drop-down of dashboards lists those that carry it."""
+
+CLASS_VARIABLE, NODE_VARIABLE = "class", "node"
+JOBS_OF_CLASSES = f'label_values({JOB_INFO.name}{{{JOB_CLASS}=~"${CLASS_VARIABLE}"}}, {JOB})'
+CLASSES = f"label_values({JOB_INFO.name}, {JOB_CLASS})"
+NODES = f"label_values({NODE_CPU_BUSY.name}, {NODE})"
+
+
+def page(title: str, uid: str, description: str, thresholds: Thresholds) -> builders.Dashboard:
+    """An empty dashboard of the last hour, with its data source and links."""
+    return (
+        builders.Dashboard(title)
+        .uid(uid)
+        .description(description)
+        .tags(["training", TAG])
+        .readonly()
+        .refresh("10s")
+        .time("now-1h", "now")
+        .timezone("browser")
+        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .with_variable(_source())
+        .link(_dashboards())
+        .link(link("Collector", f"{thresholds.page}/"))
+        .link(link("Nodes", f"{thresholds.page}/nodes"))
+    )
+
+
+def choice(name: str, label: str, query: str, several: bool = False) -> builders.QueryVariable:
+    """A variable with the values of a label; of `several`, all are chosen at first."""
+    chosen = (
+        builders.QueryVariable(name)
+        .label(label)
+        .datasource(SOURCE)
+        .query({"query": query, "refId": name})
+        .definition(query)
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
+        .multi(several)
+        .include_all(several)
+    )
+    every = dashboard.VariableOption(selected=True, text="All", value="$__all")
+    return chosen.current(every) if several else chosen
+
+
+def of_jobs(built: builders.Dashboard) -> builders.Dashboard:
+    """Add the choice of classes and of jobs within them."""
+    classes = choice(CLASS_VARIABLE, "Class", CLASSES, several=True)
+    jobs = choice(JOB_VARIABLE, "Job", JOBS_OF_CLASSES, several=True)
+    return built.with_variable(classes).with_variable(jobs)
+
+
+def _source() -> builders.DatasourceVariable:
+    return builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
+
+
+def _dashboards() -> builders.DashboardLink:
+    return (
+        builders.DashboardLink("Dashboards")
+        .type(dashboard.DashboardLinkType.DASHBOARDS)
+        .tags([TAG])
+        .as_dropdown(True)
+        .keep_time(True)
+    )
