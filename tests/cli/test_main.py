@@ -39,6 +39,7 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
         "silence",
         "nodes",
         "runbook",
+        "checklist",
         "slo",
         "report",
         "compare",

@@ -1,0 +1,1 @@
+"""Checklists as data, and the checks that a collector can answer."""
