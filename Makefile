@@ -25,7 +25,7 @@ demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an inci
 
 # Tests that judge who is slow need the cores for themselves; the others share them.
 TIMED := adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_ddp.py \
-	drill/test_drill.py e2e/test_contention.py e2e/test_demo.py e2e/test_node_faults.py e2e/test_slow_parts.py verdicts/test_site.py
+	e2e/test_contention.py e2e/test_demo.py e2e/test_node_faults.py e2e/test_slow_parts.py verdicts/test_site.py
 # Files that take minutes come first, so that no core is idle at the end.
 FIRST := $(addprefix tests/,distributed mixed hangs alerts e2e hooks)
 OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
