@@ -233,7 +233,8 @@ class Agent:
     def _report_node(self) -> None:
         now, away = ClockPair.now(self.clock), self.relay.link == AWAY
         own = self_report(self.options, self.pace, self.spool, now)
-        self.node_report.update(self.readings.node_facts(), own, now, away)
+        facts, is_read = self.readings.node_facts(), self.relay.reads_nodes
+        self.node_report.update(facts, own, now, collector_away=away, is_read=is_read)
 
     def _close_tracer(self) -> None:
         if self.tracer is not None:

@@ -26,7 +26,8 @@ class NodeReport:
     """Spools a segment of the node when a fact begins, changes or ends, and now and then without.
 
     A report with no fact says that the agent runs and found nothing new. None of these is spooled
-    while the collector does not answer: an old one says nothing.
+    while the collector does not answer: an old one says nothing. Facts wait for a collector that
+    reads reports of nodes: one of an earlier release refuses them for good.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -34,15 +35,26 @@ class NodeReport:
         self._waiting: Rows = np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
         self._reported_ns: int | None = None
 
-    def update(self, facts: Rows, own: Rows, now: ClockPair, collector_away: bool) -> None:
+    def update(
+        self,
+        facts: Rows,
+        own: Rows,
+        now: ClockPair,
+        *,
+        collector_away: bool = False,
+        is_read: bool | None = None,
+    ) -> None:
         """Report NODE_FACT rows, with the agent's `own` AGENT row, if it is time or there are any.
 
+        `is_read` is whether the collector reads such reports, None where it has not said so yet.
         What cannot be spooled goes into the next report.
         """
         if self._reported_ns is None:
             self._reported_ns = now.monotonic_ns  # the first reads of the probes take a while
         if len(facts):
             self._waiting = np.concatenate([self._waiting, facts])[-MOST_ROWS:]
+        if is_read is False:
+            return
         is_due = now.monotonic_ns - self._reported_ns >= NODE_REPORT_SECONDS * NANOSECONDS
         if not len(self._waiting) and (collector_away or not is_due):
             return

@@ -40,7 +40,7 @@ class Collector:
             return
         answer: dict[str, Any] = {"verdicts": [self._verdict(piece) for piece in self._cut(body)]}
         if not self.legacy:
-            answer["formats"] = sorted(self.formats)
+            answer |= {"formats": sorted(self.formats), "nodes": True}
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
 

@@ -70,12 +70,14 @@ def test_an_upgraded_collector_gets_the_new_format_again(rank: Rank, make_agent:
         agent = make_agent(url)
         fill(agent, rank, 2)
         agent.relay.drain(give_up)
+        assert agent.relay.reads_nodes is False
         collector.legacy, collector.formats = False, {2, 3}
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(1, 21))
+        assert agent.relay.reads_nodes is True
         assert [wire.format_of(data) for data in collector.taken] == [2, 2, 2, 3]
 
 

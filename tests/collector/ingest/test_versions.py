@@ -36,6 +36,7 @@ def read_later_format(patch: pytest.MonkeyPatch) -> None:
 def test_an_answer_says_which_formats_are_read(service: Service) -> None:
     answer = Client(make_api(service)).post("/v1/segments", content=body(RUN[:1]))
     assert answer.json()["formats"] == list(wire.READABLE_FORMATS)
+    assert answer.json()["nodes"] is True
 
 
 def test_a_later_format_is_kept_once_and_hurts_no_neighbour(service: Service, store: Store) -> None:

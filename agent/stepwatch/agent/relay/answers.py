@@ -32,6 +32,8 @@ class Answer(NamedTuple):
 
     verdicts: list[Verdict]
     formats: frozenset[int]
+    reads_nodes: bool
+    """Whether the collector reads what an agent reports of its node, beside segments of jobs."""
 
 
 def read_body(response: httpx.Response) -> bytes:
@@ -60,7 +62,8 @@ def read_answer(body: bytes) -> Answer:
         raise ValueError(_FOREIGN) from error
     if not isinstance(document, dict):
         raise ValueError(_FOREIGN)
-    return Answer(_verdicts(document.get("verdicts")), _formats(document.get("formats")))
+    verdicts, formats = _verdicts(document.get("verdicts")), _formats(document.get("formats"))
+    return Answer(verdicts, formats, document.get("nodes") is True)
 
 
 def read_asked_seconds(headers: Mapping[str, str]) -> float:

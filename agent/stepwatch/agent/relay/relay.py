@@ -51,6 +51,8 @@ class Relay:
     """What became of the newest request, in the words of `presence`."""
     answered_ns: int | None = None
     """When the collector last took a request, monotonic; None before the first time."""
+    reads_nodes: bool | None = None
+    """Whether the collector reads reports of nodes, as its newest answer says; None: none yet."""
     clock: Clock = field(default_factory=SystemClock)
     _delay: float = 0.0
     _down: bool = False
@@ -92,7 +94,7 @@ class Relay:
             with self.client.stream("POST", "/v1/segments", content=b"") as response:
                 answer = read_body(response)
             if response.status_code == 200:
-                self._learn(read_answer(answer).formats)
+                self._learn(read_answer(answer))
                 self._answered()
         except (httpx.HTTPError, ValueError, OSError) as error:
             logger.debug("the collector announces nothing: %s", error)
@@ -114,7 +116,7 @@ class Relay:
 
     def _apply(self, outgoing: list[Outgoing], answer: Answer) -> float:
         understood = all(each.format in answer.formats for each in outgoing)
-        self._learn(answer.formats)
+        self._learn(answer)
         if not understood:
             return self._send_again()
         if len(answer.verdicts) != len(outgoing):
@@ -150,9 +152,10 @@ class Relay:
             self._hold({each.sequence: reason for each in outgoing}, announced=())
         return self._back_off(reason, response.headers.get("retry-after"))
 
-    def _learn(self, announced: frozenset[int]) -> None:
-        if self.formats.learn(announced):
-            self.spool.release(announced)
+    def _learn(self, answer: Answer) -> None:
+        self.reads_nodes = answer.reads_nodes
+        if self.formats.learn(answer.formats):
+            self.spool.release(answer.formats)
 
     def _send_again(self) -> float:
         """Nothing is acknowledged by a collector that does not read what it was sent."""

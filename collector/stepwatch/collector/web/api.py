@@ -141,10 +141,13 @@ class Api:
             return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s")
         finally:
             self._in_flight -= 1
-        formats = list(wire.READABLE_FORMATS)
         asked = self._service.asked_pace.seconds
         return _json(
-            {"verdicts": [verdict._asdict() for verdict in verdicts], "formats": formats},
+            {
+                "verdicts": [verdict._asdict() for verdict in verdicts],
+                "formats": list(wire.READABLE_FORMATS),
+                "nodes": True,  # reports of nodes are read, beside segments of jobs
+            },
             {FLUSH_HEADER: f"{asked:g}"} if asked else None,
         )
 
