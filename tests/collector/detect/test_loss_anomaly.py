@@ -23,8 +23,9 @@ def curve(steps: int, noise: float = 0.02, seed: int = 0) -> Vector:
     return noisy
 
 
-def found(losses: Vector, first: int = 100) -> list[Finding]:
-    return loss_anomaly.detect(np.arange(first, first + len(losses)), losses, LIMITS)
+def found(losses: Vector, first: int = 100, lately: int | None = None) -> list[Finding]:
+    steps = np.arange(first, first + len(losses))
+    return loss_anomaly.detect(steps, losses, LIMITS, lately)
 
 
 @pytest.mark.parametrize("onset", [200, 400, 900])
@@ -55,13 +56,27 @@ def test_single_bad_batches_are_no_spike() -> None:
         losses = curve(end)
         losses[400] *= 50
         losses[410:411] *= 3
-        assert found(losses) == []
+        assert found(losses, lately=450) == []
 
 
-def test_a_spike_that_came_back_is_not_told() -> None:
+def test_a_spike_that_came_back_is_found_where_its_end_was_not_looked_at_before() -> None:
     losses = curve(500)
     losses[480:490] *= 3
     assert found(losses) == []
+    for lately in (580, 589):
+        (finding,) = found(losses, lately=lately)
+        assert (finding.cause, finding.began_step) == ("loss-spike", 580)
+        assert "jumped in steps 580 to 589" in finding.summary
+        assert finding.summary.endswith("since step 590 it is back")
+    assert found(losses, lately=590) == []
+
+
+def test_a_spike_of_two_steps_is_found_wherever_the_evaluation_falls() -> None:
+    for after in range(12):
+        losses = curve(500 + after)
+        losses[498:500] *= 5
+        (finding,) = found(losses, lately=590)
+        assert (finding.cause, finding.began_step) == ("loss-spike", 598), after
 
 
 def test_a_spike_that_stays_has_diverged() -> None:
@@ -143,7 +158,7 @@ def test_a_plateau_is_told_only_over_thousands_of_steps_and_after_a_descent() ->
     scale=st.floats(1e-6, 1e6),
 )
 def test_noise_is_silent(seed: int, steps: int, noise: float, scale: float) -> None:
-    assert found(scale * curve(steps, noise, seed)) == []
+    assert found(scale * curve(steps, noise, seed), lately=steps + 60) == []
 
 
 @settings(max_examples=60)

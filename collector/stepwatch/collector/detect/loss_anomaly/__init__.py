@@ -1,4 +1,4 @@
-"""Loss anomaly: the loss jumps and stays up, keeps rising, or no longer falls."""
+"""Loss anomaly: the loss jumps, keeps rising, or no longer falls."""
 
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind

@@ -1,4 +1,4 @@
-"""Loss anomaly: the job's loss jumps and stays up, keeps rising, or has long stopped falling.
+"""Loss anomaly: the job's loss jumps, keeps rising, or has long stopped falling.
 
 Noise is measured on the run itself. What is not finite is left out: another detector finds it.
 """
@@ -47,17 +47,24 @@ LIMITS = load(__package__, Thresholds)
 
 
 class Rise(NamedTuple):
-    """Where the loss left its usual level: index of the first step, its level in the baseline and
-    now, and the noise of one step."""
+    """Where the loss left its usual level: index of the first step and of the first after it, its
+    level in the baseline and now, and the noise of one step."""
 
     began: int
+    ended: int
     before: float
     now: float
     noise: float
 
 
-def detect(steps: Integers, losses: Vector, limits: Thresholds) -> list[Finding]:
-    """At most one finding; `losses` holds the job's loss of each of `steps`, NaN where unknown."""
+def detect(
+    steps: Integers, losses: Vector, limits: Thresholds, lately: int | None = None
+) -> list[Finding]:
+    """At most one finding; `losses` holds the job's loss of each of `steps`, NaN where unknown.
+
+    A spike that is over is found where it ended in step `lately` or later, else only one that is
+    not over.
+    """
     known = np.isfinite(losses)
     steps, losses = steps[known], losses[known]
     jump = _jump(losses, limits)
@@ -66,7 +73,24 @@ def detect(steps: Integers, losses: Vector, limits: Thresholds) -> list[Finding]
     rise = jump or _slow_rise(losses, limits)
     if rise is not None:
         return [_risen(Cause.LOSS_DIVERGENCE, "has diverged", steps, rise)]
+    if lately is not None:
+        over = _over(losses, int(np.searchsorted(steps, lately)), limits)
+        if over is not None:
+            return [_risen(Cause.LOSS_SPIKE, "jumped", steps, over)]
     return _plateau(steps, losses, limits)
+
+
+def _over(losses: Vector, first: int, limits: Thresholds) -> Rise | None:
+    """The newest jump whose last step is the one at index `first` or later, and not the newest.
+
+    Worked example: usually 2.0, of the steps from `first` on 2.1, 9.0, 9.2, 2.0 -> the jump of the
+    two steps before the last.
+    """
+    usual = float(np.median(losses[max(0, first - limits.history_steps) :])) if len(losses) else 0.0
+    is_high = losses[first:] > usual + limits.spike_ratio * abs(usual)
+    ends = first + 1 + np.flatnonzero(is_high[:-1] & ~is_high[1:])
+    found = (_jump(losses[:end], limits) for end in ends[::-1].tolist())
+    return next((jump for jump in found if jump is not None), None)
 
 
 def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
@@ -83,7 +107,8 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
     for count, scatter in zip(counts.tolist(), _noise(before[counts - 1]).tolist(), strict=True):
         usual, tail = float(level[count - 1]), losses[-count:]
         if _is_up(tail, before[count - 1], usual, scatter, limits):
-            return Rise(len(losses) - count, usual, float(np.median(tail)), scatter)
+            began = len(losses) - count
+            return Rise(began, len(losses), usual, float(np.median(tail)), scatter)
     return None
 
 
@@ -139,13 +164,17 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
     if not (rising and far):
         return None
     began = len(losses) - (count - best - 1) * length
-    return Rise(began, float(levels[best]), float(levels[-1]), noise)
+    return Rise(began, len(losses), float(levels[best]), float(levels[-1]), noise)
 
 
 def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
     first = int(steps[rise.began])
     errors = (rise.now - rise.before) / rise.noise if rise.noise > 0 else math.inf
-    summary = f"the loss {verb} since step {first}: {rise.now:.4g}, baseline {rise.before:.4g}"
+    when, again = f"since step {first}", ""
+    if rise.ended < len(steps):
+        when = f"in steps {first} to {steps[rise.ended - 1]}"
+        again = f"; since step {steps[rise.ended]} it is back"
+    summary = f"the loss {verb} {when}: {rise.now:.4g}, baseline {rise.before:.4g}{again}"
     evidence = (
         Evidence("loss of the job", rise.now, "loss", f"before step {first} {rise.before:.4g}"),
         Evidence("rise over the noise of a step", errors, "ratio", f"noise {rise.noise:.3g}"),

@@ -7,18 +7,38 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.step_history import NEWEST_STEPS
 from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.clock import NANOSECONDS
 
 from . import detector
 
 HISTORY_STEPS = 16_384
 """Steps of a job, over all attempts, whose losses are looked at."""
+LATELY_SECONDS = 15
+"""How long a spike that is over is still found: longer than from one evaluation to the next, or
+until what an agent reports late is there."""
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """A loss that jumps, rises or stops falling."""
-    found = detector.detect(*losses_of(context.job), detector.LIMITS)
+    lately = _ended_lately(context.job)
+    found = detector.detect(*losses_of(context.job), detector.LIMITS, lately)
     return [context.dated(finding) for finding in found]
+
+
+def _ended_lately(job: LiveJob) -> int | None:
+    """The first step of the newest attempt of those that ended in the last `LATELY_SECONDS` of it.
+
+    Many steps may end between two evaluations, and with them a whole spike.
+    """
+    history = job.current.step_history
+    ends = history.rows["end_unset_ns"]
+    if not len(ends):
+        return None
+    newest = int(ends[-NEWEST_STEPS:].max())
+    late = np.flatnonzero(ends > max(0, newest - LATELY_SECONDS * NANOSECONDS))
+    return int(history.steps[late[0]]) if len(late) else None
 
 
 def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
