@@ -12,6 +12,8 @@ import pytest
 
 from tests.verdicts.scenario.examples import JOB
 from tests.verdicts.scenario.plan import (
+    DYING,
+    STANDING,
     Fault,
     FaultKind,
     Pace,
@@ -159,3 +161,28 @@ def test_the_ranks_of_the_other_agents_are_compared_while_one_is_gone() -> None:
     )
     assert [each["rank"] for each in found if each["kind"] == "straggler"] == [0]
     assert "throughput-regression" not in {each["kind"] for each in found}
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+@pytest.mark.parametrize("kind", sorted(STANDING | DYING))
+def test_every_hang_and_end_pages_with_one_of_two_agents_gone(kind: FaultKind, gone: int) -> None:
+    """The fault hits node 0, in whole or its first rank; a busy rank may be an evaluation."""
+    everywhere = kind in (FaultKind.STOP_ALL, FaultKind.HANG_INSIDE)
+    ranks = (0, 1, 2, 3) if everywhere else (0, 1) if kind is FaultKind.LOST_NODE else (0,)
+    shape = {"shape": Shape.TENSOR, "ranks": 8} if kind is FaultKind.CROSSED_GROUPS else {}
+    node = 0 if kind is FaultKind.LOST_NODE else -1
+    lost = Telemetry(killed_node=gone, killed_at=30.0)
+    more = {"node": node, "peers_raise": True, "telemetry": lost, **shape}
+    found = incidents(job(kind, *ranks, at=60.0, seconds=260.0, **more))
+    lost_page = next(each for each in found if each["kind"] == "telemetry-lost")
+    assert is_page(lost_page) and "unknown" in lost_page["summary"]
+    about_it = [each for each in found if each["opened_at"] > 60.0]
+    if kind is FaultKind.LOST_NODE and gone == 1:
+        assert "nothing was received from any agent" in lost_page["summary"]
+    elif kind in DYING:
+        assert [each["kind"] for each in about_it] == ["rank-failed"]
+        assert about_it[0]["rank"] in {0: (-1,), 1: ranks}[gone]
+    elif kind is FaultKind.HANG_BUSY and gone == 1:
+        assert [(each["kind"], each["rank"]) for each in about_it] == [("pause", 0)]
+    else:
+        assert [each["kind"] for each in about_it if is_page(each)] == ["hang"]

@@ -20,12 +20,14 @@ class Rest(NamedTuple):
     """What the nodes that report show: `unobserved` are the ranks of which they show nothing.
 
     `still_seconds` is how long the observed ranks have made no progress, None while they do;
-    `proven` whether they complete collectives with those that nobody observes.
+    `proven` whether they complete collectives with those that nobody observes. `ended` are the
+    ranks of which it is known that they have ended.
     """
 
     unobserved: tuple[int, ...] = ()
     still_seconds: float | None = None
     proven: bool = False
+    ended: tuple[int, ...] = ()
 
 
 NOTHING_OBSERVED = Rest()
@@ -65,9 +67,11 @@ def detect(
     if not stale:
         return []
     worst = max(stale.values())
-    whole = len(stale) == len(staleness)
+    # A node whose ranks have all ended has nothing to send.
+    whole = len(stale) == len(staleness) and not rest.ended
     named = ", ".join(sorted(stale)[:NODES_NAMED])
-    who = "any agent" if whole else f"{len(stale)} of {len(staleness)} nodes ({named})"
+    nodes = f"{len(stale)} of {len(staleness)}" if len(stale) < len(staleness) else f"{len(stale)}"
+    who = "any agent" if whole else f"{nodes} node{'s' if nodes != '1' else ''} ({named})"
     summary = (
         f"nothing was received from {who} for {worst:.0f} s; the newest step known is {step}. "
         f"{'Whether the job trains is unknown' if whole else _rest_words(rest)}"
@@ -99,6 +103,9 @@ def detect(
 def _rest_words(rest: Rest) -> str:
     """What the nodes that report show of the job, and of the ranks that nobody observes."""
     unseen = ranks_text(rest.unobserved)
+    if rest.ended:
+        have = "has" if len(rest.ended) == 1 else "have"
+        return f"Of the job, {ranks_text(rest.ended)} {have} ended; what {unseen} do is unknown"
     lacking = "meanwhile the ranks that report are compared with each other alone"
     if rest.still_seconds is not None:
         still = in_words(rest.still_seconds)

@@ -24,6 +24,9 @@ def _rest(context: DetectionContext) -> detector.Rest:
     """What the ranks that report show of the job."""
     stall = context.once(hang.stalled)
     unobserved = tuple(sorted(context.unobserved))
+    over = context.attempt.ended.keys() | context.attempt.ranks.gone
+    if over:
+        return detector.Rest(unobserved, ended=tuple(sorted(over)))
     if stall is not None:
         return detector.Rest(unobserved, stall.seconds)
     return detector.Rest(unobserved, proven=_share_groups(context))
