@@ -53,7 +53,7 @@ STATED = [
     ("TrainingSlowCollective", "and 5 %", 0.05, slow_collective.LIMITS.certain_excess_ratio),
     ("TrainingStraggler", "more than 1.5 times", 1.5, straggler.LIMITS.least_ratio),
     ("TrainingStraggler", "A rank at 1.5 times", 1.5, straggler.LIMITS.least_ratio),
-    ("TrainingStraggler", "at least 15 % of the step", 0.15, straggler.LIMITS.least_excess_ratio),
+    ("TrainingStraggler", "from 2 % of", 0.02, straggler.LIMITS.least_lost_ratio),
     ("TrainingTelemetryLost", "for 15 seconds", 15.0, telemetry.LIMITS.least_seconds),
     ("TrainingTelemetryLost", "more than a tenth", 0.1, float(1 - COVERAGE_FLOOR)),
     ("TrainingTelemetryLost", "coverage is back above 0.9", 0.9, float(COVERAGE_FLOOR)),
