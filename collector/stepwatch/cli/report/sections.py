@@ -255,11 +255,15 @@ def _incidents(report: Document) -> Table:
             f"{each['kind']}, {each['cause']}",
             str(each["rank"]) if each["rank"] >= 0 else "-",
             str(each["node"]),
-            text.device_time(each["device_seconds_lost"] or 0.0),
+            _device_time(each["device_seconds_lost"]),
         ]
         for each in report["incidents"]
     ]
     return Table(["incident", "job", "what", "rank", "node", "device-time lost"], rows)
+
+
+def _device_time(seconds: float | None) -> str:
+    return text.UNKNOWN if seconds is None else text.device_time(seconds)
 
 
 def _nodes(report: Document) -> Table:
@@ -267,7 +271,7 @@ def _nodes(report: Document) -> Table:
         [
             each["node"],
             str(each["incidents"]),
-            text.device_time(each["device_seconds_lost"]),
+            _device_time(each["device_seconds_lost"]),
             # An earlier collector has neither of these.
             text.count(each.get("faults_30d")),
             (each.get("health") or text.UNKNOWN)

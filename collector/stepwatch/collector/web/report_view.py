@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from stepwatch.collector.detect.finding import Confidence
 from stepwatch.collector.nodes.fleet import Node
 from stepwatch.collector.slo.asked.owners import owner_in
 from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, Spent
@@ -109,19 +110,29 @@ _SHOWN = (
 
 
 def _incident(incident: Mapping[str, Any]) -> Document:
-    return {name: incident.get(name) for name in _SHOWN}
+    return {
+        **{name: incident.get(name) for name in _SHOWN},
+        "device_seconds_lost": _lost(incident),
+    }
+
+
+def _lost(incident: Mapping[str, Any]) -> float | None:
+    """Device-seconds; None where nothing says what it cost."""
+    lost = float(incident["device_seconds_lost"] or 0.0)
+    return lost if lost or incident.get("throughput_lost_ratio") is not None else None
 
 
 def _nodes(incidents: Iterable[Mapping[str, Any]], known: Sequence[Node]) -> list[Document]:
-    """Nodes that incidents name, those with most first, what these cost, and how often each was at
-    fault; then repeat offenders that none names. What is not known of a node is None."""
+    """Nodes that incidents name, or a rank of, those with most first, what these cost, and how
+    often each was at fault; then repeat offenders that none names. What is not known is None."""
     counts: Counter[str] = Counter()
     lost: dict[str, float] = {}
     for each in incidents:
-        if each["rank"] >= 0 and each["node"]:
+        if each["node"] and (each["rank"] >= 0 or each.get("confidence") != Confidence.ONE_OF):
             counts[each["node"]] += 1
-            more = float(each["device_seconds_lost"] or 0.0)
-            lost[each["node"]] = lost.get(each["node"], 0.0) + more
+            more = _lost(each)
+            if more is not None:
+                lost[each["node"]] = lost.get(each["node"], 0.0) + more
     by_name = {node.name: node for node in known}
     offenders = sorted(
         (node for node in known if node.is_offender() and node.name not in counts),
@@ -132,7 +143,7 @@ def _nodes(incidents: Iterable[Mapping[str, Any]], known: Sequence[Node]) -> lis
         {
             "node": name,
             "incidents": counts[name],
-            "device_seconds_lost": lost.get(name, 0.0),
+            "device_seconds_lost": lost.get(name) if counts[name] else 0.0,
             **_history(by_name.get(name)),
         }
         for name in [*named, *(node.name for node in offenders[:WORST])]

@@ -1,0 +1,51 @@
+"""What a report says of nodes and of what incidents cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwatch.collector.store.accounts import AccountDay
+from stepwatch.collector.web.report_view import report_document
+
+DAY = 86_400
+
+
+def incident(node: str, rank: int, lost: float, ratio: float | None, **more: str) -> dict[str, Any]:
+    known = {"id": f"{node}{rank}{lost}", "job": "llama", "opened_at": DAY + 10.0}
+    return {
+        **known,
+        "node": node,
+        "rank": rank,
+        "device_seconds_lost": lost,
+        "throughput_lost_ratio": ratio,
+        **more,
+    }
+
+
+def nodes_of(*incidents: dict[str, Any]) -> dict[str, tuple[int, float | None]]:
+    days = [AccountDay("llama", DAY, "production", {"productive": 1})]
+    found = report_document(days, incidents, DAY, 2 * DAY)
+    return {
+        each["node"]: (each["incidents"], each["device_seconds_lost"]) for each in found["nodes"]
+    }
+
+
+def test_what_a_node_cost_is_summed_over_its_ranks_and_over_itself() -> None:
+    found = nodes_of(
+        incident("gpu-1", 3, 40.0, 0.2),
+        incident("gpu-1", -1, 60.0, 0.5, confidence="likely"),
+        incident("gpu-2", 8, 0.0, 0.0),
+    )
+    assert found == {"gpu-1": (2, 100.0), "gpu-2": (1, 0.0)}
+
+
+def test_what_is_not_known_to_cost_nothing_is_unknown() -> None:
+    found = nodes_of(incident("gpu-1", 3, 0.0, None), incident("gpu-2", 4, 0.0, None))
+    assert found == {"gpu-1": (1, None), "gpu-2": (1, None)}
+    assert nodes_of(incident("gpu-1", 3, 0.0, None), incident("gpu-1", 4, 5.0, 0.1)) == {
+        "gpu-1": (2, 5.0)
+    }
+
+
+def test_a_node_that_is_only_one_of_those_suspected_is_not_counted() -> None:
+    assert nodes_of(incident("gpu-1", -1, 9.0, 1.0, confidence="one of")) == {}
