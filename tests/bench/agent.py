@@ -1,13 +1,13 @@
 """The agent of a node of eight ranks: processor time, memory, a scrape, catching up, a hung probe.
 
-The ranks only write; devices follow a script: what a real driver's calls take is not in the figure.
+The ranks only write, and the hardware is files (`node_hardware`). Processor time is that of the
+agent and of all processes of its probes; the scripted driver's own share is some 0.1 us a call.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,37 +19,46 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from stepwatch.signals import names
+from stepwatch.agent.app import Agent, AgentOptions
+from stepwatch.agent.keys import AttemptKey
+from stepwatch.agent.spool import Spool
+from stepwatch.signals import names, wire
 from stepwatch.signals.names import Metric
-from tests.agent.probes.fabric.made import Cards
-from tests.agent.probes.nvml.scripted import COMPILER, ENV_SCRIPT, Driver, build
+from stepwatch.signals.records import Kind
+from tests.agent.probes.nvml.scripted import COMPILER
 from tests.ports import free_port
 from tests.services import ROOT
 from tests.soak.processes import CLI, Collector, end, spawn
 
-from .result import Result
+from . import node_hardware as hardware
+from .result import Result, microseconds
 
-RANKS, HERTZ, DEVICES = 8, 10.0, 8
+RANKS, HERTZ = 8, 10.0
 WARM_SECONDS, MEASURED_SECONDS = 15.0, 60.0
-AWAY_SECONDS = 60.0
+BACKLOG_SECONDS = 600
 SCRAPES = 50
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure() -> Iterator[Result]:
-    """A busy node, one without devices, and an agent whose collector was away."""
+    """A node without devices, a full one, and an agent with a backlog."""
     load = f"{RANKS} ranks x {HERTZ:.0f} steps/s"
-    with _node(devices=0) as plain:
+    with _node(full=False) as plain:
         share, _ = plain.measure()
-        without = f"without devices {share:.2%}"
-        yield plain.caught_up()
+        without = f"without hardware {share:.2%}"
     if COMPILER is None:
         without += "; no C compiler for the scripted driver"
         yield Result(f"agent, processor time, {load}", without, "1 % of a core", "")
         return
-    with _node(devices=DEVICES) as busy:
+    with _node(full=True) as busy:
+        addition = microseconds(_additions, 100_000, 9) * 1000
         share, megabytes = busy.measure()
-        what = f"{load}, {DEVICES} devices"
+        again = microseconds(_additions, 100_000, 9) * 1000
+        what = f"{load}, {hardware.DEVICES} devices with GPM, {busy.beside}"
+        without += (
+            f"; an addition in a loop took {addition:.0f} and {again:.0f} ns before and after"
+        )
+        without += f"; load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
         yield Result(f"agent, processor time, {what}", f"{share:.2%}", "1 % of a core", without)
         yield Result("agent, memory with its probes (PSS)", f"{megabytes:.0f} MB", "80 MB", what)
         seconds, kilobytes = busy.scraped()
@@ -59,31 +68,34 @@ def measure() -> Iterator[Result]:
         beside += f"{_served(busy.folder, round(kilobytes * 1000)) * 1000:.1f} ms"
         yield Result("agent, one scrape (median)", f"{seconds * 1000:.1f} ms", "20 ms", beside)
         yield busy.with_hung_driver()
+        yield busy.caught_up()
+
+
+def _additions(count: int) -> int:
+    total = 0
+    for number in range(count):
+        total += number
+    return total
 
 
 class Node:
     """A collector, an agent as it ships, and a process that writes the rings."""
 
-    def __init__(self, folder: Path, devices: int) -> None:
+    def __init__(self, folder: Path, *, full: bool) -> None:
         self.folder = folder
         self.collector = Collector(folder, "collector", str(folder / "store.db"))
         self.metrics = f"http://127.0.0.1:{free_port()}"
-        self.driver = Driver(folder / "driver.txt", devices) if devices else None
+        self.driver = hardware.devices(folder) if full else None
         words = [
             *CLI, "agent", "--collector", self.collector.url, "--ring-dir", str(folder / "rings"),
             "--spool", str(folder / "spool"), "--port", self.metrics.rsplit(":", 1)[1],
             "--node", "node-0", "--kernel-log", "/dev/null",
         ]  # fmt: skip
-        if devices:
-            (folder / "library").mkdir()
-            library = build(folder / "library").parent
-            os.environ |= {"LD_LIBRARY_PATH": str(library), ENV_SCRIPT: str(folder / "driver.txt")}
-        if os.geteuid() == 0 and shutil.which("unshare"):
-            cards = Cards(folder / "sys").sys / "class"
-            script = 'mount --bind "$0" /sys/class && exec "$@"'
-            words = ["unshare", "--mount", "sh", "-c", script, str(cards), *words]
-        self._words = words
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._words = hardware.around(folder, words) if full else words
+        self.beside = f"{hardware.PORTS} ports, {hardware.DISKS} disks"
+        if self._words == words:
+            self.beside = "no ports and disks: that needs root and mkfs.ext4"
+        self._ranks: subprocess.Popen[bytes] | None = None
         self._agent: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -92,11 +104,13 @@ class Node:
         rings = str(self.folder / "rings")
         command = (sys.executable, "-m", "tests.bench.node_ranks", rings, str(RANKS), str(HERTZ))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-        self._processes.append(spawn(self.folder / "ranks.log", *command))
-        self._agent = spawn(self.folder / "agent.log", *self._words)
-        self._processes.append(self._agent)
+        self._ranks = spawn(self.folder / "ranks.log", *command)
+        self._start_agent()
         while not self.value(names.AGENT_RECORDS) > 0:
             time.sleep(0.2)
+
+    def _start_agent(self) -> None:
+        self._agent = spawn(self.folder / "agent.log", *self._words)
 
     def measure(self) -> tuple[float, float]:
         """Share of a core that the agent and its probes use, and their memory in megabytes."""
@@ -112,23 +126,41 @@ class Node:
         return _asked(f"{self.metrics}/metrics")
 
     def caught_up(self) -> Result:
-        """How much faster than they were written records are sent once the collector is back."""
-        self.collector.end(signal.SIGKILL)
-        time.sleep(AWAY_SECONDS)
-        self.collector.start()
-        back = time.monotonic()
-        waiting = left = self.value(names.AGENT_SPOOL_SEGMENTS)
-        while left >= waiting:  # it waits before it tries again
-            waiting, began = left, time.monotonic()
-            time.sleep(0.005)
-            left = self.value(names.AGENT_SPOOL_SEGMENTS)
+        """How much faster than it was written a backlog is sent, while the ranks write on."""
+        assert self._agent is not None
+        end(self._agent, signal.SIGTERM, 10.0)
+        self._fill_spool()
+        self._start_agent()
+        left, began = float("nan"), time.monotonic()
+        while not left >= BACKLOG_SECONDS / 2:
+            began, left = time.monotonic(), self.value(names.AGENT_SPOOL_SEGMENTS)
         while self.value(names.AGENT_SPOOL_SEGMENTS) > 1:
-            time.sleep(0.005)
-        seconds, again = time.monotonic() - began, began - back
+            time.sleep(0.01)
+        seconds = time.monotonic() - began
         return Result(
-            "agent, catching up after a minute", f"{waiting / seconds:.0f} x real time", "50 x",
-            f"{waiting:.0f} segments in {seconds:.2f} s, after {again:.1f} s of waiting",
+            "agent, catching up ten minutes", f"{left / seconds:.0f} x real time", "50 x",
+            f"{left:.0f} segments in {seconds:.1f} s; live ones, which are sent in order, wait no "
+            "longer",
         )  # fmt: skip
+
+    def _fill_spool(self) -> None:
+        """Write what ten minutes without a collector leave, with the records of this moment."""
+        where = self.folder / "rings"
+        with tempfile.TemporaryDirectory() as place:
+            nobody = f"http://127.0.0.1:{free_port()}"
+            agent = Agent(AgentOptions(where, Path(place), nobody, "node-0", None), probes=[])
+            for _ in range(2):
+                agent.poll()
+                agent.flush()
+                time.sleep(1.0)
+            sample = wire.decode(agent.spool.oldest(2)[-1][1])
+            agent.close()
+        spool = Spool(self.folder / "spool", "node-0")
+        tables = {kind: rows for kind, rows in sample.tables.items() if kind is not Kind.CURSOR}
+        for number in range(BACKLOG_SECONDS):
+            tables[Kind.STEP]["step"] += round(HERTZ) if number else 0
+            spool.put(AttemptKey("earlier", 0), sample.clock, tables)
+        spool.close()
 
     def with_hung_driver(self) -> Result:
         """Records read a second while calls into the driver do not come back."""
@@ -157,8 +189,9 @@ class Node:
 
     def close(self) -> None:
         """End everything."""
-        for process in reversed(self._processes):
-            end(process, signal.SIGTERM, 10.0)
+        for process in (self._agent, self._ranks):
+            if process is not None:
+                end(process, signal.SIGTERM, 10.0)
         self.collector.end()
 
     def _records_a_second(self) -> float:
@@ -168,10 +201,10 @@ class Node:
 
 
 @contextlib.contextmanager
-def _node(devices: int) -> Iterator[Node]:
+def _node(*, full: bool) -> Iterator[Node]:
     known: Mapping[str, str] = dict(os.environ)
     with tempfile.TemporaryDirectory() as place:
-        node = Node(Path(place), devices)
+        node = Node(Path(place), full=full)
         try:
             node.start()
             yield node
@@ -188,12 +221,17 @@ def _family(pid: int) -> list[int]:
 
 
 def _processor_seconds(pid: int) -> float:
-    """What a process and its children have used, those that ended and were waited for included."""
-    ticks = 0
+    """What a process and its children have used, those that ended and were waited for included.
+
+    Of those that live by the scheduler's nanoseconds: a tick is 1 % of a second.
+    """
+    seconds = 0.0
     for each in _family(pid):
         fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / _TICKS
+        seconds += sum(map(int, fields[13:15])) / _TICKS
+        for task in Path(f"/proc/{each}/task").iterdir():
+            seconds += int((task / "schedstat").read_text().split()[0]) / 1e9
+    return seconds
 
 
 def _memory(pid: int) -> float:

@@ -203,7 +203,7 @@ class Agent:
 
     def _read_rings(self, key: AttemptKey, tails: list[RingTail]) -> Batch:
         now = self.clock.monotonic_ns()
-        ended = [tail for tail in tails if tail.ended(now, self.exits.of(tail.ring_id))]
+        ended = [tail for tail in tails if tail.ended(now, self.exits)]
         positions = self.tail.positions(tails)
         return Batch(key, tails, ended, positions, self.tail.read(tails))
 

@@ -87,3 +87,24 @@ def test_requests_shrink_while_they_fail_and_grow_again(rank: Rank, make_agent: 
         agent.relay.drain(keep_trying)
         assert (len(agent.spool), agent.spool.held) == (0, 0)
     assert sizes[:3] == [12, 6, 3] and collector.steps() == list(range(1, 61))
+
+
+@pytest.mark.parametrize("outage", [6, 9, 25], ids="{} requests fail".format)
+def test_after_an_outage_what_waited_is_sent_at_once(
+    rank: Rank, make_agent: MakeAgent, outage: int
+) -> None:
+    collector = Collector(2, 3)
+    sizes: list[int] = []
+
+    def fails(body: bytes) -> bool:
+        sizes.append(len(list(wire.split(body))))
+        return len(sizes) <= outage
+
+    collector.fails = fails
+    with at(collector) as url:
+        agent = make_agent(url)
+        fill(agent, rank, 40)
+        agent.relay.drain(keep_trying)
+        assert (len(agent.spool), agent.spool.held) == (0, 0)
+    assert len(sizes) <= outage + 3 and sizes[-1] >= 38, "one or two alone, then all others"
+    assert set(collector.steps()) == set(range(1, 201))

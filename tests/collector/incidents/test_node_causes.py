@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from stepwatch.collector.detect.finding import Finding, build_finding
-from stepwatch.collector.incidents.node_causes import with_certain, with_likely
+from stepwatch.collector.incidents.node_causes import of_this_run, with_certain, with_likely
 from stepwatch.collector.state.trackers.node_faults import NodeFault
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import NodeFact
@@ -118,3 +118,30 @@ def test_a_finding_without_a_rank_names_the_node() -> None:
     assert found.summary.endswith(
         "because a network port of node b runs below the rate of its neighbours (thing)"
     )
+
+
+@pytest.mark.parametrize(
+    ("fact", "rank", "newest_ns", "counts"),
+    [
+        (NodeFact.XID, -1, 99, False),
+        (NodeFact.XID, -1, 100, True),
+        (NodeFact.XID, 2, 99, True),
+        (NodeFact.XID, -1, 0, True),
+        (NodeFact.DEVICE_LOST, -1, 99, True),
+        (NodeFact.FILE_SERVER_SILENT, -1, 99, True),
+    ],
+    ids=[
+        "it ended the run before",
+        "it happened in this run",
+        "it is of a process of this run",
+        "nobody knows when it was",
+        "the device is still lost",
+        "the server is still silent",
+    ],
+)
+def test_what_happened_before_the_run_began_explains_nothing_of_it(
+    fact: NodeFact, rank: int, newest_ns: int, counts: bool
+) -> None:
+    known = fault(fact, rank=rank, code=79)._replace(newest_ns=newest_ns)
+    assert of_this_run([known], {"b": 100, "a": 5}) == [known] * counts
+    assert of_this_run([known], {}) == [known], "nobody knows when the run began"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stepwatch.hooks.recorder.worker_server import mode_of
 from tests.hooks.conftest import Run, only_ring
 
 torch = pytest.importorskip("torch", reason="the worker server is torch's")
@@ -62,10 +65,28 @@ def test_a_rank_answers_on_a_private_socket_and_a_fork_of_it_ends_as_it_would(
 ) -> None:
     answer = served(run)
     assert answer["path"] == str(rings / "job" / "0" / "0.sock")
-    assert answer["socket"] and answer["mode"] == 0o600
+    assert answer["socket"] and stat.S_IMODE(rings.stat().st_mode) == 0o700
+    assert answer["mode"] == 0o666, "its directory lets nobody else in"
     assert answer["entries"] == 3, "the flight recorder is on"
     assert answer["child"] == 3, "a forked child must not join its parent's server"
     assert not answer["left"] and answer["errors"] == 0
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [((0o755, 0o755), 0o600), ((0o755, 0o700), 0o666), ((0o700, 0o755), 0o666)],
+)
+def test_a_socket_is_open_only_behind_a_closed_directory(
+    modes: tuple[int, int], expected: int
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        inner = Path(place, "job")
+        inner.mkdir()
+        for folder, mode in zip((Path(place), inner), modes, strict=True):
+            folder.chmod(mode)
+        assert mode_of(inner / "0.sock") == expected
+        (Path(place) / "link").symlink_to(inner)
+        assert mode_of(Path(place) / "link" / "0.sock") == 0o600, "a link guards nothing"
 
 
 def test_a_path_too_long_for_a_unix_socket_still_serves(run: Run, tmp_path: Path) -> None:

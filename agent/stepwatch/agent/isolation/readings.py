@@ -6,8 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 
-import numpy as np
-
 from stepwatch.agent.devices import DEVICE_PROBES, joined
 from stepwatch.agent.devices.rows import name_of
 from stepwatch.agent.facts import FactBook, Sighting
@@ -15,8 +13,9 @@ from stepwatch.agent.keys import Tables
 from stepwatch.agent.probes import Gauge, Probe
 from stepwatch.agent.probes.probe import RankProcesses, Unknown
 from stepwatch.agent.rings.tail import WatchedRank
+from stepwatch.signals.arrays import joined_rows
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import Kind, NodeFact
+from stepwatch.signals.records import DTYPES, Kind, NodeFact
 from stepwatch.signals.wire import Rows
 
 from .answer import Answer, read
@@ -91,7 +90,9 @@ class Readings:
             parts[Kind.NODE_FACT] = [facts]
         if Kind.DEVICE in parts:
             parts[Kind.DEVICE] = [joined([named[each] for each in DEVICE_PROBES if each in named])]
-        return {Kind(kind): np.concatenate(tables) for kind, tables in parts.items()}
+        return {
+            Kind(kind): joined_rows(tables, DTYPES[Kind(kind)]) for kind, tables in parts.items()
+        }
 
     def node_facts(self) -> Rows:
         """The facts that are to be reported, as rows of the node and of no rank."""

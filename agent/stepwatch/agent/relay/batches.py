@@ -27,6 +27,8 @@ class Batches:
     def __init__(self) -> None:
         self._size = BATCH
         self._failures = 0
+        self._refused = 0
+        """Segments in the newest request that was refused."""
         self._stage = _Stage.NORMAL
 
     def select(self, spool: SegmentQueue) -> list[tuple[int, bytes]]:
@@ -39,11 +41,17 @@ class Batches:
         return spool.oldest(1 if self._stage is _Stage.AGAIN else self._size)
 
     def succeeded(self) -> None:
-        """The collector took the request."""
+        """The collector took the request.
+
+        Where it refused the oldest segment alone before, it refused whatever came, and does not
+        any more: all is sent at once again. Else one of those left out may be what it refuses.
+        """
         if self._stage is _Stage.NEXT:
             self._stage = _Stage.AGAIN
             return
-        self._size = min(2 * self._size, BATCH)
+        was_away = self._refused == 1
+        self._size = BATCH if was_away else min(2 * self._size, BATCH)
+        self._refused = 0
         self._restart()
 
     def failed(self, count: int) -> bool:
@@ -52,6 +60,7 @@ class Batches:
         64 segments are refused, then 32, ..., then the oldest alone three times. The second oldest
         is taken, the oldest refused again: True.
         """
+        self._refused = count
         if self._stage is not _Stage.NORMAL:
             only_this = self._stage is _Stage.AGAIN
             self._restart()

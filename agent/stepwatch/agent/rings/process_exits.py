@@ -67,6 +67,10 @@ class ProcessExits:
         """How the process behind a ring ended; None while it lives or if it was never watched."""
         return self._ended.get(ring_id)
 
+    def lives(self, ring_id: int) -> bool:
+        """Whether the process behind a ring is watched, and has not ended; nothing is read."""
+        return ring_id in self._watched
+
     def forget(self, ring_ids: set[int]) -> None:
         """Keep only these rings."""
         with self._lock:

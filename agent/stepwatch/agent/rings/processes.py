@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.signals.blackbox import RingReader
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.processes import FRESH_HEARTBEAT_SECONDS
@@ -42,18 +44,24 @@ class ProcessFacts(NamedTuple):
     major_faults: float = UNKNOWN_FLOAT
 
 
-def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> ProcessFacts:
-    """Read one process; a pid that another process took over counts as gone."""
-    folder = proc / str(pid)
+def process_facts(
+    pid: int, start_ticks: int, proc: Path = Path("/proc"), files: KernelFiles | None = None
+) -> ProcessFacts:
+    """Read one process; a pid that another process took over counts as gone.
+
+    `files` keeps the files of processes open that are read again.
+    """
+    read = KernelFiles() if files is None else files
+    folder = f"{proc}/{pid}"
     try:
-        fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        fields = read.word(f"{folder}/stat").rpartition(")")[2].split()
         if start_ticks and int(fields[19]) != start_ticks:
             return ProcessFacts(ProcessState.GONE)
         return ProcessFacts(
             _STATES.get(fields[0], ProcessState.UNKNOWN),
             (int(fields[11]) + int(fields[12])) / _TICKS,
-            _run_queue_seconds(folder),
-            _own_bytes(folder, int(fields[21]) * _PAGE),
+            _run_queue_seconds(read, folder),
+            _own_bytes(read, folder, int(fields[21]) * _PAGE),
             float(fields[9]),
         )
     except (FileNotFoundError, ProcessLookupError):
@@ -63,7 +71,11 @@ def process_facts(pid: int, start_ticks: int, proc: Path = Path("/proc")) -> Pro
 
 
 def state_of(
-    reader: RingReader, now_ns: int, exited: ProcessExit | None = None, proc: Path = Path("/proc")
+    reader: RingReader,
+    now_ns: int,
+    exited: ProcessExit | None = None,
+    proc: Path = Path("/proc"),
+    files: KernelFiles | None = None,
 ) -> tuple[ProcessState, ProcessFacts]:
     """State of the process behind a ring at monotonic `now_ns`, and what `/proc` reports of it.
 
@@ -71,10 +83,13 @@ def state_of(
     is unknown, not gone.
     """
     identity = reader.identity
-    facts = process_facts(identity.pid, identity.process_start, proc)
-    beats = now_ns - reader.heartbeat_ns < FRESH_HEARTBEAT_SECONDS * NANOSECONDS
-    hidden = facts.state is ProcessState.GONE and exited is None and beats
+    facts = process_facts(identity.pid, identity.process_start, proc, files)
+    hidden = facts.state is ProcessState.GONE and exited is None and _beats(reader, now_ns)
     return ProcessState.UNKNOWN if hidden else facts.state, facts
+
+
+def _beats(reader: RingReader, now_ns: int) -> bool:
+    return now_ns - reader.heartbeat_ns < FRESH_HEARTBEAT_SECONDS * NANOSECONDS
 
 
 def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/proc")) -> bool:
@@ -91,18 +106,18 @@ def is_process_of(owner: int, pid: int, start_ticks: int, proc: Path = Path("/pr
     return lives and set(users) == {str(owner)}
 
 
-def _own_bytes(folder: Path, resident: int) -> int:
+_OWN = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d{1,15}) kB$", re.MULTILINE)
+
+
+def _own_bytes(files: KernelFiles, folder: str, resident: int) -> int:
     """Anonymous and shared memory in bytes; `resident` where the kernel does not report them."""
-    try:
-        lines = (folder / "status").read_text(errors="replace").splitlines()
-        fields = {name: text for name, _, text in (line.partition(":") for line in lines)}
-        return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
-    except (OSError, ValueError, LookupError):  # a kernel before 4.5, or a zombie
-        return resident
+    own = _OWN.findall(files.word_or(f"{folder}/status"))
+    # A kernel before 4.5 has none of the two, a zombie neither.
+    return sum(map(int, own)) * 1024 if len(own) == 2 else resident
 
 
-def _run_queue_seconds(folder: Path) -> float:
+def _run_queue_seconds(files: KernelFiles, folder: str) -> float:
     try:
-        return int((folder / "schedstat").read_text().split()[1]) / NANOSECONDS
+        return int(files.word(f"{folder}/schedstat").split()[1]) / NANOSECONDS
     except (OSError, ValueError, IndexError):  # kernel without scheduler statistics
         return float("nan")

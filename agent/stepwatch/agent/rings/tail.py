@@ -10,11 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.agent.keys import AttemptKey, Cursors, Tables
-from stepwatch.signals.blackbox import Identity, RingReader, closed_directories, find_rings
+from stepwatch.signals.arrays import joined_rows
+from stepwatch.signals.blackbox import (
+    Identity,
+    RingReader,
+    RingSlots,
+    closed_directories,
+    rows_of,
+)
 from stepwatch.signals.errors import RingError
 from stepwatch.signals.records import DTYPES, Kind, ProcessState
 from stepwatch.signals.wire import Rows
 
+from .folders import RingFolders
 from .namespaces import LocalProcesses
 from .process_exits import ProcessExit, ProcessExits
 from .processes import state_of
@@ -81,7 +89,7 @@ class RingTail:
         """Number that its writer drew."""
         return self.reader.identity.ring_id
 
-    def ended(self, now_ns: int, exited: ProcessExit | None = None) -> bool:
+    def ended(self, now_ns: int, exits: ProcessExits) -> bool:
         """Whether nothing more is to come: neither a record nor, soon, the exit code.
 
         Each call counts as one flush of a ring that is closed while its process still lives.
@@ -90,6 +98,9 @@ class RingTail:
             self.closed_flushes += 1
             if self.closed_flushes > CLOSED_FLUSHES:
                 return True
+        if exits.lives(self.ring_id):
+            return False
+        exited = exits.of(self.ring_id)
         return state_of(self.reader, now_ns, exited)[0] is ProcessState.GONE
 
 
@@ -106,9 +117,12 @@ class Tail:
     _users: UserJobs = field(default_factory=UserJobs)
     _processes: LocalProcesses = field(default_factory=LocalProcesses)
 
+    def __post_init__(self) -> None:
+        self._folders = RingFolders(self.root)
+
     def discover(self) -> None:
         """Open rings that are new; reopen those whose file was replaced and is read to its end."""
-        for path in find_rings(self.root):
+        for path in self._folders.rings():
             known = self._tails.get(path)
             if known is not None and not known.reader.is_replaced():
                 continue
@@ -120,7 +134,6 @@ class Tail:
             if reader is not None and not self._has_moved(reader):
                 start = self.cursors.get(reader.identity.ring_id, 1)
                 self._tails[path] = RingTail(reader, start)
-        self._name_closed_directories()
 
     def _has_moved(self, reader: RingReader) -> bool:
         """Whether `reader` reads a ring that is followed under its former name; if so, it goes on.
@@ -149,7 +162,9 @@ class Tail:
         return [tail.reader.identity for tail in self._tails.values()]
 
     def forget_missing(self) -> None:
-        """Close rings whose file was removed and whose records were all read."""
+        """Close rings whose file was removed and whose records were all read; log once which
+        directories are closed to this agent."""
+        self._name_closed_directories()
         for path, tail in list(self._tails.items()):
             if not path.exists() and tail.next_seq > tail.reader.head:
                 self._drop(path)
@@ -174,20 +189,22 @@ class Tail:
 
         Advances the rings; call `rewind` if the segment could not be kept.
         """
-        parts: dict[Kind, list[Rows]] = {}
+        found: dict[Kind, list[RingSlots]] = {}
+        gaps: list[Rows] = []
         limit = max(1, READ_LIMIT // len(tails))
         for tail in tails:
             before = tail.next_seq
-            rows, tail.next_seq, overruns, torn = tail.reader.read(tail.next_seq, limit)
-            tail.records += sum(map(len, rows.values()))
+            slots, tail.next_seq, overruns, torn = tail.reader.take(tail.next_seq, limit)
+            tail.records += sum(map(len, slots.values()))
             tail.overruns += overruns
             tail.torn += torn
-            for kind, table in rows.items():
-                parts.setdefault(kind, []).append(table)
+            for kind, each in slots.items():
+                found.setdefault(kind, []).append(each)
             if overruns or torn:
-                gap = _gap(tail, before, before + overruns + torn - 1)
-                parts.setdefault(Kind.GAP, []).append(gap)
-        tables = {kind: np.concatenate(tables) for kind, tables in parts.items()}
+                gaps.append(_gap(tail, before, before + overruns + torn - 1))
+        tables = {kind: rows_of(slots) for kind, slots in found.items()}
+        if gaps:
+            tables[Kind.GAP] = joined_rows(gaps, DTYPES[Kind.GAP])
         if tables:
             tables[Kind.CURSOR] = _cursor_rows(tails)
         return tables

@@ -111,7 +111,8 @@ class StallInspector:
         return self._round is not None and self._round.is_alive()
 
     def _is_stalled(self, reader: RingReader, now: int) -> bool:
-        live, collective = reader.live(), reader.collective()
+        lines = reader.lines()
+        live, collective = lines.live, lines.collective
         moved = max(live.since_ns, collective.since_ns)
         if not moved:  # it has not begun
             return False
@@ -120,11 +121,13 @@ class StallInspector:
 
     def _note(self, readers: list[RingReader], steps: Rows | None) -> None:
         rings = {reader.identity.rank: reader.identity.ring_id for reader in readers}
-        for row in steps if steps is not None else ():
-            ring_id = rings.get(int(row["rank"]))
+        if steps is None:
+            return
+        seconds = (steps["duration_ns"] / NANOSECONDS).tolist()
+        for rank, lasted in zip(steps["rank"].tolist(), seconds, strict=True):
+            ring_id = rings.get(rank)
             if ring_id is not None:
-                trigger = self._triggers.setdefault(ring_id, StallTrigger())
-                trigger.note_step(int(row["duration_ns"]) / NANOSECONDS)
+                self._triggers.setdefault(ring_id, StallTrigger()).note_step(lasted)
 
     def _ask_all(self, key: AttemptKey, ranks: list[AskedRank]) -> None:
         with ThreadPoolExecutor(AT_ONCE, "stall-inspector") as pool:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.attribution import attribute
-from stepwatch.collector.incidents.node_causes import with_certain, with_likely
+from stepwatch.collector.incidents.node_causes import of_this_run, with_certain, with_likely
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
 from stepwatch.collector.state.trackers.node_facts import NodeFacts
 from stepwatch.collector.state.trackers.node_faults import NodeFault
 from stepwatch.signals.names import Cause
@@ -24,6 +25,7 @@ def attributed(
 
     `faults` is what probes find wrong with its nodes now.
     """
+    faults = of_this_run(faults, attempt.tracker(LifecycleEvents).began_ns)
     nodes = attempt.ranks.node_of if findings else {}
     findings = [with_certain(finding, faults, nodes) for finding in findings]
     found_ranks = frozenset(finding.rank for finding in findings if finding.rank >= 0)

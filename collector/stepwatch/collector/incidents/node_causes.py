@@ -29,6 +29,22 @@ SAID = frozenset(pattern.cause for pattern in exits.CATALOGUE)
 _ORDER = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
 
 
+def of_this_run(faults: Iterable[NodeFault], began_ns: Mapping[str, int]) -> list[NodeFault]:
+    """Faults without what happened before the run began on their node and was not its own.
+
+    `began_ns` is when the first rank of each node began, monotonic there. An XID error that ended
+    the job before is no cause of what happens to this one; a device that is lost since then is.
+    """
+    return [
+        fault
+        for fault in faults
+        if fault.rank >= 0
+        or not CATALOGUE[fault.fact].is_event
+        or not fault.newest_ns
+        or fault.newest_ns >= began_ns.get(fault.node, 0)
+    ]
+
+
 def with_certain(
     finding: Finding, faults: Iterable[NodeFault], node_of: Mapping[int, str]
 ) -> Finding:

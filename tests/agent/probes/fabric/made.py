@@ -6,12 +6,13 @@ from pathlib import Path
 
 
 class Cards:
-    """Two ports of one kind of InfiniBand card and an Ethernet card, as `/sys` shows them."""
+    """Ports of one kind, two unless `count` says so, of InfiniBand
+    card, and an Ethernet card, as `/sys` shows them."""
 
-    def __init__(self, sys: Path) -> None:
+    def __init__(self, sys: Path, count: int = 2) -> None:
         self.sys = sys
         (sys / "class/net/lo").mkdir(parents=True)
-        for card in ("mlx5_0", "mlx5_1"):
+        for card in (f"mlx5_{number}" for number in range(count)):
             port = sys / "class/infiniband" / card / "ports/1"
             for folder in ("counters", "hw_counters"):
                 (port / folder).mkdir(parents=True)

@@ -55,4 +55,4 @@ def test_a_kernel_without_pressure_says_unknown_not_zero(proc: Proc) -> None:
     assert math.isnan(row["cpu_pressure_ratio"])
     assert row["memory_total_bytes"] == 0
     assert math.isnan(parse_pressure("")) and math.isnan(parse_pressure("some total=5"))
-    assert parse_table("a: b\n\nx\nMemTotal: -5 kB") == {}
+    assert parse_table("a: b\n\nx\nMemTotal: -5 kB", ("a", "x", "MemTotal")) == {}

@@ -44,9 +44,9 @@ def found(driver: Driver, probe: NvmlProbe, **values: int) -> list[Sighting]:
 HEAT, BRAKE, SLOW = Throttle.HARDWARE_THERMAL, Throttle.HARDWARE_POWER_BRAKE, 0x8
 STATES: dict[str, tuple[dict[str, int], NodeFact, str]] = {
     "hot": (
-        {"slows_at": 60},
+        {"slows_at": 87, "temperature": 88},
         NodeFact.DEVICE_HOT,
-        "61 degrees Celsius, it slows down from 60 on",
+        "88 degrees Celsius, it slows down from 87 on",
     ),
     "thermal": (
         {"throttle": Throttle.THERMAL, "clock": 1200},

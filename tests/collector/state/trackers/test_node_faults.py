@@ -52,6 +52,20 @@ def test_the_newest_report_counts() -> None:
     assert present(over) == []
 
 
+def test_when_it_happened_last_is_known_from_its_count() -> None:
+    first = {"fact": NodeFact.XID, "code": 79, "began_ns": 3, "time_ns": 50, "count": 4}
+    same, again = {**first, "time_ns": 60}, {**first, "time_ns": 70, "count": 5}
+
+    def newest(*rows: dict[str, Any]) -> int:
+        attempt = attempt_of(*((5.0 + at, fact_rows(row)) for at, row in enumerate(rows)))
+        return attempt.tracker(NodeFaults).known({})[0].newest_ns
+
+    assert newest(first) == 3, "a report is no occurrence"
+    assert newest(first, same) == 3
+    assert newest(first, same, again) == 70
+    assert newest(first, again, {**again, "time_ns": 90}) == 70
+
+
 def test_what_is_no_longer_reported_is_over_while_its_node_reports() -> None:
     attempt = attempt_of((5.0, fact_rows({"fact": NodeFact.DISK_FULL})))
     within = 5.0 + node_faults.REPORTED_WITHIN_SECONDS

@@ -1,8 +1,10 @@
 """Torch's worker server on a socket of the rank's own: an agent asks it once a rank is suspect.
 
 It answers from threads of its own and needs no interpreter, so it answers while the GIL is held.
-The socket lies beside the ring, in its private directory, with mode 0600. The path stands in the
-ring from the start; the server comes later, or never where torch or its server is missing.
+The socket lies beside the ring. Where a directory above it is closed to everybody else, as that of
+each user is, the socket itself is open: an agent that passes directories (CAP_DAC_READ_SEARCH) may
+then ask it without the right to write whatever it likes. Else its mode is 0600. The path stands in
+the ring from the start; the server comes later, or never where torch or its server is missing.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import stat
 import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -73,7 +76,7 @@ class WorkerServer:
         path.unlink(missing_ok=True)
         with _without_warnings():
             server = _listen(_WorkerServer, path)
-        path.chmod(0o600)
+        path.chmod(mode_of(path))
         # Its destructor joins a thread that a forked child does not have, and aborts there: an
         # object with one reference too many is never destroyed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
@@ -83,6 +86,17 @@ class WorkerServer:
         """Remove the socket; the server's thread ends with the process."""
         if self._tried and self._ring is not None:
             Path(self._ring.identity.worker_socket).unlink(missing_ok=True)
+
+
+def mode_of(socket: Path) -> int:
+    """Open to all only where no other user reaches it: one directory above lets nobody else in."""
+    for folder in socket.parents:
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode):  # a link: what lies above it guards nothing
+            break
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o077:
+            return 0o666
+    return 0o600
 
 
 @contextlib.contextmanager

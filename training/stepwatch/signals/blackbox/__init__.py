@@ -18,6 +18,7 @@ from .described import LayoutCondition
 from .layout import DEFAULT_CAPACITY, CollectiveLine, DeviceLine, Identity, LiveLine
 from .owners import owner_lives
 from .reader import RingReader, RingRows, find_rings
+from .slots import RingSlots, rows_of
 from .writer import RingWriter
 
 __all__ = [
@@ -29,11 +30,13 @@ __all__ = [
     "LiveLine",
     "RingReader",
     "RingRows",
+    "RingSlots",
     "RingWriter",
     "cannot_create",
     "closed_directories",
     "find_rings",
     "own_directory",
     "owner_lives",
+    "rows_of",
     "user_directories",
 ]

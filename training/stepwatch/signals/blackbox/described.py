@@ -20,6 +20,7 @@ import struct
 import zlib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -84,10 +85,11 @@ def read_layout(read: Read) -> RingLayout:
         return RingLayout(LayoutCondition.ABSENT, _oldest())
     try:
         texts = _described(block, read)
-        slots = {kind: _slot_dtype(layouts.parse(text)) for kind, text in texts.items()}
+        found = {kind: _converter(kind, text) for kind, text in texts.items()}
     except LayoutError:
         return RingLayout(LayoutCondition.DAMAGED, _oldest())
-    return RingLayout(LayoutCondition.DESCRIBED, _converters(slots))
+    known = {kind: convert for kind, convert in found.items() if convert is not None}
+    return RingLayout(LayoutCondition.DESCRIBED, known)
 
 
 def _described(block: bytes, read: Read) -> dict[int, bytes]:
@@ -125,6 +127,18 @@ def _slot_dtype(packed: np.dtype[np.void]) -> np.dtype[np.void]:
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": SLOT_SIZE})
 
 
+@lru_cache(maxsize=64)
+def _converter(kind: int, text: bytes) -> Converter | None:
+    """The same for all rings that describe a kind alike; None for a kind that is not known here.
+
+    Raises:
+        LayoutError: it is no layout of a slot.
+    """
+    slot = _slot_dtype(layouts.parse(text))
+    return _converters({kind: slot}).get(kind)
+
+
+@cache
 def _oldest() -> dict[int, Converter]:
     """Slots as writers laid them out before rings described themselves."""
     common = {name for name, _ in COMMON}

@@ -6,12 +6,9 @@ import contextlib
 import os
 import stat
 import weakref
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
 
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.errors import RingError
@@ -20,6 +17,7 @@ from stepwatch.signals.records import Kind
 from . import layout
 from .described import LayoutCondition, read_layout
 from .layout import CollectiveLine, DeviceLine, Identity, LiveLine
+from .slots import RingSlots, are_whole, by_kind, is_whole, rows_of
 
 
 class RingRows(NamedTuple):
@@ -34,6 +32,29 @@ class RingRows(NamedTuple):
     next_seq: int
     overruns: int
     torn: int
+
+
+class TakenSlots(NamedTuple):
+    """`RingRows` whose records were not converted."""
+
+    slots: dict[Kind, RingSlots]
+    next_seq: int
+    overruns: int
+    torn: int
+
+
+class Lines(NamedTuple):
+    """What a ring shows of its rank now, beside its records.
+
+    `heartbeat_ns` and `hook_errors` are as `RingReader` has them, `head` too.
+    """
+
+    live: LiveLine
+    collective: CollectiveLine
+    device: DeviceLine
+    heartbeat_ns: int
+    hook_errors: int
+    head: int
 
 
 class RingReader:
@@ -62,6 +83,7 @@ class RingReader:
             raise RingError(f"cannot read the ring {path}: {error}") from error
         self._closing = weakref.finalize(self, os.close, self._file)
         self.unknown_kinds = 0
+        self._header = b""
         try:
             self._refuse_links(below)
             self.identity, self.inode, self._size = self._checked()
@@ -95,8 +117,11 @@ class RingReader:
 
     def refresh_identity(self) -> Identity:
         """Read the identity again; the old one stays while the writer replaces it."""
-        with contextlib.suppress(ValueError):
-            self.identity = self._identity(self._bytes(0, layout.HEADER_SIZE))
+        header = self._bytes(0, layout.HEADER_SIZE)
+        if header[: layout.LIVE_AT] != self._header:
+            with contextlib.suppress(ValueError):
+                self.identity = self._identity(header)
+                self._header = header[: layout.LIVE_AT]
         return self.identity
 
     def _identity(self, header: bytes) -> Identity:
@@ -143,48 +168,82 @@ class RingReader:
         """The device line of this moment; of state `UNKNOWN` where no device is timed."""
         return layout.unpack_device(*self._words(layout.DEVICE_AT, 3))
 
+    def lines(self) -> Lines:
+        """All lines of this moment, at the cost of one where the rank does not write meanwhile."""
+        size = layout.CLOSED_AT - layout.LIVE_AT
+        block = self._bytes(layout.LIVE_AT, size)
+        if block != self._bytes(layout.LIVE_AT, size):
+            return Lines(
+                self.live(), self.collective(), self.device(),
+                self.heartbeat_ns, self.hook_errors, self.head,
+            )  # fmt: skip
+        words = memoryview(block).cast("Q")
+        live, beat, errors, collective, device, head = (
+            (at - layout.LIVE_AT) // 8
+            for at in (
+                *(layout.LIVE_AT, layout.HEARTBEAT_AT, layout.HOOK_ERRORS_AT),
+                *(layout.COLLECTIVE_AT, layout.DEVICE_AT, layout.HEAD_AT),
+            )
+        )
+        return Lines(
+            layout.unpack_live(*words[live : live + 2]),
+            layout.unpack_collective(*words[collective : collective + 3]),
+            layout.unpack_device(*words[device : device + 3]),
+            words[beat],
+            words[errors],
+            min(words[head], _MAX_HEAD),
+        )
+
     def read(self, next_seq: int = 1, limit: int = 65_536) -> RingRows:
         """Read records from number `next_seq` on, at most `limit` of them.
 
         A cursor past the head (the ring is not the one it was made for) starts over.
         """
-        head, known = self.head, self._converters
+        found = self.take(next_seq, limit)
+        rows = {kind: rows_of([slots]) for kind, slots in found.slots.items()}
+        return RingRows(rows, found.next_seq, found.overruns, found.torn)
+
+    def take(self, next_seq: int = 1, limit: int = 65_536) -> TakenSlots:
+        """Like `read`, but the records stay as they are: `rows_of` converts those of many rings."""
+        head = self.head
         first = next_seq if 1 <= next_seq <= head + 1 else 1
         oldest = max(first, head - self.identity.capacity + 1)
         overruns, torn = oldest - first, 0
         last = min(head, oldest + limit - 1)
         slots: dict[int, list[bytes]] = {}
-        for seq, slot in self._slots(oldest, last):
-            found = int.from_bytes(slot[:8], "little")
-            if found == seq and _is_whole(slot):
-                slots.setdefault(int.from_bytes(slot[8:10], "little"), []).append(slot)
-            elif found > seq or self._is_lapped(seq):
-                overruns += 1
-            else:
-                torn += 1
-        rows = {Kind(kind): self._rows(kind, raw) for kind, raw in slots.items() if kind in known}
-        self.unknown_kinds += sum(len(raw) for kind, raw in slots.items() if kind not in known)
-        return RingRows(rows, last + 1 if last >= oldest else oldest, overruns, torn)
+        for begun, chunk in self._chunks(oldest, last):
+            if are_whole(chunk, begun):
+                for kind, raw in by_kind(chunk):
+                    slots.setdefault(kind, []).append(raw)
+                continue
+            for seq, slot in _one_by_one(begun, chunk):
+                found = int.from_bytes(slot[:8], "little")
+                if found == seq and is_whole(slot):
+                    slots.setdefault(int.from_bytes(slot[8:10], "little"), []).append(slot)
+                elif found > seq or self._is_lapped(seq):
+                    overruns += 1
+                else:
+                    torn += 1
+        known = {Kind(kind): self._slots(kind, raw) for kind, raw in slots.items()
+                 if kind in self._converters}  # fmt: skip
+        others = (each for kind, raw in slots.items() if kind not in known for each in raw)
+        self.unknown_kinds += sum(map(len, others)) // layout.SLOT_SIZE
+        return TakenSlots(known, last + 1 if last >= oldest else oldest, overruns, torn)
 
-    def _rows(self, kind: int, slots: list[bytes]) -> Rows:
-        convert = self._converters[kind]
-        rows = convert(np.frombuffer(b"".join(slots), dtype=convert.source))
-        rows["rank"] = self.identity.rank
-        return rows
+    def _slots(self, kind: int, raw: list[bytes]) -> RingSlots:
+        return RingSlots(self.identity.rank, self._converters[kind], b"".join(raw))
 
     def close(self) -> None:
         """Release the ring."""
         self._closing()
         self._file = -1
 
-    def _slots(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+    def _chunks(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         size, capacity = layout.SLOT_SIZE, self.identity.capacity
         while first <= last:
             place = (first - 1) % capacity
             count = min(_SLOTS_AT_ONCE, last - first + 1, capacity - place)
-            chunk = self._bytes(layout.HEADER_SIZE + place * size, count * size)
-            for index in range(count):
-                yield first + index, chunk[index * size : (index + 1) * size]
+            yield first, self._bytes(layout.HEADER_SIZE + place * size, count * size)
             first += count
 
     def _is_lapped(self, seq: int) -> bool:
@@ -214,8 +273,10 @@ _MAX_HEAD = 1 << 62
 """More records than a rank can write in a thousand years: a larger head is damage."""
 
 
-def _is_whole(slot: bytes) -> bool:
-    return zlib.crc32(slot[:-4]) == int.from_bytes(slot[-4:], "little")
+def _one_by_one(first: int, chunk: bytes) -> Iterator[tuple[int, bytes]]:
+    size = layout.SLOT_SIZE
+    for index in range(len(chunk) // size):
+        yield first + index, chunk[index * size : (index + 1) * size]
 
 
 def find_rings(root: Path) -> Iterator[Path]:

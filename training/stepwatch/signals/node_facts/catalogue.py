@@ -55,7 +55,7 @@ class FactKind(NamedTuple):
     It is over once its source was read for `quiet_seconds` without finding it again. `explains` are
     the kinds of findings that it may be the cause of, on its rank, or where it names none, on its
     node; `cause` is what they then say. `words` completes "because ..."; `source` says where the
-    meaning comes from.
+    meaning comes from. `is_event` is false for what lasts: a lost device, a link that is down.
     """
 
     fact: NodeFact
@@ -67,6 +67,7 @@ class FactKind(NamedTuple):
     cause: Cause
     explains: frozenset[FindingKind]
     source: str
+    is_event: bool = False
 
 
 @cache
@@ -85,6 +86,7 @@ def _load() -> dict[NodeFact, FactKind]:
             Cause(item["cause"]),
             frozenset(map(FindingKind, item["explains"])),
             item["source"],
+            item.get("event", False),
         )
     return kinds
 

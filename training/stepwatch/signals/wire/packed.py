@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.signals.arrays import Integers, Rows
+from stepwatch.signals.arrays import Integers, Rows, joined_rows
 from stepwatch.signals.layouts import Converter
 from stepwatch.signals.records import DTYPES, Kind
 
@@ -147,7 +147,7 @@ class JoinedTables:
         if known:
             numbers = np.array([number for number, _ in known])
             counts[numbers] = [len(rows) for _, rows in known]
-            parts.append((numbers, _concatenated([rows for _, rows in known], DTYPES[kind])))
+            parts.append((numbers, joined_rows([rows for _, rows in known], DTYPES[kind])))
         return _in_order(parts, counts, DTYPES[kind]), counts
 
 
@@ -175,10 +175,3 @@ def _in_order(
         found[np.arange(len(rows)) + moved] = rows.view(found.dtype)
     in_order: Rows = found.view(dtype)
     return in_order
-
-
-def _concatenated(parts: Sequence[Rows], dtype: np.dtype[np.void]) -> Rows:
-    """`numpy.concatenate` looks at every field of every part again: 25 us a part, 0.1 us here."""
-    whole = (part.data if part.flags.c_contiguous else part.tobytes() for part in parts)
-    found: Rows = np.frombuffer(bytearray().join(whole), dtype=dtype)
-    return found

@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.records import DTYPES, Kind, NodeFact
@@ -46,6 +47,7 @@ class ContainerProbe(Probe):
         self._ranks = ranks
         self._proc = proc
         self._root = root
+        self._files = KernelFiles()
         self._seen: dict[Paths, _Seen] = {}
         self._found: dict[Paths, list[Sighting]] = {}
 
@@ -62,7 +64,7 @@ class ContainerProbe(Probe):
     def read(self) -> Rows:
         """No rows: what it finds are facts."""
         now = self._clock.monotonic_ns()
-        groups = groups_of(self._ranks(), self._proc)
+        groups = groups_of(self._files, self._ranks(), self._proc)
         for gone in self._seen.keys() - groups.keys():
             del self._seen[gone]
             self._found.pop(gone, None)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from stepwatch.agent.kernel_files import KernelFiles
+
 MAX_GROUPS = 64
 _V1 = {"cpu": "cpu", "cpu,cpuacct": "cpu", "cpuacct,cpu": "cpu", "memory": "memory"}
 
@@ -27,7 +29,7 @@ class Group(NamedTuple):
         return paths.get(controller, paths.get("", "/"))[-40:]
 
 
-def groups_of(pids: Iterable[int], proc: Path) -> dict[Paths, Group]:
+def groups_of(files: KernelFiles, pids: Iterable[int], proc: Path) -> dict[Paths, Group]:
     """The control groups of processes, by their paths; those that have ended are left out.
 
     `/proc/PID/cgroup` has a line for each hierarchy: `0::/kubepods/pod1/app` is that of version 2,
@@ -36,13 +38,13 @@ def groups_of(pids: Iterable[int], proc: Path) -> dict[Paths, Group]:
     members: dict[Paths, list[int]] = {}
     for pid in sorted(pids):
         try:
-            text = (proc / str(pid) / "cgroup").read_text(errors="replace")
+            text = files.text(f"{proc}/{pid}/cgroup")
         except OSError:
             continue
         paths = []
         for line in text.splitlines():
             fields = line.split(":", 2)
-            if len(fields) != 3 or ".." in Path(fields[2]).parts:
+            if len(fields) != 3 or ".." in fields[2].split("/"):
                 continue
             if fields[0] == "0":
                 paths.append(("", fields[2]))

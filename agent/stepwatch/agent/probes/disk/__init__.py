@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 
 from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.records import DTYPES, Kind, NodeFact
@@ -45,6 +46,8 @@ class DiskProbe(Probe):
         self._disks = DiskLatency()
         self._calls = ServerLatency()
         self._found: list[Sighting] = []
+        self._files = KernelFiles()
+        self._table, self._mounts = "", list[Mount]()
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -63,7 +66,7 @@ class DiskProbe(Probe):
             ValueError: the kernel's tables hold something else.
         """
         now = self._clock.monotonic_ns()
-        mounts = parse_mounts(self._text("self/mountinfo"))[:MAX_MOUNTS]
+        mounts = self._mounted()
         found = [sighting for mount in mounts for sighting in self._of_mount(mount)]
         found += self._disks.find(self._text("diskstats"), now)
         if any(mount.is_nfs for mount in mounts):
@@ -74,6 +77,13 @@ class DiskProbe(Probe):
     def facts(self) -> list[Sighting]:
         """What the newest read found."""
         return self._found
+
+    def _mounted(self) -> list[Mount]:
+        """The mounts, whose table is taken apart again only if it changed."""
+        table = self._text("self/mountinfo")
+        if table != self._table:
+            self._table, self._mounts = table, parse_mounts(table)[:MAX_MOUNTS]
+        return self._mounts
 
     def _of_mount(self, mount: Mount) -> Iterator[Sighting]:
         if mount.is_writable:
@@ -91,7 +101,7 @@ class DiskProbe(Probe):
             yield from _fullness(mount, self._statvfs(mount.path))
 
     def _text(self, name: str) -> str:
-        return (self._proc / name).read_text(encoding="utf-8", errors="replace")
+        return self._files.text(f"{self._proc}/{name}")
 
 
 def _of_server(mount: Mount, reply: Reply) -> Iterator[Sighting]:

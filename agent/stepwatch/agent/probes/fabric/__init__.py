@@ -16,7 +16,7 @@ from stepwatch.signals.wire import Rows
 
 from .counters import LIMITS
 from .error_rates import ErrorRates
-from .ports import Port, read_links, read_ports
+from .ports import Port, PortFiles
 
 MAX_PORTS = 64
 
@@ -31,6 +31,7 @@ class FabricProbe(Probe):
     def __init__(self, clock: Clock, sys: Path = Path("/sys")) -> None:
         self._clock = clock
         self._sys = sys
+        self._ports = PortFiles(sys)
         self._were_up: set[str] = set()
         self._downs: dict[str, int] = {}
         self._rates = ErrorRates()
@@ -52,7 +53,7 @@ class FabricProbe(Probe):
             OSError: the ports cannot be listed.
         """
         now = self._clock.monotonic_ns()
-        ports = [*read_ports(self._sys), *read_links(self._sys)][:MAX_PORTS]
+        ports = [*self._ports.read_ports(), *self._ports.read_links()][:MAX_PORTS]
         found = [sighting for port in ports for sighting in self._of_port(port)]
         found += _slower_than_neighbours(ports)
         found += self._rates.find(ports, now / NANOSECONDS)

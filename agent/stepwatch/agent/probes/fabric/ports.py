@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from stepwatch.agent.kernel_files import KernelFiles
+
 from .counters import COUNTERS
 
 _MEGABITS = 1000.0
+_ERRORS = frozenset(COUNTERS)
 _UP = re.compile(r"\b(?:ACTIVE|up)\b")
 _RATE = re.compile(r"^(\d{1,6}(?:\.\d{1,3})?) Gb/sec")
 
@@ -31,67 +35,82 @@ class Port(NamedTuple):
         return bool(_UP.search(self.state))
 
 
-def read_ports(sys: Path) -> Iterator[Port]:
-    """Ports of InfiniBand and RoCE cards; none where there is no such card.
+class PortFiles:
+    """Reads the ports below `sys`, whose files stay open from one read to the next."""
 
-    `state` reads `4: ACTIVE`, `rate` reads `400 Gb/sec (4X NDR)`; counters lie in `counters` and
-    `hw_counters` (Documentation/ABI/stable/sysfs-class-infiniband of the kernel).
-    """
-    for device in _folders(sys / "class" / "infiniband"):
-        kind = _text(device / "hca_type") or _text(device / "board_id") or "card"
-        for folder in _folders(device / "ports"):
-            rate = _RATE.match(_text(folder / "rate"))
-            places = (folder / "counters", folder / "hw_counters")
+    def __init__(self, sys: Path) -> None:
+        self._cards, self._links = f"{sys}/class/infiniband", f"{sys}/class/net"
+        self._files = KernelFiles()
+        self._drivers: dict[str, str] = {}
+
+    def read_ports(self) -> Iterator[Port]:
+        """Ports of InfiniBand and RoCE cards; none where there is no such card.
+
+        `state` reads `4: ACTIVE`, `rate` reads `400 Gb/sec (4X NDR)`; counters lie in `counters`
+        and `hw_counters` (Documentation/ABI/stable/sysfs-class-infiniband of the kernel).
+        """
+        word = self._files.word_or
+        for device in _names(self._cards):
+            card = f"{self._cards}/{device}"
+            kind = word(f"{card}/hca_type") or word(f"{card}/board_id") or "card"
+            for number in _names(f"{card}/ports"):
+                folder = f"{card}/ports/{number}"
+                rate = _RATE.match(word(f"{folder}/rate"))
+                yield Port(
+                    f"{device}/{number}",
+                    f"{kind}/{word(f'{folder}/link_layer')}",
+                    word(f"{folder}/state").partition(": ")[2] or "unknown",
+                    float(rate[1]) if rate else None,
+                    self._files.number(f"{folder}/counters/link_downed"),
+                    self._errors(folder),
+                )
+
+    def read_links(self) -> Iterator[Port]:
+        """Ethernet cards that are hardware: bridges, containers' ends and the loopback are not.
+
+        Raises:
+            OSError: they cannot be listed.
+        """
+        names = sorted(os.listdir(self._links))
+        self._drivers = {name: driver for name, driver in self._drivers.items() if name in names}
+        for name in names:
+            folder = f"{self._links}/{name}"
+            driver = self._driver(name, folder)
+            if not driver:
+                continue
+            speed = self._files.number(f"{folder}/speed")
             yield Port(
-                f"{device.name}/{folder.name}",
-                f"{kind}/{_text(folder / 'link_layer')}",
-                _text(folder / "state").partition(": ")[2] or "unknown",
-                float(rate[1]) if rate else None,
-                _number(folder / "counters" / "link_downed"),
-                {
-                    name: number
-                    for place in places
-                    for name in COUNTERS
-                    if (number := _number(place / name)) is not None
-                },
+                name,
+                f"ethernet/{driver}",
+                self._files.word_or(f"{folder}/operstate") or "unknown",
+                speed / _MEGABITS if speed is not None and speed > 0 else None,
+                self._files.number(f"{folder}/carrier_down_count"),
+                {},
             )
 
+    def _errors(self, folder: str) -> dict[str, int]:
+        """The counters that a port has: to list them costs less than to look for each."""
+        found = {}
+        for place in (f"{folder}/counters", f"{folder}/hw_counters"):
+            for name in _ERRORS.intersection(_names(place)):
+                number = self._files.number(f"{place}/{name}")
+                if number is not None:
+                    found[name] = number
+        return found
 
-def read_links(sys: Path) -> Iterator[Port]:
-    """Ethernet cards that are hardware: bridges, containers' ends and the loopback are not.
-
-    Raises:
-        OSError: they cannot be listed.
-    """
-    for folder in sorted((sys / "class" / "net").iterdir()):
-        driver = folder / "device" / "driver"
-        if not driver.exists():
-            continue
-        speed = _number(folder / "speed")
-        yield Port(
-            folder.name,
-            f"ethernet/{driver.resolve().name}",
-            _text(folder / "operstate") or "unknown",
-            speed / _MEGABITS if speed is not None and speed > 0 else None,
-            _number(folder / "carrier_down_count"),
-            {},
-        )
+    def _driver(self, name: str, folder: str) -> str:
+        """The driver of a card, which stays the same; empty for what is no card."""
+        if name not in self._drivers:
+            try:
+                place = os.readlink(f"{folder}/device/driver")
+            except OSError:
+                return ""
+            self._drivers[name] = os.path.basename(place)
+        return self._drivers[name]
 
 
-def _folders(place: Path) -> list[Path]:
+def _names(place: str) -> list[str]:
     try:
-        return sorted(place.iterdir())
+        return sorted(os.listdir(place))
     except OSError:
         return []
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def _number(file: Path) -> int | None:
-    text = _text(file)
-    return int(text) if text.isdecimal() and len(text) < 21 else None

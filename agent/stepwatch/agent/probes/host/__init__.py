@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Set
+import re
+from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
 from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS, Clock
@@ -67,13 +69,13 @@ def parse_load(text: str) -> float:
     return float(words[0]) if words else UNKNOWN_FLOAT
 
 
-def parse_table(text: str) -> dict[str, int]:
-    """Read `name value` lines such as those of `/proc/meminfo` (kB) and `/proc/vmstat`."""
+def parse_table(text: str, names: Collection[str]) -> dict[str, int]:
+    """Those lines `name value` that are named, of `/proc/meminfo` (kB) or `/proc/vmstat`."""
     table: dict[str, int] = {}
-    for line in text.splitlines():
-        words = line.replace(":", " ").split()
-        if len(words) >= 2 and words[1].isdigit():
-            table[words[0]] = int(words[1])
+    for name in names:
+        found = re.search(rf"^{re.escape(name)}:?\s+(\d{{1,20}})\b", text, re.MULTILINE)
+        if found is not None:
+            table[name] = int(found[1])
     return table
 
 
@@ -91,9 +93,10 @@ class HostProbe(Probe):
         sys: Path = Path("/sys"),
     ) -> None:
         self._clock = clock
-        self._clock_source = sys / "devices/system/clocksource/clocksource0/current_clocksource"
+        self._clock_source = f"{sys}/devices/system/clocksource/clocksource0/current_clocksource"
+        self._files = KernelFiles()
         self._noisy = NoisyNeighbour(clock, ranks, proc)
-        self._conditions = HostConditions(sys)
+        self._conditions = HostConditions(sys, self._files)
         self._slow: list[Sighting] = []
         self._proc = proc
         self._cpu: CpuTimes | None = None
@@ -118,7 +121,8 @@ class HostProbe(Probe):
         """
         now = self._clock.monotonic_ns()
         row = np.zeros(1, dtype=DTYPES[Kind.HOST])
-        memory, counters = (parse_table(self._text(name)) for name in ("meminfo", "vmstat"))
+        memory = parse_table(self._text("meminfo"), ("MemTotal", "MemAvailable"))
+        counters = parse_table(self._text("vmstat"), ("pgmajfault", "compact_fail"))
         self._slow = self._conditions.find(memory, counters, now)
         row["rank"], row["time_ns"] = UNKNOWN_RANK, now
         noisy = self._noisy.busiest()
@@ -137,10 +141,7 @@ class HostProbe(Probe):
     def facts(self) -> list[Sighting]:
         """Heat, governors, memory in small pieces, and a clock source that is slow to read: every
         timestamp of the node costs more."""
-        try:
-            source = self._clock_source.read_text(errors="replace").strip()
-        except OSError:
-            return self._slow
+        source = self._files.word_or(self._clock_source)
         if source not in SLOW_CLOCKS:
             return self._slow
         slow = Sighting(NodeFact.CLOCK_SOURCE, source, "the kernel reads the time from it")
@@ -163,7 +164,7 @@ class HostProbe(Probe):
         yield Gauge(names.NODE_MAJOR_FAULTS, (), float(row["major_faults_per_second"]))
 
     def _text(self, name: str) -> str:
-        return (self._proc / name).read_text(encoding="utf-8", errors="replace")
+        return self._files.text(f"{self._proc}/{name}")
 
     def _cpu_ratios(self) -> tuple[float, float]:
         before, self._cpu = self._cpu, parse_cpu(self._text("stat"))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
 from stepwatch.signals.thresholds import load
 
 MAX_CPUS = 4096
+_CPU = re.compile(r"cpu\d{1,6}")
 SELF_GOVERNED = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
 """Drivers whose `powersave` follows the load; with every other driver it is the lowest clock."""
 
@@ -32,8 +36,9 @@ LIMITS = load(__package__, Thresholds)
 class HostConditions:
     """Compares two readings at least `window_seconds` apart; `sys` is where `/sys` lies."""
 
-    def __init__(self, sys: Path) -> None:
+    def __init__(self, sys: Path, files: KernelFiles | None = None) -> None:
         self._cpus = sys / "devices/system/cpu"
+        self._files = files or KernelFiles()
         self._at_ns = 0
         self._throttled_ms: dict[str, int] = {}
         self._failed: int | None = None
@@ -49,17 +54,25 @@ class HostConditions:
         seconds = (now_ns - self._at_ns) / NANOSECONDS
         if self._at_ns and seconds < LIMITS.window_seconds:
             return self._found
-        cpus = sorted(self._cpus.glob("cpu[0-9]*"))[:MAX_CPUS]
+        cpus = self._present()
         self._found = [
             *self._hot(cpus, seconds),
-            *_governed(cpus),
+            *_governed(self._files, cpus),
             *self._in_pieces(memory, counters.get("compact_fail"), seconds),
         ]
         self._at_ns = now_ns
         return self._found
 
-    def _hot(self, cpus: list[Path], seconds: float) -> Iterator[Sighting]:
-        before, self._throttled_ms = self._throttled_ms, dict(_throttled(cpus))
+    def _present(self) -> list[str]:
+        """Folders of the CPUs, in the order of their names."""
+        try:
+            names = [name for name in os.listdir(self._cpus) if _CPU.fullmatch(name)]
+        except OSError:
+            return []
+        return [f"{self._cpus}/{name}" for name in sorted(names)[:MAX_CPUS]]
+
+    def _hot(self, cpus: list[str], seconds: float) -> Iterator[Sighting]:
+        before, self._throttled_ms = self._throttled_ms, dict(_throttled(self._files, cpus))
         shares = {
             name: (milliseconds - before[name]) / 1000 / seconds
             for name, milliseconds in self._throttled_ms.items()
@@ -87,29 +100,22 @@ class HostConditions:
             yield Sighting(NodeFact.MEMORY_FRAGMENTED, "memory", text)
 
 
-def _throttled(cpus: list[Path]) -> Iterator[tuple[str, int]]:
+def _throttled(files: KernelFiles, cpus: list[str]) -> Iterator[tuple[str, int]]:
     """Milliseconds that each CPU ran slower for heat since the start; only those that count it."""
     for cpu in cpus:
-        word = _word(cpu / "thermal_throttle/core_throttle_total_time_ms")
-        if word.isdecimal() and len(word) < 21:
-            yield cpu.name, int(word)
+        milliseconds = files.number(f"{cpu}/thermal_throttle/core_throttle_total_time_ms")
+        if milliseconds is not None:
+            yield os.path.basename(cpu), milliseconds
 
 
-def _governed(cpus: list[Path]) -> Iterator[Sighting]:
+def _governed(files: KernelFiles, cpus: list[str]) -> Iterator[Sighting]:
     """CPUs that are kept at their lowest clock, whatever the load."""
     slow = [
-        cpu.name
+        cpu
         for cpu in cpus
-        if _word(cpu / "cpufreq/scaling_governor") == "powersave"
-        and _word(cpu / "cpufreq/scaling_driver") not in SELF_GOVERNED
+        if files.word_or(f"{cpu}/cpufreq/scaling_governor") == "powersave"
+        and files.word_or(f"{cpu}/cpufreq/scaling_driver") not in SELF_GOVERNED
     ]
     if slow:
         text = f"{len(slow)} of {len(cpus)} CPUs have the governor powersave: the lowest clock"
         yield Sighting(NodeFact.CPU_GOVERNOR, "cpu", text)
-
-
-def _word(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace").strip()
-    except OSError:
-        return ""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import NamedTuple
 
+from stepwatch.agent.kernel_files import read_once
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.records import UNKNOWN_FLOAT
 
@@ -71,9 +72,9 @@ class NoisyNeighbour:
         folders = (entry for entry in os.scandir(self._proc) if entry.name.isdigit())
         for _, entry in zip(range(MAX_PROCESSES), folders, strict=False):
             try:
-                text = Path(entry.path, "stat").read_text(errors="replace")
+                text = read_once(f"{entry.path}/stat")
                 head, _, tail = text.rpartition(")")
-                fields = tail.split()
+                fields = tail.split(maxsplit=20)
                 ticks = int(fields[11]) + int(fields[12])
                 process = _Process(head.partition("(")[2], int(fields[1]), ticks, int(fields[19]))
             except (OSError, ValueError, IndexError):  # ended meanwhile

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
@@ -41,8 +43,9 @@ class NicProbe(Probe):
 
     def __init__(self, clock: Clock, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> None:
         self._clock = clock
-        self._interfaces = sys / "class" / "net"
-        self._snmp = proc / "net" / "snmp"
+        self._interfaces = f"{sys}/class/net"
+        self._snmp = f"{proc}/net/snmp"
+        self._files = KernelFiles()
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -51,7 +54,7 @@ class NicProbe(Probe):
 
     def supported(self) -> bool:
         """Whether the kernel lists its interfaces."""
-        return self._interfaces.is_dir()
+        return os.path.isdir(self._interfaces)
 
     def read(self) -> Rows:
         """One row per interface, and one with an empty name for TCP.
@@ -59,34 +62,34 @@ class NicProbe(Probe):
         Raises:
             OSError: the interfaces cannot be listed.
         """
-        folders = sorted(path for path in self._interfaces.iterdir() if path.name != "lo")
-        folders = folders[:MAX_INTERFACES]
-        rows = np.zeros(len(folders) + 1, dtype=DTYPES[Kind.NIC])
+        names = sorted(name for name in os.listdir(self._interfaces) if name != "lo")
+        names = names[:MAX_INTERFACES]
+        rows = np.zeros(len(names) + 1, dtype=DTYPES[Kind.NIC])
         rows["rank"], rows["time_ns"] = UNKNOWN_RANK, self._clock.monotonic_ns()
         for name in rows.dtype.names or ():
             if rows.dtype[name].kind == "f":
                 rows[name] = UNKNOWN_FLOAT
-        for row, folder in zip(rows, folders, strict=False):
-            row["interface"] = folder.name.encode()[:16]
+        for row, interface in zip(rows, names, strict=False):
+            folder = f"{self._interfaces}/{interface}"
+            row["interface"] = interface.encode()[:16]
             for name, files in _PARTS.items():
-                row[name] = sum(_number(folder / file) for file in files)
-            speed = _number(folder / "speed")
+                row[name] = sum(self._number(f"{folder}/{file}") for file in files)
+            speed = self._number(f"{folder}/speed")
             row["speed_bits_per_second"] = speed * MEGABIT if speed > 0 else UNKNOWN_FLOAT
         self._fill_tcp(rows[-1])
         return rows
 
     def _fill_tcp(self, row: np.void) -> None:
         try:
-            counters = parse_snmp(self._snmp.read_text(errors="replace"), "Tcp")
+            counters = parse_snmp(self._files.text(self._snmp), "Tcp")
         except OSError:
             return
         row["tcp_sent_segments"] = counters.get("OutSegs", UNKNOWN_FLOAT)
         row["tcp_retransmits"] = counters.get("RetransSegs", UNKNOWN_FLOAT)
 
-
-def _number(file: Path) -> float:
-    """A file's number; NaN where it has none: an interface that is down has no speed."""
-    try:
-        return float(int(file.read_text()))
-    except (OSError, ValueError):
-        return UNKNOWN_FLOAT
+    def _number(self, file: str) -> float:
+        """A file's number; NaN where it has none: an interface that is down has no speed."""
+        try:
+            return float(int(self._files.word(file)))
+        except (OSError, ValueError):
+            return UNKNOWN_FLOAT

@@ -21,7 +21,7 @@ from stepwatch.signals.wire import Rows
 
 from .driver import Driver, Xid
 from .faults import Faults
-from .links import Link, read_links
+from .links import Link, LinkReader
 
 MEGAHERTZ, MILLIWATT = 1e6, 1e-3
 
@@ -41,6 +41,7 @@ class NvmlProbe(Probe):
         self._clock = clock
         self._driver = Driver(library)
         self._faults = Faults(self._driver, sys)
+        self._links = LinkReader(self._driver)
         self._found: list[Sighting] = []
         self._owners: list[set[int]] = []
 
@@ -65,7 +66,7 @@ class NvmlProbe(Probe):
         self._driver.collect_events()
         self._owners = self._processes(handles)
         rows = unknown_rows(len(handles))
-        links = [read_links(self._driver, each) for each in handles]
+        links = self._links.read(handles, self._clock.monotonic_ns())
         for number, (row, handle) in enumerate(zip(rows, handles, strict=True)):
             row["time_ns"] = self._clock.monotonic_ns()
             row["address"] = self._driver.address(number, handle).encode()
@@ -97,7 +98,8 @@ class NvmlProbe(Probe):
         if handle is None:
             return {"lost": 1}
         nvml, ask = self._driver.library, functools.partial(self._driver.ask, handle=handle)
-        lost = self._is_lost(handle)
+        fixed = functools.partial(self._driver.ask_once, handle=handle)
+        lost, celsius = self._temperature(handle)
         use, memory = ask("nvmlDeviceGetUtilizationRates"), ask("nvmlDeviceGetMemoryInfo")
         xid = self._driver.xids.get(number, Xid())
         throttle = ask("nvmlDeviceGetCurrentClocksThrottleReasons")
@@ -114,27 +116,24 @@ class NvmlProbe(Probe):
             "memory_total_bytes": UNKNOWN_FLOAT if memory is None else memory.total,
             "clock_hertz": _times(ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM), MEGAHERTZ),
             "clock_limit_hertz": _times(
-                ask("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM), MEGAHERTZ
+                fixed("nvmlDeviceGetMaxClockInfo", nvml.NVML_CLOCK_SM), MEGAHERTZ
             ),
             "power_watts": _times(ask("nvmlDeviceGetPowerUsage"), MILLIWATT),
             "power_limit_watts": _times(ask("nvmlDeviceGetEnforcedPowerLimit"), MILLIWATT),
-            "temperature_celsius": _times(
-                ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
-            ),
+            "temperature_celsius": celsius,
             "ecc_corrected": self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
             "ecc_uncorrected": self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
             "pcie_replays": _times(ask("nvmlDeviceGetPcieReplayCounter")),
             "nvlink_errors": _sum_of_errors(links),
         }
 
-    def _is_lost(self, handle: Any) -> int:
-        """1 lost, 0 there, -1 if the driver reports neither."""
+    def _temperature(self, handle: Any) -> tuple[int, float]:
+        """1 lost, 0 there, -1 if the driver reports neither; and degrees Celsius."""
         nvml = self._driver.library
         try:
-            nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
+            return 0, float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))
         except nvml.NVMLError as error:
-            return 1 if error.value == nvml.NVML_ERROR_GPU_IS_LOST else -1
-        return 0
+            return 1 if error.value == nvml.NVML_ERROR_GPU_IS_LOST else -1, UNKNOWN_FLOAT
 
     def _ecc(self, handle: Any, kind: int) -> float:
         """Errors since the driver was loaded."""

@@ -37,6 +37,7 @@ class Driver:
         self._handles: list[Any] | None = None
         self._events: Any = None
         self._addresses: dict[int, str] = {}
+        self._fixed: dict[tuple[Any, ...], Any] = {}
         self.before_close: Callable[[], None] = lambda: None
         """Called before a session ends: what belongs to it must be released first."""
 
@@ -60,6 +61,15 @@ class Driver:
         except self.library.NVMLError:
             return None
 
+    def ask_once(self, name: str, *words: Any, handle: Any) -> Any:
+        """Like `ask`, for what a device is made with: asked until there is an answer, once a
+        session."""
+        key = (name, *words, id(handle))  # handles live as long as the session
+        found = self._fixed.get(key)
+        if found is None:
+            found = self._fixed[key] = self.ask(name, *words, handle=handle)
+        return found
+
     def field(self, name: str, handle: Any) -> int | None:
         """A field of a device by its name in `nvml.h`; None where the driver has none."""
         number = getattr(self.library, name, None)
@@ -73,7 +83,7 @@ class Driver:
 
         A device that is lost has the address that it had; empty where none was ever reported.
         """
-        info = None if handle is None else self.ask("nvmlDeviceGetPciInfo", handle)
+        info = None if handle is None else self.ask_once("nvmlDeviceGetPciInfo", handle=handle)
         if info is not None:
             # 00000000:3B:00.0 is 0000:3b:00 to the kernel.
             domain, bus, device = info.domain & 0xFFFF, info.bus & 0xFF, info.device & 0xFF
@@ -104,6 +114,7 @@ class Driver:
             if self._events is not None:
                 self.ask("nvmlEventSetFree", self._events)
             self._handles, self._events = None, None
+            self._fixed.clear()
             self.listening.clear()
             self.ask("nvmlShutdown")
 

@@ -81,10 +81,8 @@ class Faults:
         if action:
             word = RECOVERY[action] if action < len(RECOVERY) else f"action {action}"
             yield Sighting(NodeFact.RECOVERY_NEEDED, name, f"the driver asks for: {word}", action)
-        width, most = (
-            self._driver.ask(f"nvmlDeviceGet{which}PcieLinkWidth", handle)
-            for which in ("Curr", "Max")
-        )
+        width = self._driver.ask("nvmlDeviceGetCurrPcieLinkWidth", handle)
+        most = self._driver.ask_once("nvmlDeviceGetMaxPcieLinkWidth", handle=handle)
         if width and most and width < most:
             text = f"{width} lanes of {most}"
             yield Sighting(NodeFact.PCIE_NARROW, name, text)
@@ -109,7 +107,7 @@ class Faults:
 
     def _of_heat(self, name: str, handle: Any, row: np.void) -> Iterator[Sighting]:
         kind = self._driver.library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-        limit = self._driver.ask("nvmlDeviceGetTemperatureThreshold", kind, handle=handle)
+        limit = self._driver.ask_once("nvmlDeviceGetTemperatureThreshold", kind, handle=handle)
         celsius = float(row["temperature_celsius"])
         if limit and celsius >= limit:
             text = f"{celsius:.0f} degrees Celsius, it slows down from {limit} on"

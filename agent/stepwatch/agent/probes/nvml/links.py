@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stepwatch.agent.devices.limits import MOST
 from stepwatch.agent.facts.growth import Growth
 from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
 
 from .driver import Driver
@@ -34,16 +36,57 @@ class Link(NamedTuple):
         return f"{device} link {self.number}"
 
 
-def read_links(driver: Driver, handle: Any) -> list[Link]:
-    """The links that a device has; none where the driver reports none, or the device is lost."""
-    links: list[Link] = []
-    if handle is None:
-        return links
-    for number in range(driver.library.NVML_NVLINK_MAX_LINKS):
-        up = driver.ask("nvmlDeviceGetNvLinkState", number, handle=handle)
-        if up is not None:
-            links.append(Link(number, bool(up), _errors(driver, handle, number)))
-    return links
+ERRORS_SECONDS = 5.0
+"""Between two reads of the error counters: three calls a link, and limits are per minute."""
+SEARCH_SECONDS = 60.0
+"""Between two searches for links that a device did not have."""
+
+
+@dataclass
+class _Known:
+    """The links of one device, by what its handle is: another session has other handles."""
+
+    handle: Any
+    searched_ns: int
+    numbers: list[int]
+    counted_ns: int = 0
+    errors: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def is_current(self, handle: Any, now_ns: int) -> bool:
+        """Whether it is of this handle, and not due for another search."""
+        young = now_ns - self.searched_ns < SEARCH_SECONDS * NANOSECONDS
+        return self.handle is handle and young
+
+
+class LinkReader:
+    """Reads the links of devices: whether each is up at every read, the rest less often."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._known: dict[int, _Known] = {}
+
+    def read(self, handles: Sequence[Any], now_ns: int) -> list[list[Link]]:
+        """Links of each device; none where the driver reports none, or the device is lost."""
+        return [self._of(number, each, now_ns) for number, each in enumerate(handles)]
+
+    def _of(self, number: int, handle: Any, now_ns: int) -> list[Link]:
+        if handle is None:
+            self._known.pop(number, None)
+            return []
+        known = self._known.get(number)
+        if known is None or not known.is_current(handle, now_ns):
+            known = _Known(handle, now_ns, list(range(self._driver.library.NVML_NVLINK_MAX_LINKS)))
+            self._known[number] = known
+        up = {link: self._is_up(handle, link) for link in known.numbers}
+        known.numbers = [link for link, state in up.items() if state is not None]
+        if not known.counted_ns or now_ns - known.counted_ns >= ERRORS_SECONDS * NANOSECONDS:
+            known.counted_ns = now_ns
+            known.errors = {link: _errors(self._driver, handle, link) for link in known.numbers}
+        return [Link(link, bool(up[link]), known.errors.get(link, {})) for link in known.numbers]
+
+    def _is_up(self, handle: Any, link: int) -> bool | None:
+        state = self._driver.ask("nvmlDeviceGetNvLinkState", link, handle=handle)
+        return None if state is None else bool(state)
 
 
 def _errors(driver: Driver, handle: Any, link: int) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
 from stepwatch.agent.rings.process_exits import UNKNOWN_EXIT, ProcessExit
 from stepwatch.agent.rings.processes import state_of
@@ -45,6 +46,7 @@ class RanksProbe(Probe):
         self._ranks = ranks
         self._proc = proc
         self._read: list[WatchedRank] = []
+        self._files = KernelFiles()
 
     @classmethod
     def build(cls, context: ProbeContext) -> Self:
@@ -59,8 +61,9 @@ class RanksProbe(Probe):
         """One row per rank."""
         self._read = list(self._ranks())
         rows = np.zeros(len(self._read), dtype=DTYPES[Kind.RANK_STATE])
-        for row, watched in zip(rows, self._read, strict=True):
-            self._fill(row, watched)
+        found = [self._values(watched) for watched in self._read]
+        for name in found[0] if found else ():
+            rows[name] = [values[name] for values in found]
         return rows
 
     def rows_of(self, rows: Rows, ranks: Sequence[WatchedRank]) -> Rows:
@@ -81,23 +84,23 @@ class RanksProbe(Probe):
             for field, metric in _LOST:
                 yield Gauge(metric, (job,), sum(int(row[field]) for row in found))
 
-    def _fill(self, row: np.void, watched: WatchedRank) -> None:
+    def _values(self, watched: WatchedRank) -> dict[str, float | bytes]:
         reader = watched.reader
-        identity, live, collective = reader.identity, reader.live(), reader.collective()
-        device = reader.device()
+        identity, lines = reader.identity, reader.lines()
+        live, collective, device = lines.live, lines.collective, lines.device
         now = self._clock.monotonic_ns()
-        state, facts = state_of(reader, now, watched.exited, self._proc)
+        state, facts = state_of(reader, now, watched.exited, self._proc, self._files)
         exited = watched.exited or ProcessExit(0, UNKNOWN_EXIT)
-        values: dict[str, float | bytes] = {
+        return {
             "rank": identity.rank,
-            "seq": reader.head,
+            "seq": lines.head,
             "time_ns": now,
             "step": live.step,
             "phase": live.phase,
             "waiting": live.waiting,
             "microbatch": live.microbatch,
             "since_ns": live.since_ns,
-            "heartbeat_ns": reader.heartbeat_ns,
+            "heartbeat_ns": lines.heartbeat_ns,
             "collectives_entered": collective.entered,
             "collective_since_ns": collective.since_ns,
             "collective_group": collective.group,
@@ -117,12 +120,10 @@ class RanksProbe(Probe):
             "major_faults": facts.major_faults,
             "overruns": min(watched.overruns, _MOST),
             "torn": min(watched.torn, _MOST),
-            "hook_errors": min(reader.hook_errors, _MOST),
+            "hook_errors": min(lines.hook_errors, _MOST),
             "stage": identity.stage,
             "world": identity.world,
             "gone_ns": exited.at_ns,
             "exit_code": exited.exit_code,
             "job_class": identity.job_class.encode(),
         }
-        for name, value in values.items():
-            row[name] = value

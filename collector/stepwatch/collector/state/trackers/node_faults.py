@@ -23,7 +23,8 @@ _KNOWN = frozenset(NodeFact)
 
 class NodeFault(NamedTuple):
     """One fact of a node. `rank` is the rank it is about, -1 if none; `began_s` Unix seconds;
-    `received_s` when the newest report came, on the collector's monotonic clock."""
+    `received_s` when the newest report came, on the collector's monotonic clock. `newest_ns` is
+    when it happened last as far as that is known, monotonic on its node; 0 where it is not."""
 
     node: str
     fact: NodeFact
@@ -35,6 +36,7 @@ class NodeFault(NamedTuple):
     text: str
     began_s: float
     received_s: float
+    newest_ns: int = 0
 
 
 class NodeFaults(Tracker):
@@ -72,18 +74,22 @@ class NodeFaults(Tracker):
         if key not in self._of and (len(self._of) >= MAX_FACTS or not int(row["present"])):
             return
         rank = int(row["rank"])
-        began_ns = min(int(row["began_ns"]), int(row["time_ns"])) + batch.to_wall_ns
+        reported_ns, times = int(row["time_ns"]), int(row["count"])
+        began_ns = min(int(row["began_ns"]), reported_ns)
+        before = self._of.get(key)
+        again = before is not None and times > before.times
         self._of[key] = NodeFault(
             batch.node,
             NodeFact(number),
             subject,
             code,
             rank if 0 <= rank < attempt.world else -1,
-            int(row["count"]),
+            times,
             bool(row["present"]),
             _text(row["text"]),
-            began_ns / NANOSECONDS,
+            (began_ns + batch.to_wall_ns) / NANOSECONDS,
             batch.received.monotonic_s,
+            max(began_ns, reported_ns if again else 0, before.newest_ns if before else 0),
         )
 
 

@@ -1,0 +1,123 @@
+"""Small files of `/proc` and `/sys`, read many times: each stays open and is read from its start.
+
+To open, stat, decode and close a file by `Path.read_text` takes several times as long as the kernel
+needs to write it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+
+MOST_OPEN = 512
+"""Descriptors that are kept: half of what a process may have by default."""
+_PAGE = 4096
+_AT_ONCE = 1 << 16
+
+
+class KernelFiles:
+    """Reads files by their path; what went away and came back is opened anew.
+
+    A descriptor of `/proc/PID` never shows the next process of that number: it reads as gone, and
+    the path is opened again. An object must not be used on both sides of a fork.
+    """
+
+    def __init__(self, most_open: int = MOST_OPEN) -> None:
+        self._most = most_open
+        self._open: dict[str, int] = {}
+        weakref.finalize(self, _close_all, self._open)
+
+    def word(self, path: str) -> str:
+        """A file of one value (at most a page), without blanks around it.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._read(path, whole=False).strip()
+
+    def text(self, path: str) -> str:
+        """A whole table, such as `/proc/meminfo`.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._read(path, whole=True)
+
+    def number(self, path: str) -> int | None:
+        """A counter of up to 20 digits; None where there is none."""
+        try:
+            word = self.word(path)
+        except OSError:
+            return None
+        return int(word) if word.isdecimal() and len(word) < 21 else None
+
+    def word_or(self, path: str, otherwise: str = "") -> str:
+        """`word`, or `otherwise` where it cannot be read."""
+        try:
+            return self.word(path)
+        except OSError:
+            return otherwise
+
+    def close(self) -> None:
+        """Close every file."""
+        _close_all(self._open)
+
+    def _read(self, path: str, *, whole: bool) -> str:
+        known = self._open.get(path)
+        if known is not None:
+            try:
+                return _content(known, whole).decode("utf-8", "replace")
+            except OSError:  # the device or the process is gone; another may have its name
+                os.close(self._open.pop(path))
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            data = _content(opened, whole)
+        except OSError:
+            os.close(opened)
+            raise
+        self._keep(path, opened)
+        return data.decode("utf-8", "replace")
+
+    def _keep(self, path: str, opened: int) -> None:
+        if len(self._open) >= self._most:
+            with contextlib.suppress(OSError):
+                os.close(self._open.pop(next(iter(self._open))))
+        self._open[path] = opened
+
+
+def read_once(path: str) -> str:
+    """The text of a file that is not read again.
+
+    Raises:
+        OSError: it is not there, or cannot be read now.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return _content(opened, whole=True).decode("utf-8", "replace")
+    finally:
+        os.close(opened)
+
+
+def _content(opened: int, whole: bool) -> bytes:
+    """A value comes at once. A table ends only where nothing more comes: the kernel hands out no
+    more than whole lines that fit into a page."""
+    if not whole:
+        return os.pread(opened, _PAGE, 0)
+    data = os.pread(opened, _AT_ONCE, 0)
+    while len(data) < MOST_BYTES:
+        more = os.pread(opened, _AT_ONCE, len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+MOST_BYTES = 8 << 20
+"""Of a table that is longer the beginning is read: mounts and disks of a node take some 100 KiB."""
+
+
+def _close_all(opened: dict[str, int]) -> None:
+    while opened:
+        with contextlib.suppress(OSError):
+            os.close(opened.popitem()[1])
