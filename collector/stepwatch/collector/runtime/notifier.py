@@ -200,7 +200,10 @@ class Notifiers:
         self.counts: dict[str, int] = {}
         self.given_up: dict[str, int] = {}
         self.oldest_seconds: dict[str, float] = {}
+        self.silence_seconds: float | None = None
+        """How long ago the oldest silence in force began, 0 for none, None while it is unknown."""
         self._outbox = outbox
+        self._silences = Silences(outbox.engine, outbox.clock)
         self._each = [Notifier(outbox, receiver, post) for receiver in receivers]
         self._reading = Outage("count what is to be sent")
 
@@ -238,8 +241,10 @@ class Notifiers:
         try:
             self.counts, self.given_up = self._outbox.counts(), self._outbox.given_up()
             ages = self._outbox.oldest_seconds()
+            self.silence_seconds = self._silences.oldest_seconds()
         except sa.exc.SQLAlchemyError as error:
             self.counts, self.given_up, self.oldest_seconds = {}, {}, {}
+            self.silence_seconds = None
             self._reading.noted(error)
             return
         each = ((_shown(each), each.receiver.name) for each in self._each)
