@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,10 @@ def _unprivileged() -> str:
         return getpass.getuser()
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
+
+
+def _children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def _end_with_tests() -> None:
@@ -102,6 +106,16 @@ class PostgresqlServer:
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(60)
+        self._process = None
+
+    def kill(self) -> None:
+        """Kill it with all its processes, which write nothing more; `start` recovers."""
+        assert self._process is not None
+        group = [self._process.pid, *_children(self._process.pid)]
+        for pid in group:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait(60)
         self._process = None
 
     @contextmanager

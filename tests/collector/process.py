@@ -35,6 +35,11 @@ class Process:
         self.log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and not ended."""
+        return self._process is not None
+
     def start(self) -> None:
         """Start it, without waiting."""
         words = ["collector", "--store", self.place, "--port", str(self.port)]

@@ -39,6 +39,16 @@ COVERAGE_RATIO = float(COVERAGE_FLOOR)
 LAG_SECONDS = 10.0
 """Time that one evaluation takes: a fault is to be found within ten seconds."""
 
+INGEST_SECONDS = 5.0
+"""Time until an agent's request is stored: half of that in which a fault is to be found."""
+
+UNSENT_SECONDS = 300.0
+"""Age of a notice that waits: a page is due within half a minute, so its receiver is down. Whoever
+would be paged cannot be told in this way, so that it goes by the other one."""
+
+SILENCE_SECONDS = 7 * 24 * 3600.0
+"""Age of a silence: what was silenced in one week and still is in the next was forgotten."""
+
 RECENT_SECONDS = 600
 """In which a counter of losses must have risen: tickets are read within hours, not seconds."""
 

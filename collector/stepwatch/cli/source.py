@@ -86,7 +86,8 @@ def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) 
     document = _document(response)
     if response.status_code != 200:
         reason = document.get("error") if isinstance(document, dict) else None
-        raise SourceError(f"{path}: {reason or f'HTTP {response.status_code}'}")
+        about = path.removeprefix("/v1/")
+        raise SourceError(f"{about}: {reason or f'HTTP {response.status_code}'}")
     if document is None:
         raise SourceError(
             f"what answers at {arguments.collector} is no collector; pass --collector URL"

@@ -37,16 +37,19 @@ class Alertmanager:
 
 
 @contextmanager
-def running(folder: Path, configuration: str = _SILENT) -> Iterator[Alertmanager]:
-    """One that answers, with a configuration; ended at the end."""
+def running(
+    folder: Path, configuration: str = _SILENT, address: str = "", *options: str
+) -> Iterator[Alertmanager]:
+    """One that answers, with a configuration, at any address where none is given; killed at the
+    end."""
     program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
     if program is None:
         pytest.skip("Alertmanager is not installed; tests/install-tools installs it")
     file = folder / "alertmanager.yml"
     file.write_text(configuration)
-    address = f"127.0.0.1:{free_port()}"
+    address = address or f"127.0.0.1:{free_port()}"
     words = [program, f"--config.file={file}", f"--storage.path={folder / 'alertmanager'}"]
-    words += [f"--web.listen-address={address}", "--cluster.listen-address="]
+    words += [f"--web.listen-address={address}", "--cluster.listen-address=", *options]
     with open(folder / "alertmanager.log", "ab") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log)
     try:

@@ -37,7 +37,7 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
     detail = capsys.readouterr().out
     assert "comment by ada: disk ordered" in detail and "mitigated by ada: drained" in detail
     assert main(["incidents", "reopen", identity, "--by", "bob", "--store", place]) == OK
-    assert capsys.readouterr().out == f"incident {identity}: open, owner bob\n"
+    assert capsys.readouterr().out == f"incident {identity}: open, owner bob, reopened by bob\n"
     store = Store(f"sqlite:///{place}")
     (notes,) = store.notes.of([identity]).values()
     assert [(note.event, note.by) for note in notes][-1] == ("reopened", "bob") and len(notes) == 5
@@ -51,7 +51,9 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
         (["ack", "../etc"], USAGE, "incident '../etc' must be"),
         (["ack", "nobody"], PROBLEM, "no such incident"),
         (["comment", "nobody"], PROBLEM, "text is missing: the comment, or who owns it"),
-        (["resolve", "nobody"], USAGE, "invalid choice: 'resolve'"),
+        (["resolve", "nobody"], USAGE, "it resolves when its detector finds it no more"),
+        (["akc", "nobody"], USAGE, "did you mean 'ack'?"),
+        (["nobody"], PROBLEM, "incidents/nobody: no such incident; `stepwatch incidents` lists"),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -71,9 +71,42 @@ def test_wrong_use_is_one_line(place: str, words: list[str], said: str, capsys: 
 
 def test_what_the_collector_refuses_is_one_line(place: str, capsys: Capture) -> None:
     assert main(["silence", JOB, *WORDS, "--for", "90d", "--store", place]) == PROBLEM
-    assert "seconds must be a number from 1 to 2592000" in capsys.readouterr().err
+    assert "a silence lasts from one second to 30 days" in capsys.readouterr().err
     assert main(["silence", "--expire", "nobody", "--store", place]) == PROBLEM
-    assert capsys.readouterr().err == "stepwatch: /v1/silences/nobody: no such silence\n"
+    said = capsys.readouterr().err
+    assert said.startswith("stepwatch: silences/nobody: no such silence; ") and "--list" in said
+
+
+def test_a_node_is_known_by_an_incident_on_it(place: str, capsys: Capture) -> None:
+    """Also where it has no agent that reports for it."""
+    assert main(["silence", "node-0", *WORDS, "--store", place]) == OK
+    assert "of node node-0: no pages until" in capsys.readouterr().out
+
+
+def test_who_looks_at_an_incident_sees_that_it_is_silenced(place: str, capsys: Capture) -> None:
+    assert main(["silence", JOB, *WORDS, "--store", place]) == OK
+    for words in (["diagnose", JOB], ["incidents"], ["incidents", "--state", "open"]):
+        capsys.readouterr()
+        assert main([*words, "--store", place]) == PROBLEM
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "silenced by ada until " in shown and ": new firmware" in shown
+
+
+def test_one_that_is_ended_here_alone_is_said_to_be_left_there(
+    place: str, tmp_path: Path, capsys: Capture
+) -> None:
+    with alertmanager.running(tmp_path) as real:
+        to = ["--alertmanager", real.url, "--store", place]
+        assert main(["silence", "--node", "gpu-01", *WORDS, *to]) == OK
+        assert "name no node: there, silence the job, too" in capsys.readouterr().out
+        (made,) = silences(place)
+        assert main(["silence", "--expire", made.id, "--store", place]) == OK
+        said = capsys.readouterr().out
+        assert f"it is still in Alertmanager, as {made.alertmanager}" in said
+        assert f"stepwatch silence --expire {made.id} --alertmanager URL" in said
+        assert main(["silence", "--expire", made.id, *to]) == OK
+        assert "still in Alertmanager" not in capsys.readouterr().out
+        assert [each["status"]["state"] for each in real.get("silences")] == ["expired"]
 
 
 def test_it_is_written_to_alertmanager_and_ended_there(

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store.response.silences import LONGEST_SECONDS
@@ -49,11 +50,11 @@ def test_a_silence_is_begun_shown_and_expired(client: Client) -> None:
         ({"why": " "}, "why is missing"),
         ({"why": "x" * 301}, "why must be a text of at most 300"),
         ({"by": None}, "by must be a text"),
-        ({"seconds": 0}, "seconds must be a number"),
-        ({"seconds": "60"}, "seconds must be a number"),
-        ({"seconds": float("nan")}, "seconds must be a number"),
-        ({"seconds": 10**400}, "seconds must be a number"),
-        ({"seconds": LONGEST_SECONDS + 1}, "seconds must be a number"),
+        ({"seconds": 0}, "a silence lasts from one second to 30 days"),
+        ({"seconds": "60"}, "a silence lasts from one second to 30 days"),
+        ({"seconds": float("nan")}, "a silence lasts from one second to 30 days"),
+        ({"seconds": 10**400}, "a silence lasts from one second to 30 days"),
+        ({"seconds": LONGEST_SECONDS + 1}, "a silence lasts from one second to 30 days"),
         ({"until": 60}, "there is no key 'until'"),
         ({"why": "x" * MAX_BYTES}, "send at most"),
     ],
@@ -105,7 +106,7 @@ def test_notes_are_shown_with_the_incident_and_its_job(service: Service, clock: 
         clock.advance(0.5)
     (incident,) = client.get("/v1/incidents").json()["incidents"]
     assert incident["response"] == {
-        "acknowledged": None, "mitigated": None, "owner": "", "notes": []
+        "acknowledged": None, "mitigated": None, "owner": "", "notes": [], "silenced": None
     }  # fmt: skip
     path = f"/v1/incidents/{incident['id']}"
     noted = client.post(f"{path}/notes", sent({"event": "acknowledged", "by": "ada"})).json()
@@ -118,3 +119,38 @@ def test_notes_are_shown_with_the_incident_and_its_job(service: Service, clock: 
         assert client.post(f"{path}/notes", sent(wrong)).status_code == 400
     note = sent({"event": "comment", "by": "ada", "text": "x"})
     assert client.post("/v1/incidents/nobody/notes", note).status_code == 404
+
+
+def test_an_open_incident_says_what_silences_it(service: Service, clock: HandClock) -> None:
+    client = Client(make_api(service))
+    for item in run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30):
+        service.receive(body([item]))
+        service.evaluate()
+        clock.advance(0.5)
+    wanted = {"job": JOB, "why": "new firmware", "by": "ada", "seconds": 3600}
+    made = client.post("/v1/silences", sent(wanted)).json()
+    (listed,) = client.get("/v1/incidents").json()["incidents"]
+    (shown,) = client.get(f"/v1/jobs/{JOB}").json()["incidents"]
+    assert listed["response"]["silenced"] == shown["response"]["silenced"] == made
+    client.delete(f"/v1/silences/{made['id']}", sent({"by": "bob"}))
+    (listed,) = client.get("/v1/incidents").json()["incidents"]
+    assert listed["response"]["silenced"] is None
+
+
+def test_a_job_is_shown_while_the_store_does_not_answer(service: Service) -> None:
+    """What people said of it is not known then: there is no `response`."""
+    client = Client(make_api(service))
+    service.receive(body(run_segments(10)))
+    service.evaluate()
+    service.store.notes.add("x", JOB, "comment", "ada", "text")
+    assert client.get(f"/v1/jobs/{JOB}").status_code == 200
+
+    def gone(*_: object) -> None:
+        raise sa.exc.OperationalError("select", {}, OSError("nobody answers"))
+
+    sa.event.listen(service.store.engine, "before_cursor_execute", gone)
+    try:
+        answer = client.get(f"/v1/jobs/{JOB}")
+    finally:
+        sa.event.remove(service.store.engine, "before_cursor_execute", gone)
+    assert answer.status_code == 200 and answer.json()["job"] == JOB

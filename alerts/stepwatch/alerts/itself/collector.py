@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from stepwatch.alerts.expressions import either
 from stepwatch.alerts.spec import Alert, Case, Fired, Severity
-from stepwatch.alerts.thresholds import LAG_SECONDS, RECENT_SECONDS
+from stepwatch.alerts.thresholds import (
+    INGEST_SECONDS,
+    LAG_SECONDS,
+    RECENT_SECONDS,
+    SILENCE_SECONDS,
+    UNSENT_SECONDS,
+)
 from stepwatch.signals.names import (
     ALERT_COLLECTOR_DEGRADED,
+    CAUSE,
     COLLECTOR_ASKED_FLUSH_SECONDS,
     COLLECTOR_EVALUATION_FAILURES,
     COLLECTOR_EVALUATION_SECONDS,
+    COLLECTOR_INGEST_SECONDS,
     COLLECTOR_JOBS_CAPPED,
     COLLECTOR_JOBS_QUARANTINED,
     COLLECTOR_NOTICES_GIVEN_UP,
+    COLLECTOR_NOTICES_OLDEST,
     COLLECTOR_OBJECTIVES_UNREADABLE,
+    COLLECTOR_SILENCE_OLDEST,
     COLLECTOR_UNREADABLE,
+    RECEIVER,
     Metric,
 )
 
@@ -22,7 +33,13 @@ _GAUGES = (
     (COLLECTOR_JOBS_QUARANTINED, 0.0, "{{ . }} jobs are not evaluated."),
     (COLLECTOR_JOBS_CAPPED, 0.0, "{{ . }} jobs are left out of the metrics."),
     (COLLECTOR_OBJECTIVES_UNREADABLE, 0.0, "The newest SLO documents or site file are wrong."),
-    (COLLECTOR_NOTICES_GIVEN_UP, 0.0, "{{ . }} notices of incidents did not arrive."),
+    (
+        COLLECTOR_NOTICES_OLDEST,
+        UNSENT_SECONDS,
+        "A notice waits for {{ time }}: is its receiver up?",
+    ),
+    (COLLECTOR_SILENCE_OLDEST, SILENCE_SECONDS, "A silence has kept pages back for {{ time }}."),
+    (COLLECTOR_INGEST_SECONDS, INGEST_SECONDS, "To store what an agent sends takes {{ . }} s."),
     (COLLECTOR_ASKED_FLUSH_SECONDS, 0.0, "Agents are asked to send every {{ . }} s only."),
     (COLLECTOR_EVALUATION_SECONDS, LAG_SECONDS, "An evaluation takes {{ . }} s."),
 )
@@ -44,13 +61,25 @@ def _rising(metric: Metric) -> str:
 def _sentence(query: str, text: str) -> str:
     """A sentence that is shown where the query has a value, with that, rounded."""
     shown = text.replace("{{ . }}", "{{ . | first | value | humanize }}")
+    shown = shown.replace("{{ time }}", "{{ . | first | value | humanizeDuration }}")
     # Both branches end in a space or in nothing, so that sentences follow each other.
     return f"{{{{ with printf `{query}` | query }}}}{shown} {{{{ end }}}}"
 
 
+def _waits(receiver: str) -> str:
+    return f'{COLLECTOR_NOTICES_OLDEST.name}{{{RECEIVER}="{receiver}"}}'
+
+
+def _given_up(cause: str) -> str:
+    return f'{COLLECTOR_NOTICES_GIVEN_UP.name}{{{CAUSE}="{cause}"}}'
+
+
 _WHAT = "The collector does not do all that it should"
 _TEXT = "Jobs may be unwatched although their telemetry arrives."
+_LOST = f'{COLLECTOR_NOTICES_GIVEN_UP.name}{{{CAUSE}=~"refused|unanswered|unsent"}}'
+"""Notices that somebody should have got: neither silenced, acknowledged, nor over by then."""
 _CONDITIONS = (
+    (f"max({_LOST}) > 0", "{{ . }} notices of incidents did not arrive."),
     *((_above(metric, limit), text) for metric, limit, text in _GAUGES),
     *((_rising(metric), text) for metric, text in _COUNTERS),
 )
@@ -85,6 +114,24 @@ ALERT = Alert(
             _fired("An evaluation takes 20 s."),
         ),
         Case(
+            "a receiver is down",
+            {_waits("oncall"): "0x8 300+15x40"},
+            420,
+            _fired("A notice waits for 9m 45s: is its receiver up?"),
+        ),
+        Case(
+            "a silence was forgotten",
+            {COLLECTOR_SILENCE_OLDEST.name: "605000+15x40"},
+            420,
+            _fired("A silence has kept pages back for 7d 0h 10m 20s."),
+        ),
+        Case(
+            "what agents send is stored slowly",
+            {COLLECTOR_INGEST_SECONDS.name: "0.1x8 8x40"},
+            420,
+            _fired("To store what an agent sends takes 8 s."),
+        ),
+        Case(
             "it flaps",
             {COLLECTOR_JOBS_CAPPED.name: "0x2 3x20 0 3 0 3x20"},
             450,
@@ -106,6 +153,14 @@ ALERT = Alert(
             {COLLECTOR_EVALUATION_FAILURES.name: "5x20 stale _x4 0x40"},
             900,
         ),
+        Case(
+            "a receiver refuses",
+            {_given_up("refused"): "0x8 2x40"},
+            420,
+            _fired("2 notices of incidents did not arrive."),
+        ),
+        Case("no alert for what a silence kept back", {_given_up("silenced"): "9x40"}, 420),
+        Case("no alert while a page is late by a minute", {_waits("oncall"): "0+15x4 0x40"}, 300),
         Case("no alert while nothing is known", {COLLECTOR_JOBS_CAPPED.name: "_x40"}, 420),
     ),
     of_jobs=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 import re
 
@@ -17,8 +18,11 @@ def add_by_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def me() -> str:
-    """Who runs this, as far as the environment says."""
-    return os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown"
+    """Who runs this, as far as the system says; behind `sudo`, whoever called it."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in a container
+        return "unknown"
 
 
 def lasting(text: str) -> float:

@@ -12,6 +12,7 @@ from stepwatch.cli.response.words import add_by_argument
 from stepwatch.cli.source import add_source_arguments, ask, component, request, source_words
 from stepwatch.collector.incidents.model import STATES
 from stepwatch.signals.errors import UsageError
+from stepwatch.signals.phrases import closest_hint
 
 EXAMPLE = "stepwatch incidents --state open --collector http://collector:8480"
 
@@ -24,12 +25,16 @@ EVENT_OF = {
     "reopen": "reopened",
 }
 """What a person may do about an incident, and what the collector calls it."""
+_BY_ITSELF = ("resolve", "resolved", "close")
+_UNSEEN = ("comment", "reopen")
+"""What is noted in the timeline alone."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    acts = ", ".join(EVENT_OF)
     parser.add_argument(
-        "act", nargs="?", choices=EVENT_OF, metavar="ACT", help=f"on one: {', '.join(EVENT_OF)}"
+        "act", nargs="?", metavar="ACT", help=f"on one: {acts}; an ID alone shows that incident"
     )
     parser.add_argument("about", nargs="?", metavar="ID", help="the incident of ACT")
     parser.add_argument("text", nargs="?", default="", help="a comment, or who owns it")
@@ -42,8 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print; exit 1 if one of those shown is open. Of an act: what follows from it, exit 0."""
-    if arguments.act:
+    if arguments.act in EVENT_OF:
         return _act(arguments)
+    if arguments.act:
+        _shown_alone(arguments)
     if arguments.id:
         found = [ask(arguments, f"/v1/incidents/{component(arguments.id, 'incident')}")]
     else:
@@ -61,6 +68,24 @@ def run(arguments: argparse.Namespace) -> int:
     return int(any(item["state"] == "open" for item in found))
 
 
+def _shown_alone(arguments: argparse.Namespace) -> None:
+    """Take the only word for an id.
+
+    Raises:
+        UsageError: it is one too many, or no act.
+    """
+    word = arguments.act
+    if word in _BY_ITSELF:
+        raise UsageError(
+            "no one can resolve an incident: it resolves when its detector finds it no more; "
+            "`stepwatch incidents mitigate ID TEXT` notes what was done"
+        )
+    if arguments.about or arguments.id:
+        hint = closest_hint(word[:40], EVENT_OF)
+        raise UsageError(f"{word[:40]!r} is nothing to do about an incident; {hint}")
+    arguments.id = word
+
+
 def _act(arguments: argparse.Namespace) -> int:
     """Note what somebody did; the state of the incident stays the detector's."""
     if not arguments.about:
@@ -71,8 +96,9 @@ def _act(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(found, indent=1))
     else:
-        words = [f"incident {found['id']}: {found['state']}", *response_words(found)]
-        print(text.wrapped(", ".join(words), "", text.columns() - 2, hang=2))
+        noted = f"{note['event']} by {note['by']}" if arguments.act in _UNSEEN else ""
+        words = [f"incident {found['id']}: {found['state']}", *response_words(found), noted]
+        print(text.wrapped(", ".join(filter(None, words)), "", text.columns() - 2, hang=2))
     return 0
 
 
@@ -84,7 +110,13 @@ def response_words(incident: dict[str, Any]) -> list[str]:
         for event in (ACKNOWLEDGED, MITIGATED)
         if response.get(event)
     ]
-    return [*done, f"owner {response['owner']}"] if response.get("owner") else done
+    if response.get("owner"):
+        done.append(f"owner {response['owner']}")
+    silence = response.get("silenced")
+    if silence:
+        until = f"until {text.clock(silence['until'])}, {silence['id']}"
+        done.append(f"silenced by {silence['by']} {until}: {silence['why']}")
+    return done
 
 
 def headline(incident: dict[str, Any], source: str | None, width: int = text.NARROW - 2) -> str:

@@ -103,8 +103,8 @@ def _about(arguments: argparse.Namespace) -> dict[str, str]:
 def _is_node(arguments: argparse.Namespace, word: str) -> bool:
     try:
         ask(arguments, f"/v1/nodes/{word}")
-    except SourceError:
-        return False
+    except SourceError:  # of a node without an agent of its own incidents tell
+        return any(each["node"] == word for each in ask(arguments, "/v1/incidents")["incidents"])
     return True
 
 
@@ -112,13 +112,31 @@ def in_words(silence: dict[str, Any], url: str | None) -> str:
     """A silence that just began or ended, in a line or two."""
     line = f"silence {silence['id']} of {_words(silence)}"
     if silence["expired_by"]:
-        return f"{line}: ended {text.clock(silence['until'])} by {silence['expired_by']}"
+        ended = f"{line}: ended {text.clock(silence['until'])} by {silence['expired_by']}"
+        return "\n".join([ended, *_left_in_alertmanager(silence, url)])
     where = " here and in Alertmanager" if url else ""
-    return (
-        f"{line}: no pages{where} until {text.clock(silence['until'])}\n"
-        f"  incidents still open, resolve and count; "
-        f"stepwatch silence --expire {silence['id']} ends it"
-    )
+    lines = [
+        f"{line}: no pages{where} until {text.clock(silence['until'])}",
+        "  incidents still open, resolve and count",
+        f"  to end it: {_expiring(silence, url)}",
+    ]
+    if url and silence["node"]:
+        lines.append("  alerts of Prometheus' rules name no node: there, silence the job, too")
+    return "\n".join(lines)
+
+
+def _left_in_alertmanager(silence: dict[str, Any], url: str | None) -> list[str]:
+    if url or not silence["alertmanager"]:
+        return []
+    return [
+        f"  it is still in Alertmanager, as {silence['alertmanager']}; to end it there:",
+        f"  {_expiring(silence, 'URL')}",
+    ]
+
+
+def _expiring(silence: dict[str, Any], url: str | None) -> str:
+    there = f" --alertmanager {url}" if url else ""
+    return f"stepwatch silence --expire {silence['id']}{there}"
 
 
 def listed(silences: list[dict[str, Any]], now: float) -> str:

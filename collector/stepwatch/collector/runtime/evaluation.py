@@ -89,6 +89,8 @@ class Verdicts:
     limits_read_s: float = -math.inf
     not_looked_for: dict[str, str] = field(default_factory=dict)
     """Kinds of findings whose detector raised in the newest evaluation, and what."""
+    unconfirmed: bool = False
+    """Whether the newest write failed: the store may hold it all the same."""
     settled_at: float = 0.0
     """`received_s` of the attempt when the job was evaluated for the last time; 0 while it runs."""
 
@@ -172,6 +174,8 @@ class Evaluator:
         """
         now = self._clock.wall_ns() / NANOSECONDS
         verdicts = self.of(job.name)
+        if verdicts.unconfirmed:
+            self._read_incidents(job.name, verdicts)
         attempt = job.current
         abandoned = is_abandoned(attempt, now)
         if verdicts.settled_at == job.received_s and not (abandoned and verdicts.open_incidents()):
@@ -212,7 +216,9 @@ class Evaluator:
         rows = itertools.chain(_by_sli(fresh), _by_sli(coarse))
         owners = self.objectives.owners
         days = verdicts.accounts.look(job, steps, tails, context.now_s, ended=ended, owners=owners)
+        verdicts.unconfirmed = True
         self._store.save_evaluation(job.name, rows, documents, lease, notices, days)
+        verdicts.unconfirmed = False
         # Only now: what could not be written must look changed again the next time.
         for name, parts in fresh.items():
             verdicts.slices[name].accept(parts, coarse[name])
@@ -224,6 +230,15 @@ class Evaluator:
         if ended and now - job.received_s > ENDED_GRACE_SECONDS:
             verdicts.settled_at = job.received_s
         return True
+
+    def _read_incidents(self, job: str, verdicts: Verdicts) -> None:
+        """Take up what the store holds: a commit of which the answer was lost may have been done,
+        and would else be done again, as another incident with another page."""
+        for document in self._store.incidents(job):
+            stored = incident_from(document)
+            known = verdicts.incidents.get(stored.id)
+            if known is None or known.timeline != stored.timeline:
+                verdicts.incidents[stored.id] = stored
 
     def _findings(self, context: DetectionContext) -> list[Finding]:
         return _attributed(context, find(context, self._detectors))

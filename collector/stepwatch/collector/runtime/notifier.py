@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import httpx
 import sqlalchemy as sa
 
-from stepwatch.collector.incidents.notices import EVERYTHING, OPENED
+from stepwatch.collector.incidents.notices import EVERYTHING, OPENED, RESOLVED
 from stepwatch.collector.runtime.paging.deciding import Decision, Facts, decide
-from stepwatch.collector.runtime.paging.receivers import Answer, Receiver
+from stepwatch.collector.runtime.paging.forgetting import BEFORE_THE_END_SECONDS, Forgetting
+from stepwatch.collector.runtime.paging.receivers import Alertmanager, Answer, Receiver
 from stepwatch.collector.runtime.paging.sending import ANSWER_SECONDS, Post, post
+from stepwatch.collector.state.live import CONTAINED
 from stepwatch.collector.store.outage import Outage
 from stepwatch.collector.store.outbox import CLAIMED_SECONDS, REFUSED, Claimed, Outbox
 from stepwatch.collector.store.response import Notes, Silences, response_of
@@ -43,7 +46,7 @@ class Notifier:
     """Sends each notice to one receiver. What it refuses for good is given up; what fails in any
     other way is tried again, ever more slowly, and not before the receiver asks for more.
 
-    `sent` counts tries by outcome, `oldest_seconds` is how long ago the oldest happened that waits.
+    `sent` counts tries by outcome.
     """
 
     def __init__(
@@ -55,7 +58,6 @@ class Notifier:
     ) -> None:
         self._monotonic = monotonic
         self.sent: Counter[str] = Counter({DELIVERED: 0, FAILED: 0})
-        self.oldest_seconds = 0.0
         self.receiver = receiver
         self._outbox = outbox
         self._post = post
@@ -66,6 +68,11 @@ class Notifier:
         self._notes = Notes(outbox.engine, outbox.clock)
         self._paused_until = 0.0
         """Monotonic: before then the receiver wants nothing."""
+        self._forgetting = (
+            Forgetting(receiver, self._pages, post, monotonic)
+            if isinstance(receiver, Alertmanager)
+            else None
+        )
 
     def run(self, stopping: threading.Event) -> None:
         """Deliver until `stopping` is set."""
@@ -77,7 +84,8 @@ class Notifier:
         try:
             if self._monotonic() >= self._paused_until:
                 self._send_due(stopping or threading.Event())
-            self.oldest_seconds = self._pages.oldest_seconds() or 0.0
+                if self._forgetting is not None:
+                    self._forgetting.remind()
         except sa.exc.SQLAlchemyError as error:
             self._reading.noted(error)
             return
@@ -91,13 +99,10 @@ class Notifier:
         until = self._monotonic() + SENDING_SECONDS
         facts = self._facts(claimed)
         decided = [(each, decide(each, facts)) for each in claimed]
-        for notice, decision in self._without_storm(decided):
-            if stopping.is_set() or self._monotonic() > until:
-                return  # the rest is due again when the claim runs out
-            if decision.document is not None and self._monotonic() < self._paused_until:
-                self._outbox.put_off(notice, max(self._paused_until - self._monotonic(), 0.0))
-            else:
-                self._follow(notice, decision)
+        left = deque(self._without_storm(decided))
+        while left and not stopping.is_set() and self._monotonic() <= until:
+            self._follow(*left.popleft())
+        self._outbox.release(notice for notice, _ in left)
 
     def _facts(self, claimed: Sequence[Claimed]) -> Facts:
         incidents = {each.incident for each in claimed if each.incident}
@@ -133,7 +138,7 @@ class Notifier:
 
     def _follow(self, notice: Claimed, decision: Decision) -> None:
         if decision.document is not None:
-            self._deliver(notice, decision)
+            self._deliver_or_wait(notice, decision.document)
         elif decision.give_up:
             self._outbox.give_up(notice, decision.give_up)
             logger.warning("notice %s is not sent: %s", notice.key, decision.give_up)
@@ -143,12 +148,28 @@ class Notifier:
         else:
             self._outbox.put_off(notice, decision.wait, silenced=decision.silenced)
 
-    def _deliver(self, notice: Claimed, decision: Decision) -> None:
+    def _deliver_or_wait(self, notice: Claimed, document: dict[str, Any]) -> None:
+        """Send it, unless the receiver asked for patience, or has forgotten what it ends."""
+        patience = self._paused_until - self._monotonic()
+        if patience > 0:
+            self._outbox.put_off(notice, patience)
+        elif self._has_forgotten(document):
+            self._outbox.put_off(notice, BEFORE_THE_END_SECONDS)
+        else:
+            self._deliver(notice, document)
+
+    def _has_forgotten(self, document: dict[str, Any]) -> bool:
+        is_end = self._forgetting is not None and document.get("transition") == RESOLVED
+        return is_end and self._forgetting.has_forgotten(document)
+
+    def _deliver(self, notice: Claimed, document: dict[str, Any]) -> None:
         answer, reason = Answer(0), ""
         try:
-            answer = self._post(self.receiver.outgoing(notice.key, decision.document or {}))
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+            answer = self._post(self.receiver.outgoing(notice.key, document))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             reason = type(error).__name__  # its words may hold the URL, and so a secret
+        except CONTAINED as error:  # one notice that has no form must not hold up all others
+            reason = type(error).__name__
         if self.receiver.takes(answer):
             self._failing = False
             self.sent[DELIVERED] += 1
@@ -170,13 +191,19 @@ class Notifier:
 class Notifiers:
     """One `Notifier` for each receiver: one that is slow or down holds up no other.
 
-    `counts` holds the notices of the store by state, `given_up` those that are never sent by why.
+    `counts` holds the notices of the store by state, `given_up` those that are never sent by why,
+    `oldest_seconds` how long ago the oldest happened that waits, by receiver. All are empty while
+    the store does not answer.
     """
 
     def __init__(self, outbox: Outbox, receivers: Sequence[Receiver], post: Post = post) -> None:
         self.counts: dict[str, int] = {}
         self.given_up: dict[str, int] = {}
+        self.oldest_seconds: dict[str, float] = {}
+        self.silence_seconds: float | None = None
+        """How long ago the oldest silence in force began, 0 for none, None while it is unknown."""
         self._outbox = outbox
+        self._silences = Silences(outbox.engine, outbox.clock)
         self._each = [Notifier(outbox, receiver, post) for receiver in receivers]
         self._reading = Outage("count what is to be sent")
 
@@ -191,20 +218,16 @@ class Notifiers:
         found = [(each, outcome) for each in self._each for outcome in (DELIVERED, FAILED)]
         return {(_shown(each), outcome): each.sent[outcome] for each, outcome in found}
 
-    @property
-    def oldest_seconds(self) -> dict[str, float]:
-        """How long ago the oldest notice happened that waits, by receiver."""
-        return {_shown(each): each.oldest_seconds for each in self._each}
-
     def run(self, stopping: threading.Event) -> None:
         """Deliver until `stopping` is set."""
-        threads = [
-            threading.Thread(target=each.run, args=(stopping,), daemon=True) for each in self._each
-        ]
-        for thread in threads:
-            thread.start()
+        threads = [_started(each, stopping) for each in self._each]
         while not stopping.wait(POLL_SECONDS):
             self._count()
+            for at, thread in enumerate(threads):
+                if not thread.is_alive() and not stopping.is_set():
+                    name = _shown(self._each[at])
+                    logger.error("receiver %s: a defect of stepwatch ended its sender", name)
+                    threads[at] = _started(self._each[at], stopping)
         for thread in threads:
             thread.join()
 
@@ -217,10 +240,22 @@ class Notifiers:
     def _count(self) -> None:
         try:
             self.counts, self.given_up = self._outbox.counts(), self._outbox.given_up()
+            ages = self._outbox.oldest_seconds()
+            self.silence_seconds = self._silences.oldest_seconds()
         except sa.exc.SQLAlchemyError as error:
+            self.counts, self.given_up, self.oldest_seconds = {}, {}, {}
+            self.silence_seconds = None
             self._reading.noted(error)
             return
+        each = ((_shown(each), each.receiver.name) for each in self._each)
+        self.oldest_seconds = {shown: ages.get(name, 0.0) for shown, name in each}
         self._reading.over()
+
+
+def _started(notifier: Notifier, stopping: threading.Event) -> threading.Thread:
+    thread = threading.Thread(target=notifier.run, args=(stopping,), daemon=True)
+    thread.start()
+    return thread
 
 
 def _shown(notifier: Notifier) -> str:

@@ -70,6 +70,8 @@ class Service:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
         self.evaluation_failures = 0
+        self.ingest_seconds = 0.0
+        """Time that the newest request of an agent took, until all of it was stored."""
         self.objectives_unreadable = False
         """Whether the newest documents of SLOs could not be read: those before are in force."""
         self.asked_pace = AskedPace()
@@ -82,7 +84,8 @@ class Service:
         self._noted: Objectives | None = None
         """The objectives of which the store keeps the generations."""
         self._asking = threading.Lock()
-        self._notifier = notifier
+        self.notifier = notifier
+        """Sends what the outbox holds; None where nothing is sent."""
         self.tenancy = Tenancy(leases)
         self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
         self._restorer = Restorer(
@@ -156,11 +159,14 @@ class Service:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the store is gone; nothing was acknowledged.
         """
+        began = time.monotonic()
         try:
             verdicts = self._ingest.receive(body)
         except sa.exc.SQLAlchemyError as error:
             self._receiving.noted(error)
             raise
+        finally:
+            self.ingest_seconds = time.monotonic() - began
         self._receiving.over()
         return verdicts
 
@@ -190,22 +196,6 @@ class Service:
     def snapshot_counts(self) -> Mapping[str, int]:
         """Snapshots of jobs' states, by what became of them."""
         return dict(self._snapshotter.counts)
-
-    def notice_counts(self) -> Mapping[str, int]:
-        """Notices in the outbox, by state; empty where nothing is sent."""
-        return {} if self._notifier is None else dict(self._notifier.counts)
-
-    def notices_given_up(self) -> Mapping[str, int]:
-        """Notices in the outbox that are never sent, by why; empty where nothing is sent."""
-        return {} if self._notifier is None else dict(self._notifier.given_up)
-
-    def notices_sent(self) -> Mapping[tuple[str, str], int]:
-        """Tries to send a notice by this collector, by receiver and outcome."""
-        return {} if self._notifier is None else self._notifier.sent
-
-    def notices_waiting(self) -> Mapping[str, float]:
-        """How many seconds ago the oldest notice happened that waits, by receiver; 0: none does."""
-        return {} if self._notifier is None else self._notifier.oldest_seconds
 
     def upkeep(self) -> Upkeep:
         """What looking after the store has done."""
@@ -337,8 +327,8 @@ class Service:
         saved = threading.Event()  # leases are renewed while states are saved
         renewing = (saved, self._due.set)
         threads = [threading.Thread(target=self.tenancy.run, args=renewing)]
-        if self._notifier is not None:
-            threads.append(threading.Thread(target=self._notifier.run, args=(self._stopping,)))
+        if self.notifier is not None:
+            threads.append(threading.Thread(target=self.notifier.run, args=(self._stopping,)))
         for thread in threads:
             thread.daemon = True  # an error here ends the process, and must not wait for them
             thread.start()

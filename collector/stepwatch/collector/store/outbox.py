@@ -27,13 +27,14 @@ GIVEN_UP = "given_up"
 """Where the document of a notice that is given up says why."""
 HELD = "held_by_silence"
 """Where the document of a notice says that a silence held it."""
-CLAIMED_SECONDS = 60.0
-"""How long one collector has to send what it claimed before another may try."""
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 300.0
+CLAIMED_SECONDS = 15.0
+"""How long one collector has to send what it claimed before another may try: what a collector that
+is killed had claimed is sent so much later."""
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 2.0, 60.0
 """Between two tries; it doubles."""
 KEPT_SECONDS = 24 * 3600.0
 """What is delivered or given up stays so long, to be looked at; no try is made after so long."""
-MAX_TRIES = 290
+MAX_TRIES = 1445
 """About `KEPT_SECONDS` of tries."""
 
 
@@ -144,6 +145,20 @@ class Outbox:
             others["document"] = {**claimed.document, HELD: True}
         self._set(claimed.key, PENDING, seconds, **others)
 
+    def release(self, claimed: Iterable[Claimed]) -> None:
+        """Let anybody claim notices that there was no time to send; that counts as no try.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is gone; they are due after their claim.
+        """
+        keys, table = [each.key for each in claimed], schema.outbox
+        if not keys:
+            return
+        with writing(self._engine) as connection:
+            mine = sa.and_(table.c.key.in_(keys), table.c.state == PENDING)
+            change = sa.update(table).where(mine).values(tries=table.c.tries - 1)
+            connection.execute(change.values(due_ns=self._now(connection)))
+
     def give_up(self, claimed: Claimed, why: str) -> None:
         """A notice is never sent; `why` is one of the reasons above.
 
@@ -168,6 +183,18 @@ class Outbox:
         with self._engine.connect() as connection:
             found = {row[0]: int(row[1]) for row in connection.execute(query)}
         return {why: found.get(why, 0) for why in WHYS}
+
+    def oldest_seconds(self) -> dict[str, float]:
+        """How long ago the oldest notice happened that waits, by receiver, where any does; those
+        that a silence holds do not wait."""
+        table = schema.outbox
+        oldest = sa.func.min(table.c.document["at"].as_float())
+        waits = sa.and_(table.c.state == PENDING, table.c.document[HELD].as_string().is_(None))
+        query = sa.select(table.c.receiver, oldest).where(waits).group_by(table.c.receiver)
+        with self._engine.connect() as connection:
+            found = connection.execute(query).all()
+            now = self._now(connection) / NANOSECONDS
+        return {receiver: max(now - float(at), 0.0) for receiver, at in found}
 
     def prune(self) -> None:
         """Remove what was delivered or given up a day ago; give up what nobody tried for a day.

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from stepwatch.collector.ingest.receive import MAX_BODY_BYTES
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
+from stepwatch.collector.store.response import Note, Silence
 from stepwatch.collector.web import job_view, nodes_view, slo_view, withheld_view
 from stepwatch.collector.web.documents import (
     COLLECTIVES,
@@ -171,11 +172,21 @@ class Api:
         if withheld is not None:
             return _json(await run_in_threadpool(withheld_view.summary, name, withheld))
         answer = await self._job_answer(request, SUMMARY)
-        notes = await run_in_threadpool(self._service.store.notes.of_job, name)
-        if answer.status_code != 200 or not notes:
+        said = await run_in_threadpool(self._said_of, name)
+        if answer.status_code != 200 or said is None:
             return answer
         document = json.loads(bytes(answer.body))
-        return _json({**document, "incidents": with_responses(document["incidents"], notes)})
+        return _json({**document, "incidents": with_responses(document["incidents"], *said)})
+
+    def _said_of(self, job: str) -> tuple[dict[str, list[Note]], list[Silence]] | None:
+        """Notes on a job's incidents and the silences in force; None where there is nothing, or the
+        store does not say: what is known of the job is shown all the same."""
+        store = self._service.store
+        try:
+            notes, silences = store.notes.of_job(job), store.silences.in_force()
+        except sa.exc.SQLAlchemyError:
+            return None
+        return (notes, silences) if notes or silences else None
 
     async def heatmap(self, request: Request) -> Response:
         """Seconds over ranks and steps; `?metric=` is one of `job_view.HEATMAP_METRICS`."""

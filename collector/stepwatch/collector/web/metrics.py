@@ -20,6 +20,7 @@ from stepwatch.collector.incidents.model import INFO, Incident
 from stepwatch.collector.nodes.fleet import Fleet, FleetReader
 from stepwatch.collector.runtime.evaluation import Verdicts
 from stepwatch.collector.runtime.job_state import has_ended, is_abandoned
+from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.runtime.views import Published, View
@@ -49,6 +50,8 @@ class CollectorView(Protocol):
 
     evaluation_seconds: float
     evaluation_failures: int
+    ingest_seconds: float
+    notifier: Notifiers | None
     objectives_unreadable: bool
     asked_pace: AskedPace
     tenancy: Tenancy
@@ -87,22 +90,6 @@ class CollectorView(Protocol):
         """What looking after the store has done."""
         ...
 
-    def notice_counts(self) -> Mapping[str, int]:
-        """Notices in the outbox, by state; empty where nothing is sent."""
-        ...
-
-    def notices_given_up(self) -> Mapping[str, int]:
-        """Notices in the outbox that are never sent, by why; empty where nothing is sent."""
-        ...
-
-    def notices_sent(self) -> Mapping[tuple[str, str], int]:
-        """Tries to send a notice by this collector, by receiver and outcome."""
-        ...
-
-    def notices_waiting(self) -> Mapping[str, float]:
-        """How many seconds ago the oldest notice happened that waits, by receiver; 0: none does."""
-        ...
-
     def undecoded_segments(self) -> int:
         """Segments of later formats that the store keeps as they came."""
         ...
@@ -134,6 +121,7 @@ class JobExporter:
         unreadable = float(self._view.objectives_unreadable)
         yield _gauge(names.COLLECTOR_OBJECTIVES_UNREADABLE, [((), unreadable)])
         yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
+        yield _gauge(names.COLLECTOR_INGEST_SECONDS, [((), self._view.ingest_seconds)])
         yield _gauge(names.COLLECTOR_ASKED_FLUSH_SECONDS, [((), self._view.asked_pace.seconds)])
         failures = self._view.evaluation_failures
         yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
@@ -147,17 +135,22 @@ class JobExporter:
         saves = self._view.snapshot_counts().items()
         yield _counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
         yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
-        notices = self._view.notice_counts().items()
-        yield _gauge(names.COLLECTOR_NOTICES, [((state,), count) for state, count in notices])
-        lost = self._view.notices_given_up().items()
-        yield _gauge(names.COLLECTOR_NOTICES_GIVEN_UP, [((why,), count) for why, count in lost])
-        yield _counter(names.COLLECTOR_NOTICES_SENT, [*self._view.notices_sent().items()])
-        waiting = self._view.notices_waiting().items()
-        yield _gauge(names.COLLECTOR_NOTICES_OLDEST, [((who,), age) for who, age in waiting])
+        yield from _notices(self._view.notifier)
         yield from _upkeep(self._view.upkeep())
         for families in zip(_families([], 0.0), *shown, strict=True):
             families[0].samples = [sample for each in families for sample in each.samples]
             yield families[0]
+
+
+def _notices(notifier: Notifiers | None) -> Iterator[Metric]:
+    """What is sent to people; nothing where nothing is, or the store does not say."""
+    known = (notifier.counts, notifier.given_up, notifier.oldest_seconds) if notifier else ({},) * 3
+    metrics = (names.COLLECTOR_NOTICES, names.COLLECTOR_NOTICES_GIVEN_UP)
+    for metric, values in zip((*metrics, names.COLLECTOR_NOTICES_OLDEST), known, strict=True):
+        yield _gauge(metric, [((label,), value) for label, value in values.items()])
+    yield _counter(names.COLLECTOR_NOTICES_SENT, [*notifier.sent.items()] if notifier else [])
+    silence = notifier.silence_seconds if notifier else None
+    yield _gauge(names.COLLECTOR_SILENCE_OLDEST, [((), silence)])
 
 
 Jobs = list[tuple[LiveJob, Verdicts]]

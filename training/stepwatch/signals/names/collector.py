@@ -118,8 +118,13 @@ COLLECTOR_NOTICES_SENT = Metric(
 COLLECTOR_NOTICES_OLDEST = Metric(
     "stepwatch_collector_notices_oldest_seconds",
     _G,
-    "How long ago the oldest notice happened that waits to be sent, silenced ones too; 0: none.",
+    "How long ago the oldest notice happened that waits to be sent, beside silenced ones; 0: none.",
     (RECEIVER,),
+)
+COLLECTOR_SILENCE_OLDEST = Metric(
+    "stepwatch_collector_silence_oldest_seconds",
+    _G,
+    "How long ago the oldest silence began that keeps pages back now; 0: none does.",
 )
 COLLECTOR_COMPACTED_SEGMENTS = Metric(
     "stepwatch_collector_compacted_segments_total", _C, "Segments that were put into bundles."
@@ -153,6 +158,11 @@ COLLECTOR_UNKNOWN_RECORDS = Metric(
 )
 COLLECTOR_EVALUATION_SECONDS = Metric(
     "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
+)
+COLLECTOR_INGEST_SECONDS = Metric(
+    "stepwatch_collector_ingest_seconds",
+    _G,
+    "Time that the newest request of an agent took, until its segments were stored or refused.",
 )
 COLLECTOR_ASKED_FLUSH_SECONDS = Metric(
     "stepwatch_collector_asked_flush_seconds",

@@ -132,7 +132,7 @@ def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
     if slow.cost is None:
         return ()
     lost, now, sure = slow.cost.lost, slow.cost.now, slow.cost.log_odds / math.log(10)
-    chance = f"10 to the power of {sure:.0f} against chance where nobody is"
+    odds = f"10^{sure:.0f} to 1"
     return (
         Evidence(
             LOST_SHARE,
@@ -140,7 +140,7 @@ def _cost_evidence(slow: SlowRank) -> tuple[Evidence, ...]:
             "ratio",
             f"90 % interval {lost.low:.1%} to {min(lost.high, 1.0):.1%}; lately {now:.1%}",
         ),
-        Evidence("odds that it is slow", slow.cost.log_odds, "log", chance),
+        Evidence("odds that it is slow", slow.cost.log_odds, "log", "chance, no rank slow", odds),
         text_evidence("how ranks are compared", slow.cost.counts, "work of a step"),
     )
 

@@ -8,7 +8,7 @@ Alertmanager: https://github.com/prometheus/alertmanager/blob/v0.25.0/api/v2/ope
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -27,18 +27,25 @@ _OPEN_FOR_SECONDS = 7 * 24 * 3600.0
 """Alertmanager ends an alert by itself after this, if nothing ends it before."""
 _SUMMARY_CHARACTERS = 1024
 """PagerDuty takes no longer one."""
+_SLACK_ANSWER_BYTES = 256
+_INCIDENT = "incident"
+"""The label of an alert that says which incident it is about."""
+_ALERTS_BYTES = 1 << 23
+"""A list of alerts that is longer is not read: what is in it is unknown."""
+_PLAIN = {"accept-encoding": "identity"}
 
 Secret = Callable[[], str]
 """Reads a secret from its file, each time: a new one needs no restart. Raises `OSError`."""
 
 
 class Outgoing(NamedTuple):
-    """What is sent: a POST; and whether the answer's body says more than its status."""
+    """What is sent: a POST, or a GET where the body is empty; and how many bytes of the answer are
+    read, 0 where its status says all."""
 
     url: str
     body: bytes
     headers: dict[str, str]
-    reads_answer: bool = False
+    answer_bytes: int = 0
 
 
 class Answer(NamedTuple):
@@ -139,8 +146,8 @@ class Slack(_Pager):
             lines += [f"{_for_slack(name)}: {_for_slack(value)}" for name, value in facts]
         lines += [f"<{url}|{_for_slack(name)}>" for name, url in links_of(incident, self.links)]
         body = _encoded({"text": "\n".join(lines)})
-        headers = {"content-type": "application/json", "accept-encoding": "identity"}
-        return Outgoing(self.url(), body, headers, reads_answer=True)
+        headers = {"content-type": "application/json", **_PLAIN}
+        return Outgoing(self.url(), body, headers, _SLACK_ANSWER_BYTES)
 
     def takes(self, answer: Answer) -> bool:
         return answer.status == 200 and answer.body.strip() == b"ok"
@@ -151,6 +158,39 @@ class Alertmanager(_Pager):
     """An alert for each incident, posted to the API v2 of one Alertmanager; it groups by itself."""
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
+        return self.alerts([document])
+
+    def alerts(self, documents: Iterable[Mapping[str, Any]]) -> Outgoing:
+        """The request for several notices at once.
+
+        Raises:
+            OSError: the address cannot be read.
+        """
+        body = _encoded([self._alert(each) for each in documents])
+        return Outgoing(self._api(), body, {"content-type": "application/json"})
+
+    def asking(self, incident: str = "") -> Outgoing:
+        """The request for the alerts that it knows, of one incident or of all.
+
+        Raises:
+            OSError: the address cannot be read.
+        """
+        matcher = f'{_INCIDENT}="{incident}"' if incident else f'{_INCIDENT}=~".+"'
+        return Outgoing(f"{self._api()}?filter={quote(matcher)}", b"", dict(_PLAIN), _ALERTS_BYTES)
+
+    def known(self, answer: Answer) -> set[str] | None:
+        """The incidents of which it knows an alert; None where the answer does not say."""
+        if answer.status != 200:
+            return None
+        try:
+            return {str(each["labels"][_INCIDENT]) for each in json.loads(answer.body)}
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def _api(self) -> str:
+        return f"{self.url().rstrip('/')}/api/v2/alerts"
+
+    def _alert(self, document: Mapping[str, Any]) -> dict[str, Any]:
         incident, at = document["incident"], float(document["at"])
         is_over = document["transition"] == RESOLVED
         known = {
@@ -159,17 +199,15 @@ class Alertmanager(_Pager):
             labels.NODE: incident.get("node"),
             labels.KIND: incident.get("kind"),
             labels.SEVERITY: "page",
-            "incident": incident["id"],
+            _INCIDENT: incident["id"],
         }
         annotations = {"summary": _headline(incident), **_facts(incident)}
-        alert = {
+        return {
             "labels": {name: str(value) for name, value in known.items() if value},
             "annotations": annotations | dict(links_of(incident, self.links)),
             "startsAt": _time(float(incident.get("opened_at") or at)),
             "endsAt": _time(at if is_over else at + _OPEN_FOR_SECONDS),
         }
-        url = f"{self.url().rstrip('/')}/api/v2/alerts"
-        return Outgoing(url, _encoded([alert]), {"content-type": "application/json"})
 
 
 def links_of(incident: Mapping[str, Any], links: str) -> list[tuple[str, str]]:

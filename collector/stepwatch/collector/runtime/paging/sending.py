@@ -1,4 +1,4 @@
-"""One POST to a receiver, with a limit for all of it."""
+"""One request to a receiver, with a limit for all of it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ ANSWER_SECONDS = 2.5
 """How long a receiver has from the connection to its whole answer."""
 LONGEST_WAIT_SECONDS = 3600.0
 """A receiver that asks for more patience is asked again after this."""
-_BODY_BYTES = 256
-"""What is read of an answer."""
-
 Post = Callable[[Outgoing], Answer]
 """Sends a request, and returns the answer."""
 
@@ -40,12 +37,18 @@ async def _post(outgoing: Outgoing) -> Answer:
         asyncio.timeout(ANSWER_SECONDS),
         httpx.AsyncClient(timeout=None, trust_env=places.may_use_proxy(outgoing.url)) as client,
         client.stream(
-            "POST", outgoing.url, content=outgoing.body, headers=outgoing.headers
+            "POST" if outgoing.body else "GET",
+            outgoing.url,
+            content=outgoing.body,
+            headers=outgoing.headers,
         ) as answer,
     ):
         body = b""
-        if outgoing.reads_answer:
-            body = await anext(answer.aiter_raw(_BODY_BYTES), b"")
+        if outgoing.answer_bytes:
+            async for piece in answer.aiter_raw():
+                body = (body + piece)[: outgoing.answer_bytes]
+                if len(body) == outgoing.answer_bytes:
+                    break
         wait = retry_after(answer.headers.get("retry-after", ""), datetime.now(UTC))
         return Answer(answer.status_code, body, wait)
 

@@ -25,6 +25,9 @@ _OPENED, _RESOLVED, _OPEN = "opened", "resolved", "open"
 _NAMED = 10
 """Incidents that the message about a storm names."""
 _AT_ONCE = 500
+_SENT = (_OPENED, DELIVERED)
+MOST_REPORTED = 1000
+"""Open incidents that are reported again to a receiver that forgot them."""
 
 
 class Related(NamedTuple):
@@ -92,17 +95,20 @@ class Pages:
             storm = connection.execute(began.limit(1)).first() is not None
             return int(connection.execute(sent).scalar_one()), storm
 
-    def oldest_seconds(self) -> float | None:
-        """How long ago the oldest notice happened that waits to be sent; None where none does."""
-        table = schema.outbox
-        oldest = sa.func.min(table.c.document["at"].as_float())
-        query = sa.select(oldest).where(
-            table.c.state == PENDING, table.c.receiver == self._receiver
-        )
+    def reported_open(self) -> list[dict[str, Any]]:
+        """The documents of which this receiver was sent the beginning and not the end, of incidents
+        that are open; the newest, `MOST_REPORTED` at most."""
+        table, incident = schema.outbox, schema.incident
+        of = sa.select(table.c.incident, table.c.transition, table.c.state, table.c.document)
+        of = of.join(incident, incident.c.id == table.c.incident)
+        of = of.where(incident.c.state == _OPEN, table.c.receiver == self._receiver)
+        of = of.order_by(table.c.document["at"].as_float().desc()).limit(2 * MOST_REPORTED)
+        newest: dict[str, Any] = {}
         with self._engine.connect() as connection:
-            at = connection.execute(query).scalar_one_or_none()
-            now = self._now(connection) / NANOSECONDS
-        return None if at is None else max(now - at, 0.0)
+            for row in connection.execute(of):
+                newest.setdefault(row.incident, row)
+        sent = [each for each in newest.values() if (each.transition, each.state) == _SENT]
+        return [each.document for each in sent][:MOST_REPORTED]
 
     def begin_storm(self, members: Sequence[Claimed]) -> None:
         """Send one notice about all of `members` instead of one about each.

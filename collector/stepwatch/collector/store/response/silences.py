@@ -118,6 +118,14 @@ class Silences:
             now = self._now(connection)
         return self._read(silence.c.until_ns > now)
 
+    def oldest_seconds(self) -> float:
+        """How long ago the oldest of those in force began; 0 where none is."""
+        with self._engine.connect() as connection:
+            now = self._now(connection)
+            oldest = sa.select(sa.func.min(silence.c.since_ns)).where(silence.c.until_ns > now)
+            since = connection.execute(oldest).scalar_one()
+        return 0.0 if since is None else max(now - since, 0) / NANOSECONDS
+
     def between(self, from_s: float, until_s: float) -> list[Silence]:
         """Those that were in force at some moment between two (Unix seconds), the newest first."""
         began = silence.c.since_ns <= int(until_s * NANOSECONDS)

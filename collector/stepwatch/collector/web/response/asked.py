@@ -49,7 +49,8 @@ def wanted_silence(document: dict[str, Any]) -> Wanted:
     why, by = _needed(document, "why"), _needed(document, "by")
     seconds = document.get("seconds")
     if not isinstance(seconds, int | float) or not 1.0 <= seconds <= LONGEST_SECONDS:
-        raise ValueError(f"seconds must be a number from 1 to {LONGEST_SECONDS:.0f}")
+        days = LONGEST_SECONDS / 86_400
+        raise ValueError(f"a silence lasts from one second to {days:.0f} days (seconds)")
     return Wanted(job, node, kind, why, by, float(seconds), _bounded(document, "alertmanager"))
 
 

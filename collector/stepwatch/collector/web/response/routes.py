@@ -11,8 +11,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from stepwatch.collector.incidents.model import OPEN
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store.response import Note, Silence, response_of
+from stepwatch.collector.store.response.silences import covering
 from stepwatch.collector.web.documents import encoded
 from stepwatch.signals.errors import StoreError
 
@@ -21,14 +23,26 @@ from . import asked
 BODY_SECONDS = 10.0
 _LATEST_S = 9e9
 """Nanoseconds of it are a number that the databases hold."""
+NO_SILENCE = "no such silence; `stepwatch silence --list` shows those in force"
+NO_INCIDENT = "no such incident; `stepwatch incidents` lists them"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 def with_responses(
-    incidents: Iterable[dict[str, Any]], notes: Mapping[str, list[Note]]
+    incidents: Iterable[dict[str, Any]],
+    notes: Mapping[str, list[Note]],
+    silences: Iterable[Silence],
 ) -> list[dict[str, Any]]:
-    """Documents of incidents, each with what people did about it as `response`."""
-    return [{**each, "response": response_of(notes.get(each["id"], ()))} for each in incidents]
+    """Documents of incidents, each with what people did about it as `response`: of one that is
+    open also which of `silences` keeps back its pages (`silenced`, null for none)."""
+    in_force = list(silences)
+
+    def response(incident: dict[str, Any]) -> dict[str, Any]:
+        silence = covering(in_force, incident) if incident["state"] == OPEN else None
+        held = None if silence is None else silence._asdict()
+        return {**response_of(notes.get(incident["id"], ())), "silenced": held}
+
+    return [{**each, "response": response(each)} for each in incidents]
 
 
 class ResponseApi:
@@ -54,14 +68,15 @@ class ResponseApi:
 
         def found() -> list[dict[str, Any]]:
             incidents = self._store.incidents(job, state)
-            return with_responses(incidents, self._store.notes.of([i["id"] for i in incidents]))
+            notes = self._store.notes.of([each["id"] for each in incidents])
+            return with_responses(incidents, notes, self._store.silences.in_force())
 
         return _json({"incidents": await run_in_threadpool(found)})
 
     async def incident(self, request: Request) -> Response:
         """One incident."""
         found = await run_in_threadpool(self._one, request.path_params["id"])
-        return _json(found) if found else _problem(404, "no such incident")
+        return _json(found) if found else _problem(404, NO_INCIDENT)
 
     async def add_note(self, request: Request) -> Response:
         """Say what was done about an incident; answers with it. Its state is the detector's."""
@@ -76,7 +91,7 @@ class ResponseApi:
             return self._one(identity)
 
         found = await run_in_threadpool(noted)
-        return _json(found) if found else _problem(404, "no such incident")
+        return _json(found) if found else _problem(404, NO_INCIDENT)
 
     async def silences(self, request: Request) -> Response:
         """Silences in force; with `?from=` and `?until=`, Unix seconds, those that were then."""
@@ -98,13 +113,14 @@ class ResponseApi:
         by = asked.who(await _sent(request))
         identity = request.path_params["id"]
         ended = await run_in_threadpool(self._store.silences.expire, identity, by)
-        return _json(ended._asdict()) if ended else _problem(404, "no such silence")
+        return _json(ended._asdict()) if ended else _problem(404, NO_SILENCE)
 
     def _one(self, identity: str) -> dict[str, Any] | None:
         found = self._store.incident(identity)
         if found is None:
             return None
-        return with_responses([found], self._store.notes.of([identity]))[0]
+        notes = self._store.notes.of([identity])
+        return with_responses([found], notes, self._store.silences.in_force())[0]
 
 
 def _refusing(handler: Handler) -> Handler:

@@ -1,0 +1,77 @@
+"""Alertmanager is killed between a page and its resolve: one of each arrives at the pager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.response.alertmanager import Alertmanager, running
+from tests.collector.store.paging.kills.chain import Chain, settled
+from tests.collector.store.paging.pager import Pager, Step, listening
+from tests.ports import free_port
+from tests.postgresql import PostgresqlServer
+from tests.waiting import until
+
+_ROUTE = """
+route:
+  receiver: pager
+  group_by: [incident]
+  group_wait: 1s
+  group_interval: 1s
+receivers:
+  - name: pager
+    webhook_configs: [{{url: "{url}", send_resolved: true}}]
+"""
+
+
+@pytest.fixture
+def pager() -> Iterator[Pager]:
+    with listening(Step(200)) as found:
+        yield found
+
+
+def by_incident(pager: Pager) -> dict[str, list[str]]:
+    """What the pager keeps by the key of Alertmanager's groups, which are incidents here."""
+    found: dict[str, list[str]] = {}
+    for sent in list(pager.taken):
+        action = "trigger" if sent["status"] == "firing" else "resolve"
+        of = found.setdefault(sent["groupLabels"].get("incident", ""), [])
+        if of[-1:] != [action]:
+            of.append(action)
+    return found
+
+
+def test_killed_between_page_and_resolve(
+    postgresql: PostgresqlServer, pager: Pager, tmp_path: Path
+) -> None:
+    """Once it is up again while the incident is open, and once it ends meanwhile."""
+    address = f"127.0.0.1:{free_port()}"
+    text = f'[receiver.alerts]\nkind = "alertmanager"\nurl = "http://{address}"\n'
+    chain = Chain(tmp_path, postgresql, pager, text)
+    configuration = _ROUTE.format(url=pager.url)
+
+    def paged(count: int) -> bool:
+        known = by_incident(pager)
+        return sum(known.get(each) is not None for each in chain.incidents()) == count
+
+    def knows(real: Alertmanager) -> bool:
+        return {each["labels"]["incident"] for each in real.get("alerts")} >= set(chain.incidents())
+
+    try:
+        chain.start()
+        with running(tmp_path, configuration, address):
+            chain.breaks("goes-on")
+            chain.breaks("ends-meanwhile")
+            until("both pages", lambda: paged(2))
+        chain.ends("ends-meanwhile")
+        until("its end", lambda: "ended" in chain.incidents().values())
+        with running(tmp_path, configuration, address) as real:
+            until("what is open is known again", lambda: knows(real))
+            chain.ends("goes-on")
+            settled(chain, lambda: by_incident(pager), 2)
+        log = chain.collectors[0].log.read_text()
+        assert "Traceback" not in log and address not in log.replace("listening on", "")
+    finally:
+        chain.close()
