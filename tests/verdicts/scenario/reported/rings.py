@@ -12,7 +12,7 @@ import numpy as np
 from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, UNKNOWN, Kind, Op, StepFlag
-from tests.verdicts.scenario.course.timeline import Call, Step
+from tests.verdicts.scenario.course.steps import Call, Step
 
 BOOTED_SECONDS = 40_000.0
 

@@ -16,7 +16,9 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment, SegmentKey
 from tests.verdicts.scenario.course.exits import Exits
-from tests.verdicts.scenario.course.timeline import MICROBATCHES, Step, Timeline
+from tests.verdicts.scenario.course.program import MICROBATCHES
+from tests.verdicts.scenario.course.steps import Step
+from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import Scenario, node_name
 
 from .rings import CallRows, Written, blank, length, ns, records, step_rows

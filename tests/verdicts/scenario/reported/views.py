@@ -11,7 +11,8 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import UNKNOWN_RANK, Kind, Op, Phase, ProcessState, text_bytes
 from stepwatch.signals.version import version
 from tests.verdicts.scenario.course.exits import Exits
-from tests.verdicts.scenario.course.timeline import Step, Timeline
+from tests.verdicts.scenario.course.steps import Step
+from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import FaultKind, Scenario
 
 from . import rings
