@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 
+@lru_cache(maxsize=4096)
 def at_least(count: int, trials: int, rate: float) -> float:
     """Probability of `count` or more successes in `trials` at `rate` each: the binomial tail."""
     return sum(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.medians import median
 from stepwatch.signals.arrays import Vector
 
 _TO_DEVIATION = 1.4826
@@ -44,13 +45,13 @@ def change_in(values: Vector, least_before: int, least_after: int) -> Change | N
     count = len(values)
     if count < least_before + least_after:
         return None
-    middle = float(np.median(values))
+    middle = median(values)
     far = _CLIPPED_AT * max(_spread(values), _LEAST_SPREAD * abs(middle))
     cut = np.clip(values, middle - far, middle + far)
     sums = np.abs(np.cumsum(cut - cut.mean()))[least_before - 1 : count - least_after]
     at = least_before + int(np.argmax(sums))
     before, after = values[:at], values[at:]
-    levels = float(np.median(before)), float(np.median(after))
+    levels = median(before), median(after)
     rest = np.concatenate([before - levels[0], after - levels[1]])
     spread = max(_spread(rest), _LEAST_SPREAD * abs(middle))
     error = spread * math.sqrt(_MEDIAN_COST * (1.0 / len(before) + 1.0 / len(after)))
@@ -71,4 +72,4 @@ def _drift(rest: Vector) -> float:
 
 
 def _spread(values: Vector) -> float:
-    return _TO_DEVIATION * float(np.median(np.abs(values - np.median(values))))
+    return _TO_DEVIATION * median(np.abs(values - median(values)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import LEAST_SHARE, hosts_run_ahead
@@ -14,10 +16,11 @@ from stepwatch.collector.state.trackers.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
+    ROW,
     WARMUP_STEPS,
 )
 from stepwatch.collector.state.trackers.step_window import DEVICE, HOST, StepClock
-from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag
 
@@ -36,18 +39,18 @@ class Course(NamedTuple):
 
     def slowdown(self, baseline: Course) -> Vector:
         """How many times longer each step is than the usual one of `past`, per token if known."""
-        longer = self.seconds / np.median(baseline.seconds)
+        longer = self.seconds / baseline.seconds.dtype.type(median(baseline.seconds))
         if not len(baseline.tokens) or not (baseline.tokens > 0).all():
             return np.asarray(longer)
         per_token = self.seconds / np.maximum(self.tokens, 1.0)
-        usual = float(np.median(baseline.seconds / baseline.tokens))
+        usual = median(baseline.seconds / baseline.tokens)
         return np.asarray(np.where(self.tokens > 0, np.minimum(longer, per_token / usual), longer))
 
     def tokens_per_second(self) -> float:
         """Median over the steps; NaN where tokens are not known."""
         known = (self.tokens > 0) & (self.seconds > 0)
         speeds = self.tokens[known] / self.seconds[known]
-        return float(np.median(speeds)) if len(speeds) else math.nan
+        return median(speeds)
 
     def part(self, steps: slice) -> Course:
         """Some of the steps."""
@@ -84,7 +87,7 @@ class ClassThroughput:
             return
         self.forget(job.name)
         stages = int(attempt.stages.max(initial=-1)) + 1
-        tokens = int(np.median(baseline.tokens))
+        tokens = int(median(baseline.tokens))
         shape = Shape(attempt.job_class, attempt.world, stages, tokens)
         self._shape[job.name] = shape
         self._speed.setdefault(shape, {})[job.name] = speed
@@ -106,7 +109,7 @@ class ClassThroughput:
         NaN where there is none."""
         known = self._one_node.get(job_class, {})
         speeds = [speed for other, speed in known.items() if other != job]
-        return float(np.median(speeds)) if speeds else math.nan
+        return median(np.array(speeds))
 
     def peers(self, job: str) -> list[float]:
         """Tokens per second of the other jobs of its shape."""
@@ -124,20 +127,48 @@ def course_of(
     On the devices' clock only those that every device timed. With so many ranks `unobserved` those
     that all others reported, whose tokens are not known.
     """
-    step_history = attempt.step_history
-    numbers, rows = step_history.part(steps)
-    good = (rows["reported"] >= attempt.world - unobserved) & (rows["flags"] & _PAUSED == 0)
-    good &= (rows["longest"] > 0) & (numbers >= step_history.first + WARMUP_STEPS)
-    seconds = rows["longest"]
+    numbers, rows = attempt.step_history.part(steps)
+    warm, seconds = attempt.step_history.first + WARMUP_STEPS, None
     if clock == DEVICE:
         seconds = attempt.tracker(DeviceSteps).lengths.seconds(numbers, attempt.world)
+    return _course(numbers, rows, seconds, warm, attempt.world, unobserved)
+
+
+def _course(
+    numbers: Integers,
+    rows: Rows,
+    on_device: Vector | None,
+    warm: int,
+    world: int,
+    unobserved: int = 0,
+) -> Course:
+    """Those of `rows` from step `warm` on; None `on_device` is the hosts' clock."""
+    good = (rows["reported"] >= world - unobserved) & (rows["flags"] & _PAUSED == 0)
+    good &= (rows["longest"] > 0) & (numbers >= warm)
+    seconds = rows["longest"] if on_device is None else on_device
+    if on_device is not None:
         good &= ~np.isnan(seconds)
     # Columns are chosen from, not rows: of a row only these are wanted.
     ends = rows["end_wall_ns"][good] / NANOSECONDS
     tokens = rows["tokens"][good].astype(np.float64)
     if unobserved:
-        tokens[rows["reported"][good] < attempt.world] = 0.0
+        tokens[rows["reported"][good] < world] = 0.0
     return Course(numbers[good], ends, seconds[good], tokens)
+
+
+def _first_on_hosts(attempt: Attempt) -> Course:
+    """`course_of` the first steps of an attempt, on the hosts' clock."""
+    history = attempt.step_history
+    numbers, rows = history.part(_FIRST_STEPS)
+    begins = int(numbers[0]) if len(numbers) else 0
+    return _known_first(rows.tobytes(), begins, history.first + WARMUP_STEPS, attempt.world)
+
+
+@lru_cache(maxsize=1024)
+def _known_first(rows: bytes, begins: int, warm: int, world: int) -> Course:
+    """The same of these rows from step `begins` on: nearly always they are those of before."""
+    first = np.frombuffer(rows, dtype=ROW)
+    return _course(np.arange(begins, begins + len(first)), first, None, warm, world)
 
 
 class FirstSteps(NamedTuple):
@@ -176,14 +207,14 @@ def first_steps(job: LiveJob) -> FirstSteps:
     Where tokens are not known a restart may have changed what a step holds.
     """
     newest = job.current
-    compared, found = newest, course_of(newest, _FIRST_STEPS)
+    compared, found = newest, _first_on_hosts(newest)
     tokens = _tokens_per_step(found)
     for attempt, _ in job.ordered() if tokens > 0 else ():
         if attempt is newest:
             break
         if attempt.world != newest.world:
             continue
-        course = course_of(attempt, _FIRST_STEPS)
+        course = _first_on_hosts(attempt)
         if abs(_tokens_per_step(course) / tokens - 1) < _SAME_TOKENS:
             compared, found = attempt, course
             break
@@ -194,7 +225,7 @@ def first_steps(job: LiveJob) -> FirstSteps:
 def _tokens_per_step(first: Course) -> float:
     """Median over the first steps; NaN while there are too few, 0 where it is not recorded."""
     tokens = first.tokens
-    return float(np.median(tokens)) if len(tokens) >= LEAST_BASELINE_STEPS else math.nan
+    return median(tokens) if len(tokens) >= LEAST_BASELINE_STEPS else math.nan
 
 
 _FIRST_STEPS = slice(WARMUP_STEPS, WARMUP_STEPS + BASELINE_STEPS)

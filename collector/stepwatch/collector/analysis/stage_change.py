@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.change import Change, change_in
+from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.step_window import WORK
 from stepwatch.signals.arrays import Cube, Matrix, SmallIntegers, Vector
@@ -54,7 +55,7 @@ def lasting_change(values: Vector) -> Change | None:
     change = change_in(values, LEAST_BEFORE, LEAST_AFTER)
     if change is None or change.sure < LEAST_SURE:
         return None
-    now = float(np.median(values[-_NEWEST:]))
+    now = median(values[-_NEWEST:])
     return change if now >= (change.before + change.after) / 2 else None
 
 

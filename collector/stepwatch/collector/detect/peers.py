@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,16 @@ class Peers(NamedTuple):
 
 
 def peers_of(stage: SmallIntegers) -> Peers | None:
-    """Who shares a stage; None with more stages than a pipeline has: then nothing is known."""
+    """Who shares a stage; None with more stages than a pipeline has: then nothing is known.
+
+    Not to be written to: stages stay as they are, so who asks again is given the same.
+    """
+    return _peers_of(stage.tobytes(), stage.dtype.str)
+
+
+@lru_cache(maxsize=64)
+def _peers_of(stages: bytes, dtype: str) -> Peers | None:
+    stage = np.frombuffer(stages, dtype=np.dtype(dtype))
     order = np.argsort(stage, kind="stable")
     _, starts, counts = np.unique(stage[order], return_index=True, return_counts=True)
     if len(starts) > MAX_STAGES:

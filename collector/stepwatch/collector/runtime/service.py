@@ -51,7 +51,7 @@ class Service:
     With `leases` it evaluates the jobs that it holds, and stores the segments of all; without, it
     has the store for itself. One that `reads_only` writes nothing: another collector may be at work
     on the store. With a `notifier` it sends what happens to incidents. `objectives` are what is
-    asked of jobs, the shipped ones if None.
+    asked of jobs, the shipped ones if None. Unless it `saves_state`, a restart folds all of a log.
 
     Raises:
         StoreError: the store cannot be read.
@@ -66,6 +66,7 @@ class Service:
         *,
         objectives: Objectives | None = None,
         reads_only: bool = False,
+        saves_state: bool = True,
     ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
@@ -80,7 +81,7 @@ class Service:
         self._state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
         self._evaluator.receivers = () if notifier is None else notifier.receivers
-        self._reads_only = reads_only
+        self._reads_only, self._saves_state = reads_only, saves_state
         self._noted: Objectives | None = None
         """The objectives of which the store keeps the generations."""
         self._asking = threading.Lock()
@@ -88,14 +89,8 @@ class Service:
         """Sends what the outbox holds; None where nothing is sent."""
         self.tenancy = Tenancy(leases)
         self._snapshotter = Snapshotter(store, self._state, self.tenancy, clock=self.clock)
-        self._restorer = Restorer(
-            store,
-            self._state,
-            self._evaluator,
-            self._snapshotter,
-            self.tenancy,
-            clock=self.clock,
-        )
+        parts = self._state, self._evaluator, self._snapshotter, self.tenancy
+        self._restorer = Restorer(store, *parts, clock=self.clock)
         self._succession = Succession(self._state, self.tenancy, self._restorer)
         self._surplus = Surplus(self._state, self.tenancy, self._snapshotter, clock=self.clock)
         self._answers = Answers(self._state, self._evaluator, self.clock)
@@ -282,7 +277,8 @@ class Service:
         self.shared_views.write(self._state.jobs())
         if self.evaluation_failures == failures:
             self._evaluating.over()
-        self._snapshotter.advance(snapshots.BUDGET_SECONDS)
+        if self._saves_state:
+            self._snapshotter.advance(snapshots.BUDGET_SECONDS)
         with self._failing():
             self._surplus.give_back()
         self.evaluation_seconds = time.monotonic() - began

@@ -79,10 +79,12 @@ class LiveJob:
         Those of an earlier attempt go one by one: any of them may be the one that makes it give its
         cells back.
         """
-        grouping, at = Grouping(run), 0
+        # One batch alone is a group whatever it holds: a job of one node has nothing to decide.
+        grouping, at = Grouping(run) if len(run) > 1 else None, 0
         while at < len(run):
             attempt = self._attempt(number, run[at])
-            size = 1 if number < max(self.attempts) else grouping.size(at, attempt)
+            older = number < max(self.attempts)
+            size = 1 if grouping is None or older else grouping.size(at, attempt)
             attempt.fold(run.part(at, at + size))
             if number < max(self.attempts):
                 attempt.give_up()  # a later attempt runs: nothing that is missing will come

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen, put
-from stepwatch.signals.arrays import Column
+from stepwatch.signals.arrays import Column, Integers
 from stepwatch.signals.wire import Rows
 
 _FIRST_ROWS = 1024
+_BLOCK = 2048
+_NO_STEP = 1 << 40
+"""Beyond any step, which has 32 bits."""
 
 
 class NewestRows:
@@ -20,6 +23,10 @@ class NewestRows:
         self._most = most
         self._rows: Rows = np.zeros(0, dtype=dtype)
         self._arrived = 0
+        self._least = np.zeros(0, dtype=np.int64)
+        self._greatest = np.zeros(0, dtype=np.int64)
+        """The least and the greatest step in each block of places: who wants a few steps looks at
+        a few of a million rows."""
 
     def __len__(self) -> int:
         """Rows that there is room for."""
@@ -37,14 +44,32 @@ class NewestRows:
             self._rows[name][begin : begin + fits] = values[count - left : count - left + fits]
             self._rows[name][: left - fits] = values[count - left + fits :]
         self._arrived += left
+        self._mark(begin, begin + fits)
+        self._mark(0, left - fits)
 
     def of_steps(self, first: int, last: int) -> Rows:
         """Rows of steps `first` to `last`, in the order they arrived."""
+        first, last = max(first, 0), max(last, 0)
         start = self._arrived % max(1, len(self._rows)) if self._arrived > len(self._rows) else 0
-        rows = self._rows[: self._arrived]
-        step = np.ascontiguousarray(rows["step"])
-        order = np.flatnonzero((step >= max(first, 0)) & (step <= max(last, 0)))
-        return chosen(rows, np.concatenate([order[order >= start], order[order < start]]))
+        blocks = np.flatnonzero((self._greatest >= first) & (self._least <= last))
+        parts = [np.zeros(0, dtype=np.int64)]
+        for run in np.split(blocks, np.flatnonzero(np.diff(blocks) > 1) + 1) if len(blocks) else ():
+            begin = int(run[0]) * _BLOCK
+            step = self._steps(begin, int(run[-1] + 1) * _BLOCK)
+            parts.append(begin + np.flatnonzero((step >= first) & (step <= last)))
+        order = np.concatenate(parts)
+        return chosen(self._rows, np.concatenate([order[order >= start], order[order < start]]))
+
+    def _steps(self, begin: int, end: int) -> Integers:
+        """The steps of the rows at these places, of those that were taken."""
+        found: Integers = np.ascontiguousarray(self._rows[: self._arrived]["step"][begin:end])
+        return found
+
+    def _mark(self, begin: int, end: int) -> None:
+        """Note which steps lie in the blocks of places that were written."""
+        for block in range(begin // _BLOCK, -(-end // _BLOCK)):
+            step = self._steps(block * _BLOCK, (block + 1) * _BLOCK)
+            self._least[block], self._greatest[block] = step.min(), step.max()
 
     def _make_room(self, count: int) -> None:
         needed = min(self._most, self._arrived + count)
@@ -55,3 +80,6 @@ class NewestRows:
         grown = np.zeros(length, dtype=self._rows.dtype)
         put(grown, slice(self._arrived), self._rows[: self._arrived])
         self._rows = grown
+        more = -(-length // _BLOCK) - len(self._least)
+        self._least = np.append(self._least, np.full(more, _NO_STEP))
+        self._greatest = np.append(self._greatest, np.full(more, -1))

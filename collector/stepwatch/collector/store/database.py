@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -199,11 +200,15 @@ def upsert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]
     """Write rows with the same columns; one with a row's primary key is replaced by it."""
     if not rows:
         return
+    connection.execute(_upsert(connection.dialect, table, tuple(rows[0])), rows)
+
+
+@lru_cache(maxsize=64)
+def _upsert(dialect: sa.Dialect, table: sa.Table, names: tuple[str, ...]) -> sa.Insert:
     keys = [column.name for column in table.primary_key]
-    statement = insert(connection.dialect, table)
-    changed = {name: statement.excluded[name] for name in rows[0] if name not in keys}
-    statement = statement.on_conflict_do_update(index_elements=keys, set_=changed)
-    connection.execute(statement, rows)
+    statement = insert(dialect, table)
+    changed = {name: statement.excluded[name] for name in names if name not in keys}
+    return statement.on_conflict_do_update(index_elements=keys, set_=changed)
 
 
 def refusal(error: BaseException) -> str | None:

@@ -51,6 +51,10 @@ _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
 """Bytes kept of a rejected segment, and rejected segments kept, newest first."""
 _NAMES_AT_ONCE = 500
+_POSITIONS = sa.select(schema.job.c.name, schema.job.c.position).where(
+    schema.job.c.name.in_(sa.bindparam("names", expanding=True))
+)
+"""Built once: each evaluation asks it, and to build it takes as long as to ask."""
 
 
 class StoredSegment(NamedTuple):
@@ -189,14 +193,11 @@ class Store:
 
     def positions(self, jobs: Collection[str]) -> dict[str, int]:
         """The position of the newest segment of each of the jobs that the store knows."""
-        table, names = schema.job, sorted(jobs)
-        query = sa.select(table.c.name, table.c.position)
-        found: dict[str, int] = {}
+        names, found = sorted(jobs), dict[str, int]()
         with self._engine.connect() as connection:
             for at in range(0, len(names), _NAMES_AT_ONCE):
-                few = table.c.name.in_(names[at : at + _NAMES_AT_ONCE])
-                rows = connection.execute(query.where(few))
-                found.update((row.name, int(row.position)) for row in rows)
+                rows = connection.execute(_POSITIONS, {"names": names[at : at + _NAMES_AT_ONCE]})
+                found.update((name, int(position)) for name, position in rows)
         return found
 
     def jobs(self, limit: int = 1000) -> list[str]:

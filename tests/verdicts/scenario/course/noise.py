@@ -42,6 +42,13 @@ class Work(NamedTuple):
     tokens: Vector
 
 
+class WorkOfSteps(NamedTuple):
+    """The same of several steps: seconds (steps, ranks, columns), tokens (steps, ranks)."""
+
+    seconds: Recording
+    tokens: Matrix
+
+
 @cache
 def _recorded() -> list[Recording]:
     with np.load(RECORDED) as file:
@@ -75,11 +82,18 @@ class Noise:
 
     def step(self) -> Work:
         """The next step; who takes it may change its numbers."""
+        taken = self.steps(1)
+        return Work(taken.seconds[0], taken.tokens[0])
+
+    def steps(self, most: int) -> WorkOfSteps:
+        """The next steps, at least one and at most so many; who takes them may change them."""
         if self._at == len(self._seconds):
             self._seconds, self._tokens = self._block()
             self._at = 0
-        self._at += 1
-        return Work(self._seconds[self._at - 1], self._tokens[self._at - 1])
+        taken = slice(self._at, self._at + most)
+        found = WorkOfSteps(self._seconds[taken], self._tokens[taken])
+        self._at += len(found.tokens)
+        return found
 
     def _block(self) -> tuple[Recording, Matrix]:
         """Seconds of some steps (steps, ranks, columns), and their tokens (steps, ranks)."""

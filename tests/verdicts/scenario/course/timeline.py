@@ -8,67 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.signals.arrays import Matrix, Vector
+from stepwatch.signals.arrays import IntegerMatrix, Matrix, Vector
 from stepwatch.signals.records import Op, Phase
-from tests.verdicts.scenario.plan import FaultKind, Scenario, Shape
+from tests.verdicts.scenario.plan import FaultKind, Scenario
 
 from .interruptions import Interruptions
 from .layout import Layout
 from .noise import Noise, Work
+from .plain import PlainSteps
+from .program import (
+    COLLECTIVE_BYTES,
+    EXCHANGE_BYTES,
+    MICROBATCHES,
+    Meets,
+    Passes,
+    Works,
+    exchange_ways,
+    link_seconds,
+    program_of,
+    stage_order,
+)
+from .steps import Call, Place, Step
 
 NEVER = math.inf
-_OTHER = 0.01
-"""Of a usual step: what ranks do after the optimizer."""
-MICROBATCHES = 8
 _FIRST_STEP = 4.0
 
 
-class Place(NamedTuple):
-    """Where ranks are from `at` (ranks,) on; `groups` (ranks,) numbers each one's group inside a
-    collective, -1 outside."""
-
-    at: Vector
-    phase: Phase
-    op: Op = Op.OTHER
-    groups: tuple[int, ...] | None = None
-    waits: bool = False
-
-
-class Call(NamedTuple):
-    """`times` collectives, sends or receives of a step: seconds (ranks,) in which ranks stood in
-    them, the moment of arrival at the first; `groups` (ranks,) is -1 for those outside."""
-
-    op: Op
-    groups: tuple[int, ...]
-    arrived: Vector
-    exposed: Vector
-    nbytes: int
-    times: int = 1
-
-
-@dataclass
-class Step:
-    """One step of all ranks; moments are seconds since the ranks began, `end` infinite for those
-    that do not come to it."""
-
-    number: int
-    began: Vector
-    spent: dict[str, Vector] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
-    exchanges: list[Call] = field(default_factory=list)
-    """Sends and receives between pipeline stages: no live line counts them."""
-    places: list[Place] = field(default_factory=list)
-    tokens: Vector = field(default_factory=lambda: np.zeros(0))
-    after_pause: bool = False
-    stall: Vector | None = None
-    """What a checkpoint before the step took on each rank (ranks,)."""
-    saved_from: Vector | None = None
-    end: Vector = field(default_factory=lambda: np.zeros(0))
+_MOST_PLAIN = 1 << 20
 
 
 class Timeline:
@@ -79,15 +48,36 @@ class Timeline:
         self.interruptions = Interruptions(scenario if faulty else None, scenario.ranks)
         self._faults = scenario.faults if faulty else ()
         self._noise = Noise(scenario)
+        self._program = program_of(scenario, self.layout)
+        self._uninterrupted = PlainSteps(scenario, self.layout, self._program)
         self._now = np.zeros(scenario.ranks)
         self._step = Step(0, self._now)
+        self._link = np.zeros(scenario.ranks)
 
     def steps(self) -> Iterator[Step]:
         """Steps until the scenario is over; the last one may never end."""
         number = 0
         while self._now.min() < self.scenario.seconds:
+            if plain := self._plain(number):
+                taken = self._noise.steps(plain)
+                for step in self._uninterrupted.steps(number, self._now, taken):
+                    if self._now.min() >= self.scenario.seconds:
+                        return
+                    self._now = step.end
+                    number += 1
+                    yield step
+                continue
             yield self._made(number)
             number += 1
+
+    def _plain(self, number: int) -> int:
+        """How many steps from `number` on nothing interrupts."""
+        if not number or self._faults:
+            return 0
+        every = [each.every for each in (self.scenario.pauses, self.scenario.saves) if each.every]
+        if any(number % each == 0 for each in every):
+            return 0
+        return min((each - number % each for each in every), default=_MOST_PLAIN)
 
     def _made(self, number: int) -> Step:
         work = self._noise.step()
@@ -96,14 +86,13 @@ class Timeline:
         self._slow(step, work)
         if number == 0:
             work.seconds[:, 1] *= _FIRST_STEP
-        {
-            Shape.DDP: self._ddp,
-            Shape.FSDP2: self._fsdp2,
-            Shape.TENSOR: self._tensor,
-            Shape.PIPELINE: self._pipeline,
-        }[self.scenario.shape](work)
-        self._work(Phase.OPTIMIZER, work.seconds[:, 3])
-        self._work(Phase.OTHER, np.full(len(self._now), _OTHER * self.scenario.step_seconds))
+        for part in self._program:
+            if isinstance(part, Works):
+                self._work(part.phase, part.seconds(work.seconds, self.scenario.step_seconds))
+            elif isinstance(part, Meets):
+                self._meets(part, float(part.transfer(work.seconds)))
+            else:
+                self._passes(part, work)
         step.end = self._now.copy()
         step.places.append(Place(step.end, Phase.DATA))
         return step
@@ -141,34 +130,10 @@ class Timeline:
             elif fault.kind is FaultKind.SLOW_LINK:
                 work.seconds[:, 4] += more
 
-    def _ddp(self, work: Work) -> None:
-        self._work(Phase.DATA, work.seconds[:, 0])
-        self._work(Phase.FORWARD, work.seconds[:, 1])
-        self._work(Phase.BACKWARD, work.seconds[:, 2])
-        self._meet(Phase.BACKWARD, Op.ALL_REDUCE, self.layout.world, work.seconds[0, 4])
-
-    def _fsdp2(self, work: Work) -> None:
-        world, transfer = self.layout.world, float(work.seconds[0, 4]) / 3.0
-        self._work(Phase.DATA, work.seconds[:, 0])
-        self._meet(Phase.FORWARD, Op.ALL_GATHER, world, transfer)
-        self._work(Phase.FORWARD, work.seconds[:, 1])
-        self._meet(Phase.BACKWARD, Op.ALL_GATHER, world, transfer)
-        self._work(Phase.BACKWARD, work.seconds[:, 2])
-        self._meet(Phase.BACKWARD, Op.REDUCE_SCATTER, world, transfer)
-
-    def _tensor(self, work: Work) -> None:
-        pairs, transfer = self.layout.pairs, float(work.seconds[0, 4]) / 3.0
-        assert pairs is not None
-        self._work(Phase.DATA, work.seconds[:, 0])
-        for phase, column in ((Phase.FORWARD, 1), (Phase.BACKWARD, 2)):
-            for half in range(2):
-                self._work(phase, work.seconds[:, column] / 2)
-                crossed = phase is Phase.BACKWARD and half == 1 and self._crosses()
-                groups = self._crossed(pairs) if crossed else pairs
-                stuck = range(4) if crossed else range(0)
-                self._meet(phase, Op.ALL_REDUCE, groups, transfer / 4, stuck)
-        if self.layout.across is not None:
-            self._meet(Phase.BACKWARD, Op.ALL_REDUCE, self.layout.across, 2 * transfer)
+    def _meets(self, part: Meets, transfer: float) -> None:
+        crossed = part.crossed and self._crosses()
+        groups = self._crossed(part.groups) if crossed else part.groups
+        self._meet(part.phase, part.op, groups, transfer, range(4) if crossed else range(0))
 
     def _crosses(self) -> bool:
         return any(
@@ -183,30 +148,28 @@ class Timeline:
         assert across is not None
         return tuple(across[at] if at in (1, 2) else group for at, group in enumerate(pairs))
 
-    def _pipeline(self, work: Work) -> None:
-        """GPipe: all forwards, then all backwards; each rank passes on to its peer of the next
-        stage."""
-        count, stages = self.scenario.ranks, self.layout.stages
-        self._work(Phase.DATA, work.seconds[:, 0])
-        link = np.full(count, work.seconds[0, 4] / (4 * MICROBATCHES))
+    def _passes(self, part: Passes, work: Work) -> None:
+        if part.forward:
+            self._link = self._links(work)
+        order = stage_order(part, self.layout.stages, self.scenario.ranks)
+        self._through(part.phase, order, work.seconds[:, part.column], self._link)
+
+    def _links(self, work: Work) -> Vector:
+        """Seconds (ranks,) that each rank's microbatches take on their way, in this step."""
+        link = np.full(self.scenario.ranks, float(link_seconds(work.seconds)))
+        now = float(self._now.max())
         for fault in self._faults:
-            if fault.kind is FaultKind.SLOW_STAGE_LINK and fault.active(
-                float(self._now.max()), self._step.number
-            ):
+            if fault.kind is FaultKind.SLOW_STAGE_LINK and fault.active(now, self._step.number):
                 hit = self.layout.stage_of(fault.ranks[0])
-                slow = [self.layout.stage_of(rank) == hit for rank in range(count)]
+                slow = [self.layout.stage_of(rank) == hit for rank in range(len(link))]
                 more = (fault.effect - 1.0) * self.scenario.step_seconds / (2 * MICROBATCHES)
                 link[slow] += more
-        order = np.arange(count).reshape(stages, -1)
-        self._through(Phase.FORWARD, order, work.seconds[:, 1], link)
-        self._through(Phase.BACKWARD, order[::-1], work.seconds[:, 2], link)
-        if self.layout.replicas is not None:
-            self._meet(Phase.BACKWARD, Op.ALL_REDUCE, self.layout.replicas, work.seconds[0, 4] / 2)
+        return link
 
     def _through(
         self,
         phase: Phase,
-        order: np.ndarray[tuple[int, int], np.dtype[np.int64]],
+        order: IntegerMatrix,
         seconds: Vector,
         link: Vector,
     ) -> None:
@@ -241,7 +204,7 @@ class Timeline:
     def _passed(
         self,
         phase: Phase,
-        order: np.ndarray[tuple[int, int], np.dtype[np.int64]],
+        order: IntegerMatrix,
         free: Matrix,
         sent: Matrix,
         worked: Matrix,
@@ -265,11 +228,10 @@ class Timeline:
 
     def _exchange(self, phase: Phase, began: Vector, received: Vector, sent: Vector) -> None:
         """Note sends and receives: forward they go to the stage after, backward to that before."""
-        ways = [self.layout.before, self.layout.after]
-        sources, targets = ways if phase is Phase.FORWARD else ways[::-1]
+        sources, targets = exchange_ways(self.layout, forward=phase is Phase.FORWARD)
         self._step.exchanges += [
-            Call(Op.RECV, sources, began, received, 1 << 24, MICROBATCHES),
-            Call(Op.SEND, targets, began, sent, 1 << 24, MICROBATCHES),
+            Call(Op.RECV, sources, began, received, EXCHANGE_BYTES, MICROBATCHES),
+            Call(Op.SEND, targets, began, sent, EXCHANGE_BYTES, MICROBATCHES),
         ]
 
     def _work(self, phase: Phase, seconds: Vector) -> None:
@@ -305,5 +267,5 @@ class Timeline:
         self._now = over
         with np.errstate(invalid="ignore"):
             exposed = over - arrived
-        self._step.calls.append(Call(op, groups, arrived, exposed, 1 << 26))
+        self._step.calls.append(Call(op, groups, arrived, exposed, COLLECTIVE_BYTES))
         self._spend("collective", exposed)

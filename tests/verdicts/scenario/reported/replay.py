@@ -6,10 +6,12 @@ import math
 import tempfile
 import time
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.asked.site import Objectives, read_objectives
 from stepwatch.collector.store import Store
 from stepwatch.signals.clock import NANOSECONDS
 from tests.verdicts.device.replay import ReplayClock
@@ -42,7 +44,7 @@ def replay(scenario: Scenario, every: int = 1) -> Replayed:
         store, clock = Store.sqlite(Path(made, "store.db")), ReplayClock()
         try:
             clock.now_ns = EPOCH_NS
-            service = Service(store, clock)
+            service = Service(store, clock, objectives=_shipped(), saves_state=False)
             for number, (begins, attempt) in enumerate(attempts(scenario)):
                 _attempt(service, clock, attempt, EPOCH_NS + begins * NANOSECONDS, number, every)
             found = store.incidents(scenario.job)
@@ -53,6 +55,12 @@ def replay(scenario: Scenario, every: int = 1) -> Replayed:
         time.process_time() - began,
         service.evaluation_failures,
     )
+
+
+@cache
+def _shipped() -> Objectives:
+    """What is asked of jobs: read once in each process."""
+    return read_objectives()
 
 
 def attempts(scenario: Scenario) -> list[tuple[int, Scenario]]:

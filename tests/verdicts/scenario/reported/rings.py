@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, UNKNOWN, Kind, Op, StepFlag
-from tests.verdicts.scenario.course.timeline import Call, Step
+from tests.verdicts.scenario.course.steps import Call, Step
 
 BOOTED_SECONDS = 40_000.0
 
@@ -46,6 +46,11 @@ def _blank_row(kind: Kind) -> Any:
 def ns(seconds: Any) -> Any:
     """Nanoseconds on a node's monotonic clock; shapes follow the argument."""
     return ((np.asarray(seconds) + BOOTED_SECONDS) * NANOSECONDS).astype(np.uint64)
+
+
+def moment_ns(second: float) -> int:
+    """The same of one moment."""
+    return int((second + BOOTED_SECONDS) * NANOSECONDS)
 
 
 def length(seconds: Any) -> Any:
@@ -109,61 +114,31 @@ class CallRows:
 
     def rows(self, written: Sequence[Written]) -> Rows:
         """The rows of these steps, those of a step in the order of its calls."""
-        columns: dict[str, list[Any]] = defaultdict(list)
-        for one in written:
-            for call in self._merged(one):
-                for name, values in call.items():
-                    columns[name].append(values)
-        if not columns:
-            return blank(Kind.COLLECTIVE, 0)
-        each = [len(ranks) for ranks in columns["rank"]]
-        rows = blank(Kind.COLLECTIVE, sum(each))
-        for name, values in columns.items():
-            whole = np.concatenate(values) if np.ndim(values[0]) else np.repeat(values, each)
-            if name in _MOMENTS:
-                whole = _MOMENTS[name](whole)
-            rows[name] = whole
-        rows["longest_ns"] = length(np.concatenate(columns["longest_ns"]))
-        return rows
+        parts = [self._run([*run]) for _, run in itertools.groupby(written, key=_signature)]
+        return np.concatenate([blank(Kind.COLLECTIVE, 0), *parts])
 
-    def _merged(self, one: Written) -> Iterator[dict[str, Any]]:
-        """Columns of the rows of a step; a number stands for all of its ranks."""
-        seen: dict[tuple[Op, tuple[int, ...]], dict[str, Any]] = {}
-        for number, call in enumerate([*one.step.calls, *one.step.exchanges]):
-            key = call.op, call.groups
-            exposed = call.exposed[one.ranks]
-            if (known := seen.get(key)) is not None:
-                known["count"] += call.times
-                known["bytes"] += call.nbytes
-                inside = known.pop("inside")
-                known["exposed_ns"] = known["exposed_ns"] + exposed[inside]
-                known["longest_ns"] = np.maximum(known["longest_ns"], exposed[inside])
-                known["inside"] = inside
-            else:
-                seen[key] = self._columns(one, number, call, exposed)
-        for columns in seen.values():
-            del columns["inside"]
-            if len(columns["rank"]):
-                yield columns
+    def _run(self, run: Sequence[Written]) -> Rows:
+        """The rows of steps in which the same ranks have the same calls."""
+        ranks, calls = run[0].ranks, [_all_calls(one.step) for one in run]
+        parts = [self._part(numbers, calls[0], ranks) for numbers in _same_calls(calls[0])]
+        parts = [part for part in parts if len(part.ranks)]
+        ends = np.array([one.step.end for one in run])
+        first = np.array([one.first for one in run])
+        steps = np.array([one.step.number for one in run])[:, None]
+        width = sum(len(part.ranks) for part in parts)
+        found, at = blank(Kind.COLLECTIVE, len(run) * width).reshape(len(run), width), 0
+        for part in parts:
+            rows = found[:, at : at + len(part.ranks)]
+            rows["step"], rows["time_ns"] = steps, ns(ends[:, part.ranks])
+            rows["seq"] = first[:, part.inside] + part.numbers[0]
+            part.fill(rows, calls)
+            at += len(part.ranks)
+        return found.ravel()
 
-    def _columns(self, one: Written, number: int, call: Call, exposed: Vector) -> dict[str, Any]:
-        groups, member = self._of(call.groups)
-        inside = member[one.ranks]
-        ranks = one.ranks[inside]
-        return {
-            "inside": inside,
-            "rank": ranks,
-            "step": one.step.number,
-            "time_ns": one.step.end[ranks],
-            "seq": one.first[inside] + number,
-            "group": groups[ranks],
-            "op": int(call.op),
-            "count": call.times,
-            "bytes": call.nbytes * call.times,
-            "exposed_ns": exposed[inside],
-            "longest_ns": exposed[inside],
-            "first_arrival_ns": call.arrived[ranks],
-        }
+    def _part(self, numbers: Sequence[int], calls: Sequence[Call], ranks: Integers) -> _Calls:
+        groups, member = self._of(calls[numbers[0]].groups)
+        inside = member[ranks]
+        return _Calls(numbers, ranks[inside], inside, groups[ranks[inside]])
 
     def _of(self, groups: tuple[int, ...]) -> tuple[Integers, Any]:
         """The number of each rank's group (ranks,), and whether it is in one."""
@@ -173,4 +148,46 @@ class CallRows:
         return self._groups[groups]
 
 
-_MOMENTS = {"time_ns": ns, "first_arrival_ns": ns, "exposed_ns": length, "longest_ns": length}
+class _Calls(NamedTuple):
+    """Calls of each step, by their `numbers` in it, that are one row for each of `ranks`: those
+    `inside` (ranks that write,) a group, whose number is in `groups` (ranks,)."""
+
+    numbers: Sequence[int]
+    ranks: Integers
+    inside: Any
+    groups: Integers
+
+    def fill(self, rows: Any, calls: Sequence[Sequence[Call]]) -> None:
+        """Write what the `calls` of each step took into `rows` (steps, ranks)."""
+        ours = [calls[0][number] for number in self.numbers]
+        rows["rank"], rows["group"], rows["op"] = self.ranks, self.groups, int(ours[0].op)
+        rows["count"] = sum(call.times for call in ours)
+        rows["bytes"] = ours[0].nbytes * ours[0].times + sum(call.nbytes for call in ours[1:])
+        arrived = np.array([each[self.numbers[0]].arrived for each in calls])[:, self.ranks]
+        rows["first_arrival_ns"] = ns(arrived)
+        taken = [
+            np.array([each[number].exposed for each in calls])[:, self.ranks]
+            for number in self.numbers
+        ]
+        exposed = longest = taken[0]
+        for more in taken[1:]:
+            exposed, longest = exposed + more, np.maximum(longest, more)
+        rows["exposed_ns"], rows["longest_ns"] = length(exposed), length(longest)
+
+
+def _all_calls(step: Step) -> list[Call]:
+    return [*step.calls, *step.exchanges]
+
+
+def _signature(one: Written) -> tuple[object, ...]:
+    """What steps have in common whose rows are made together."""
+    calls = _all_calls(one.step)
+    return id(one.ranks), *((each.op, each.groups, each.nbytes, each.times) for each in calls)
+
+
+def _same_calls(calls: Sequence[Call]) -> list[list[int]]:
+    """Numbers of calls of one group and operation, together."""
+    found: dict[tuple[Op, tuple[int, ...]], list[int]] = {}
+    for number, call in enumerate(calls):
+        found.setdefault((call.op, call.groups), []).append(number)
+    return list(found.values())

@@ -16,7 +16,9 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment, SegmentKey
 from tests.verdicts.scenario.course.exits import Exits
-from tests.verdicts.scenario.course.timeline import MICROBATCHES, Step, Timeline
+from tests.verdicts.scenario.course.program import MICROBATCHES
+from tests.verdicts.scenario.course.steps import Step
+from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import Scenario, node_name
 
 from .rings import CallRows, Written, blank, length, ns, records, step_rows
@@ -100,10 +102,11 @@ class Agents:
     def _write(self, step: Step) -> None:
         """Put a step's records into the rings, as far as ranks come to them."""
         ended = (step.end <= self._exits.at) & np.isfinite(step.end)
+        whole = bool(ended.all())
         for node, own in enumerate(self._ranks):
             if step.stall is not None:
                 self._save(step, step.saved_from, step.stall, node)
-            ranks = own if ended[own].all() else own[ended[own]]
+            ranks = own if whole or ended[own].all() else own[ended[own]]
             if len(ranks):
                 first = self._next(ranks, records(step))
                 self._written[node].append(Written(step, ranks, first))

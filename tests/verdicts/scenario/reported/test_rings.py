@@ -10,7 +10,8 @@ from stepwatch.signals import wire
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Kind, Op
 from tests.verdicts.scenario.course.exits import exits_of
-from tests.verdicts.scenario.course.timeline import MICROBATCHES, Timeline
+from tests.verdicts.scenario.course.program import MICROBATCHES
+from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.examples import JOB, with_fault
 from tests.verdicts.scenario.plan import FaultKind, Pauses, Scenario, Shape, Telemetry
 

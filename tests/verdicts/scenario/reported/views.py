@@ -11,7 +11,8 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import UNKNOWN_RANK, Kind, Op, Phase, ProcessState, text_bytes
 from stepwatch.signals.version import version
 from tests.verdicts.scenario.course.exits import Exits
-from tests.verdicts.scenario.course.timeline import Step, Timeline
+from tests.verdicts.scenario.course.steps import Step
+from tests.verdicts.scenario.course.timeline import Timeline
 from tests.verdicts.scenario.plan import FaultKind, Scenario
 
 from . import rings
@@ -56,8 +57,10 @@ class Views:
     def note(self, step: Step) -> None:
         """Take a step that was made: its collectives are entered in all later ones."""
         self._entered += len(step.calls)
+        ends = bool(np.isfinite(step.end).all())
         for call in step.calls:
-            self._waited += np.where(np.isfinite(call.exposed), call.exposed, 0.0)
+            waited = call.exposed
+            self._waited += waited if ends else np.where(np.isfinite(waited), waited, 0.0)
 
     def ranks(self, known: Iterable[Step], ranks: Any, at: float, ring: Any) -> Rows:
         """RANK_STATE rows of these ranks."""
@@ -66,7 +69,9 @@ class Views:
         for row, rank in zip(rows, ranks.tolist(), strict=True):
             seen = min(at, float(self._exits.at[rank]), *self._frozen(rank))
             self._fill(row, self._standing(steps, rank, seen), rank, at)
-            row["heartbeat_ns"] = rings.ns(max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS))
+            row["heartbeat_ns"] = rings.moment_ns(
+                max(0.0, self._beat(rank, at) - _HEARTBEAT_SECONDS)
+            )
         rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, rings.ns(at)
         rows["world"], rows["job_class"] = self._scenario.ranks, b"experiment"
         rows["major_faults"], rows["overruns"], rows["torn"] = 12.0, 0, 0
@@ -114,19 +119,19 @@ class Views:
         row["step"], row["phase"], row["since_ns"] = (
             place.step,
             place.phase,
-            rings.ns(place.since),
+            rings.moment_ns(place.since),
         )
         row["waiting"], row["microbatch"] = place.waits, 0
         row["in_collective"] = place.in_collective
         row["collectives_entered"], row["collective_op"] = place.entered, place.op
         row["collective_group"] = place.group & 0xFFFF
-        row["collective_since_ns"] = rings.ns(place.entered_at)
+        row["collective_since_ns"] = rings.moment_ns(place.entered_at)
         row["collective_bytes"] = 1 << 26 if place.entered else 0
         row["stage"] = self._stage[rank]
         row["process_state"] = self._process(rank, at, place)
         ended = float(self._exits.at[rank])
         if ended <= at:
-            row["gone_ns"], row["exit_code"] = rings.ns(ended), int(self._exits.code[rank])
+            row["gone_ns"], row["exit_code"] = rings.moment_ns(ended), int(self._exits.code[rank])
         else:
             row["gone_ns"], row["exit_code"] = 0, -1
         idle = self._timeline.interruptions.idle_seconds(rank, at) + float(self._waited[rank])

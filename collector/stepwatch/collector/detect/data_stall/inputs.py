@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
@@ -21,7 +23,7 @@ def find(context: DetectionContext) -> list[Finding]:
     baseline = None
     if first:
         rest = first["duration"] - first["checkpoint"] - first["eval"] - first["data"]
-        baseline = detector.baseline_of(first["data"] / np.maximum(rest, 1e-9), detector.LIMITS)
+        baseline = _baseline((first["data"] / np.maximum(rest, 1e-9)).tobytes())
     evidence = context.attempt.tracker(RankEvidence)
     lasts_s = 0.0
     if evidence.clock == context.window.clock:
@@ -37,6 +39,12 @@ def find(context: DetectionContext) -> list[Finding]:
             for each in found
         ]
     return [context.dated(finding) for finding in found]
+
+
+@lru_cache(maxsize=256)
+def _baseline(ratios: bytes) -> detector.Baseline | None:
+    """That of one ratio per first step: once these are over they stay as they are."""
+    return detector.baseline_of(np.frombuffer(ratios), detector.LIMITS)
 
 
 def lasting_seconds(course: Course, limits: detector.Thresholds) -> float:

@@ -104,6 +104,8 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
     before = np.lib.stride_tricks.sliding_window_view(recent, length)[::-1]
     level = np.median(before, axis=1)
     counts = _may_be_up(losses, level, limits)
+    if not len(counts):
+        return None
     for count, scatter in zip(counts.tolist(), _noise(before[counts - 1]).tolist(), strict=True):
         usual, tail = float(level[count - 1]), losses[-count:]
         if _is_up(tail, before[count - 1], usual, scatter, limits):
@@ -153,15 +155,16 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
     if count < limits.least_blocks:
         return None
     blocks = losses[-count * length :].reshape(count, length)
+    if not (np.diff(np.median(blocks[-limits.rising_blocks :], axis=1)) > 0).all():
+        return None  # a look at a few blocks, which is nearly always enough
     levels = np.median(blocks, axis=1)
     best = int(np.argmin(levels))
     noise = float(np.median(_noise(blocks[-limits.least_blocks :])))
     error = _ERROR_OF_MEDIAN * noise / math.sqrt(length)
-    rising = (np.diff(levels[-limits.rising_blocks :]) > 0).all()
     far = levels[-1] - levels[best] > max(
         limits.rise_errors * error, limits.rise_ratio * abs(levels[best])
     )
-    if not (rising and far):
+    if not far:
         return None
     began = len(losses) - (count - best - 1) * length
     return Rise(began, len(losses), float(levels[best]), float(levels[-1]), noise)

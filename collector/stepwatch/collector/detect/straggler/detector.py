@@ -19,7 +19,7 @@ from stepwatch.collector.detect.straggler.chance import beyond_chance
 from stepwatch.collector.detect.straggler.evidence.accumulated import accumulated
 from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
 from stepwatch.collector.detect.straggler.intermittent import intermittent
-from stepwatch.collector.detect.straggler.persistent import persistent
+from stepwatch.collector.detect.straggler.persistent import persistent, worth_a_look
 from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import evaluated_steps
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
@@ -50,7 +50,8 @@ def detect(
     steps = evaluated_steps(window, usable, stages, baseline or {}, numbers)
     # A single process that waits for data is a job that does: there is no rank to compare it with.
     phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
-    slow = [each for phase in phases for each in persistent(steps, phase, limits)]
+    looked_at = worth_a_look(steps, phases, limits)
+    slow = [each for phase in looked_at for each in persistent(steps, phase, limits)]
     together = {each.rank for each in slow}
     slow = [each for each in slow if beyond_chance(each, steps, limits, together)]
     costs = {each.rank: each for each in costly}

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
+from stepwatch.collector.state.trackers.step_window import DEVICE
 from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix, Vector
 
 _FEWEST_BEFORE = 4
 """Steps before the first slow one, from which on its usual ones are known."""
+
+
+def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
+    """The phases in which `persistent` may find anybody, from a look at all of them together.
+
+    All of them on the devices' clock, or where a rank is alone in its stage: then each phase is
+    compared with more than the same steps of other ranks.
+    """
+    newest = max(limits.window_steps, limits.certain_steps)
+    owns = [steps.own(phase, newest) for phase in phases]
+    if steps.window.clock == DEVICE or len(steps.stages.alone) or not phases:
+        return phases
+    own, count = np.concatenate(owns), len(owns[0])
+    peers = steps.peers(own)
+    seconds = steps.step_seconds[-newest:]
+    slow = exceeds(own, peers, np.tile(seconds, len(phases)), *_usual_limits(limits))
+    parts = (slice(at, at + count) for at in range(0, len(own), count))
+    named = (_named(slow[at], own[at], peers[at], seconds, limits).any() for at in parts)
+    return [phase for phase, any_named in zip(phases, named, strict=True) if any_named]
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
@@ -20,7 +42,7 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     peers = steps.peers(own, phase)
     seconds = steps.step_seconds[-newest:]
     slow = _is_slow(steps, phase, own, peers, limits)
-    named = _is_persistent(slow, limits) | _is_certain(own, peers, seconds, limits)
+    named = _named(slow, own, peers, seconds, limits)
     if not named.any():
         return []
     ranks = np.flatnonzero(named)
@@ -45,6 +67,21 @@ def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[Sl
     return found
 
 
+def _named(
+    slow: MaskMatrix,
+    own: FloatMatrix,
+    peers: FloatMatrix,
+    step_seconds: Vector,
+    limits: Thresholds,
+) -> Mask:
+    """Ranks that are slow in most of the newest steps, or certainly in few."""
+    return _is_persistent(slow, limits) | _is_certain(own, peers, step_seconds, limits)
+
+
+def _usual_limits(limits: Thresholds) -> tuple[float, float]:
+    return limits.least_ratio, limits.least_excess_ratio
+
+
 def _is_slow(
     steps: EvaluatedSteps, phase: str, own: FloatMatrix, peers: FloatMatrix, limits: Thresholds
 ) -> MaskMatrix:
@@ -54,7 +91,7 @@ def _is_slow(
     """
     newest = len(own)
     seconds, least = steps.step_seconds[-newest:], limits.least_excess_ratio
-    slow = exceeds(own, peers, seconds, limits.least_ratio, least)
+    slow = exceeds(own, peers, seconds, *_usual_limits(limits))
     busy = steps.busy(phase, newest)
     if busy is None:
         return slow

@@ -74,6 +74,8 @@ class EvaluatedSteps:
 
     def peers(self, own: FloatMatrix, *phases: str) -> FloatMatrix:
         """What `own`, the seconds in all of these phases, is compared with."""
+        if not len(self.stages.alone):  # nobody is compared with a baseline
+            return peer_seconds(own, self.stages, _NO_BASELINE)
         usual: Vector = np.sum([self._usual(phase) for phase in phases], axis=0)
         return peer_seconds(own, self.stages, usual)
 
@@ -101,6 +103,9 @@ class EvaluatedSteps:
             older = np.median(plane[self.rows[: max(1, len(self.rows) // 2)]], axis=0)
             usual = np.where(np.isnan(usual), older, usual)
         return usual
+
+
+_NO_BASELINE = np.zeros(0)
 
 
 def evaluated_steps(

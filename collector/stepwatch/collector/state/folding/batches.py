@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from stepwatch.collector.state.readings import Subjects
 from stepwatch.signals.arrays import Integers, Rows, Vector
-from stepwatch.signals.records import Kind
+from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import JoinedTables, Segment
 
 
@@ -65,6 +65,16 @@ class Table:
         """The rows of batches `first` to `last - 1`; a view."""
         low, high = self.starts[first], self.starts[last]
         return Table(self.rows[low:high], self.starts[first : last + 1] - low)
+
+
+@lru_cache(maxsize=256)
+def _empty(kind: Kind, batches: int) -> Table:
+    """No rows of a kind in so many batches: most kinds are in none, and ten trackers ask."""
+    starts = np.zeros(batches + 1, dtype=np.int64)
+    rows = np.zeros(0, dtype=DTYPES[kind])
+    for each in (starts, rows):
+        each.setflags(write=False)
+    return Table(rows, starts)
 
 
 class Batches:
@@ -136,7 +146,9 @@ class Batches:
         """The rows of a kind, with where each batch's begin."""
         found = self._tables.get(kind)
         if found is None:
-            if self._joined is not None:
+            if kind not in self.kinds:
+                found = _empty(kind, len(self))
+            elif self._joined is not None:
                 rows, counts = self._joined.rows(kind)
                 found = Table(rows, np.append(0, np.cumsum(counts)))
             else:

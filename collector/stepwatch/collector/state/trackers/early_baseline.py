@@ -34,6 +34,8 @@ class EarlyBaseline:
         """
         if len(self._sums) >= KEPT_STEPS:
             steps = chosen(steps, steps["step"] <= max(self._sums))
+            if not len(steps):  # nearly always
+                return
         for number in np.unique(steps["step"])[:KEPT_STEPS].tolist():
             rows = chosen(steps, steps["step"] == number)
             more = [*(whole_sum(nanoseconds_of(rows, name)) for name in COLUMNS), len(rows)]

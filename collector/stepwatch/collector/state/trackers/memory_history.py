@@ -54,9 +54,10 @@ class Readings:
     def add(self, rows: Rows, field: str) -> None:
         """Take rows of ranks that exist, those of one rank in the order of their time."""
         for turn in turns(rows["rank"]):
-            self._add_one_each(chosen(rows, turn), field)
+            self.add_one_each(chosen(rows, turn), field)
 
-    def _add_one_each(self, rows: Rows, field: str) -> None:
+    def add_one_each(self, rows: Rows, field: str) -> None:
+        """Take one row of each of some ranks that exist."""
         rank = rows["rank"]
         seconds = rows["time_ns"] / NANOSECONDS
         last = self._planes[0, rank, (self._count[rank] - 1) % self.depth]
@@ -129,8 +130,9 @@ class MemoryHistory(JoinedTracker):
     def add_states(self, rows: Rows) -> None:
         """Take RANK_STATE rows; resident memory of 0 bytes is unknown."""
         known = chosen(rows, self._exists(rows) & (rows["resident_bytes"] > 0))
-        for readings in self.host:
-            readings.add(known, "resident_bytes")
+        for turn in turns(known["rank"]):
+            for readings in self.host:
+                readings.add_one_each(chosen(known, turn), "resident_bytes")
 
     def add_device(self, rows: Rows) -> int:
         """Take MEMORY rows; returns how many were refused as impossible."""

@@ -136,6 +136,8 @@ class NodeFacts(JoinedTracker):
         """
         errors, retransmits = np.full(len(batches), np.nan), np.full(len(batches), np.nan)
         table = batches.table(Kind.NIC)
+        if not len(table.rows):
+            return errors, retransmits
         place = np.arange(len(table.rows)) - table.starts[table.origin]
         kept = wanted[table.origin] & (place < MAX_ROWS)
         rows, origin = chosen(table.rows, kept), table.origin[kept]

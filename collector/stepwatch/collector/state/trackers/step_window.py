@@ -15,6 +15,10 @@ from stepwatch.signals.wire import Rows
 
 T = TypeVar("T")
 
+_SMALL = 1 << 14
+"""Cells of a window up to which to take out a whole plane, which is kept, costs less than to take
+out some steps of it each time that somebody asks."""
+
 MAX_CELLS = 1 << 22
 MAX_STEPS, LEAST_STEPS = 512, 32
 COLUMNS = ("duration", *PHASE_NAMES, "collective", "pipeline_wait")
@@ -60,7 +64,7 @@ class Window(NamedTuple):
     def plane(self, name: str, chosen: Integers) -> Matrix:
         """Some of the steps of one plane: `planes[name][chosen]`, without the others."""
         planes = self.planes
-        if isinstance(planes, RingPlanes) and not planes.is_read(name):
+        if isinstance(planes, RingPlanes) and self.flags.size > _SMALL and not planes.is_read(name):
             return planes.at(chosen)[name]
         return planes[name][chosen]
 

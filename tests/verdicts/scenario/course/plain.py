@@ -1,0 +1,228 @@
+"""Steps that nothing interrupts, many at once: what `timeline` makes one by one, to the last bit.
+
+Moments follow from each other, so they are added step by step, as plain numbers: of a few ranks an
+array takes ten times as long. What follows from moments is taken of all steps together.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Cube, Matrix, Vector
+from stepwatch.signals.records import Op, Phase
+from tests.verdicts.scenario.plan import Scenario
+
+from .layout import Layout
+from .noise import WorkOfSteps
+from .program import (
+    COLLECTIVE_BYTES,
+    EXCHANGE_BYTES,
+    MICROBATCHES,
+    Meets,
+    Part,
+    Passes,
+    Works,
+    exchange_ways,
+    link_seconds,
+    stage_order,
+)
+from .steps import Call, Place, Step
+
+Moments = list[float]
+"""Seconds since the ranks began, by rank."""
+Advance = Callable[[int, Moments], Moments]
+"""When each rank is done with a part of the step at that place, which it began at such moments."""
+_NEVER = np.inf
+
+
+class PlainSteps:
+    """Makes the steps of `layout` by its `program`."""
+
+    def __init__(self, scenario: Scenario, layout: Layout, program: Sequence[Part]) -> None:
+        self._usual = scenario.step_seconds
+        self._layout, self._program = layout, program
+
+    def steps(self, number: int, began: Vector, taken: WorkOfSteps) -> Iterator[Step]:
+        """The steps from `number` on, which begin at `began` (ranks,) and take that."""
+        passes = {
+            place: _Pass(part, self._layout, taken)
+            for place, part in enumerate(self._program)
+            if isinstance(part, Passes)
+        }
+        advances = [
+            passes[place].advance if place in passes else self._advance(part, taken)
+            for place, part in enumerate(self._program)
+        ]
+        moments: list[list[Moments]] = [[] for _ in range(len(advances) + 1)]
+        now = began.tolist()
+        for at in range(len(taken.tokens)):
+            moments[0].append(now)
+            for place, advance in enumerate(advances, 1):
+                now = advance(at, now)
+                moments[place].append(now)
+        seen = _Seen(np.array(moments))
+        for place, part in enumerate(self._program):
+            seen.add(part, place, self._layout, passes.get(place))
+        return seen.steps(number, taken)
+
+    def _advance(self, part: Part, taken: WorkOfSteps) -> Advance:
+        if isinstance(part, Works):
+            seconds: list[Moments] = part.seconds(taken.seconds, self._usual).tolist()
+            return lambda at, now: list(map(operator.add, now, seconds[at]))
+        assert isinstance(part, Meets)
+        transfer, groups = part.transfer(taken.seconds).tolist(), part.groups
+        members = [
+            [rank for rank, group in enumerate(groups) if group == each]
+            for each in sorted({*groups})
+        ]
+        if len(members) == 1:
+            return lambda at, now: [max(now) + transfer[at]] * len(now)
+
+        def meet(at: int, now: Moments) -> Moments:
+            over = {groups[each[0]]: max(now[rank] for rank in each) for each in members}
+            return [over[group] + transfer[at] for group in groups]
+
+        return meet
+
+
+class _Pass:
+    """Microbatches on their way through the stages in some steps: arrays (steps, ranks) once all
+    were made."""
+
+    def __init__(self, part: Passes, layout: Layout, taken: WorkOfSteps) -> None:
+        ranks = taken.tokens.shape[1]
+        self._order = stage_order(part, layout.stages, ranks).T.tolist()
+        self._each = (taken.seconds[..., part.column] / MICROBATCHES).tolist()
+        self._link = link_seconds(taken.seconds).tolist()
+        self._ranks = ranks
+        self.worked: list[Moments] = []
+        self.received: list[Moments] = []
+        self.first: list[Moments] = []
+        self.free: list[Moments] = []
+
+    def advance(self, at: int, now: Moments) -> Moments:
+        """When each rank has done and sent its last one."""
+        each, link, nothing = self._each[at], self._link[at], [0.0] * self._ranks
+        free, sent, first = now.copy(), now.copy(), now.copy()
+        worked, received = nothing.copy(), nothing.copy()
+        for stages in self._order:
+            last = stages[-1]
+            for microbatch in range(MICROBATCHES):
+                ready = free[stages[0]]
+                for rank in stages:
+                    begins = free[rank]
+                    start = ready if ready > begins else begins
+                    if not microbatch:
+                        first[rank] = start
+                    end = start + each[rank]
+                    received[rank] += start - begins
+                    worked[rank] += end - start
+                    free[rank] = end
+                    if rank != last:
+                        before = sent[rank]
+                        ready = sent[rank] = (end if end > before else before) + link
+        for kept, new in zip(
+            (self.worked, self.received, self.first, self.free),
+            (worked, received, first, free),
+            strict=True,
+        ):
+            kept.append(new)
+        return list(map(max, free, sent))
+
+
+class _CallOfSteps(NamedTuple):
+    """A `Call` of several steps: arrays (steps, ranks)."""
+
+    op: Op
+    groups: tuple[int, ...]
+    arrived: Matrix
+    exposed: Matrix
+    nbytes: int
+    times: int = 1
+
+
+class _Seen:
+    """What is seen of steps whose `moments` (parts + 1, steps, ranks) are known."""
+
+    def __init__(self, moments: Cube) -> None:
+        self._moments = moments
+        self._spent: dict[str, Matrix] = {}
+        self._calls: list[_CallOfSteps] = []
+        self._exchanges: list[_CallOfSteps] = []
+        self._places: list[tuple[Matrix, tuple[Any, ...]]] = []
+        """The moments at which ranks come to a place, and the other fields of `Place`."""
+
+    def add(self, part: Part, place: int, layout: Layout, passed: _Pass | None) -> None:
+        """Take in a part of the steps, in their order."""
+        began, over = self._moments[place], self._moments[place + 1]
+        if isinstance(part, Works):
+            self._places.append((began, (part.phase,)))
+            self._spend(part.phase.name.lower(), over - began)
+        elif isinstance(part, Meets):
+            exposed = over - began
+            self._places.append((began, (part.phase, part.op, part.groups)))
+            self._calls.append(_CallOfSteps(part.op, part.groups, began, exposed, COLLECTIVE_BYTES))
+            self._spend("collective", exposed)
+        else:
+            assert passed is not None
+            self._add_pass(part, layout, passed, began, over)
+
+    def _add_pass(
+        self, part: Passes, layout: Layout, passed: _Pass, began: Matrix, over: Matrix
+    ) -> None:
+        worked, received, first, free = map(
+            np.array, (passed.worked, passed.received, passed.first, passed.free)
+        )
+        waiting = part.phase, Op.OTHER, None, True
+        self._places += [
+            (began, waiting),
+            (first, (part.phase,)),
+            (np.full_like(began, _NEVER), waiting),
+        ]
+        self._spend("pipeline_wait", over - began - worked)
+        self._spend(part.phase.name.lower(), worked)
+        sources, targets = exchange_ways(layout, forward=part.forward)
+        self._exchanges += [
+            _CallOfSteps(op, groups, began, exposed, EXCHANGE_BYTES, MICROBATCHES)
+            for op, groups, exposed in (
+                (Op.RECV, sources, received),
+                (Op.SEND, targets, over - free),
+            )
+        ]
+
+    def _spend(self, name: str, seconds: Matrix) -> None:
+        self._spent[name] = self._spent.get(name, 0.0) + seconds
+
+    def steps(self, number: int, taken: WorkOfSteps) -> Iterator[Step]:
+        """The steps from `number` on."""
+        names, ends = list(self._spent), self._moments[-1]
+        spent = zip(*self._spent.values(), strict=True)
+        calls = _by_step(self._calls, len(ends))
+        exchanges = _by_step(self._exchanges, len(ends))
+        kinds = [*(kind for _, kind in self._places), (Phase.DATA,)]
+        places = zip(*(moments for moments, _ in self._places), ends, strict=True)
+        each = zip(self._moments[0], spent, calls, exchanges, places, taken.tokens, strict=True)
+        for at, (began, seconds, called, exchanged, moments, tokens) in enumerate(each):
+            yield Step(
+                number=number + at,
+                began=began,
+                spent=dict(zip(names, seconds, strict=True)),
+                calls=called,
+                exchanges=exchanged,
+                places=[Place(when, *kind) for when, kind in zip(moments, kinds, strict=True)],
+                tokens=tokens,
+                end=ends[at],
+            )
+
+
+def _by_step(calls: Sequence[_CallOfSteps], steps: int) -> Iterator[list[Call]]:
+    """The calls of each step, in their order."""
+    for at in range(steps):
+        yield [
+            Call(each.op, each.groups, each.arrived[at], each.exposed[at], each.nbytes, each.times)
+            for each in calls
+        ]
