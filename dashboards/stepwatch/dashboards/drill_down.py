@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.signals import names
-from stepwatch.signals.names import HEALTH, JOB, NODE, NODE_FACTS
+from stepwatch.signals.names import HEALTH, JOB, NODE_FACTS
 
 from . import fleet
 from .panels import Line, Metadata, Panel, linked, number, rows
@@ -11,6 +11,7 @@ from .sdk import table
 
 JOB_UID = "stepwatch-training-job"
 NODE_UID = "stepwatch-nodes"
+DEBUG_UID = "stepwatch-debug"
 JOB_LINK = ("Open the job", f"/d/{JOB_UID}?var-job=${{__value.raw}}&${{__url_time_range}}")
 NODE_LINK = ("Open the node", f"/d/{NODE_UID}?var-node=${{__value.raw}}&${{__url_time_range}}")
 
@@ -28,12 +29,29 @@ def health() -> Panel:
     return number(metadata, Line(expr, f"{{{{{HEALTH}}}}}"))
 
 
-def facts() -> table.Panel:
-    """What probes find wrong with nodes now."""
+def facts(matching: str = "") -> table.Panel:
+    """What probes find wrong with nodes now; `matching` narrows the facts by a label matcher."""
     metadata = Metadata(
-        "Facts of nodes", "What probes find wrong now. Empty: nothing found by those up.", "none"
+        "Faults of nodes", "What probes find wrong now. No row: nothing found by those up.", "none"
     )
-    _, kind, severity = NODE_FACTS.labels
-    expr = fleet.worst(f"{fleet.of_all(NODE_FACTS, NODE, kind, severity)} > 0")
-    columns = {NODE: "node", kind: "fact", severity: "severity", "Value": "facts"}
+    chosen = f"{{{matching}}}" if matching else ""
+    expr = f"max by ({', '.join(_FACT)}) ({NODE_FACTS.name}{chosen}) > 0"
+    return _fact_rows(metadata, fleet.worst(expr))
+
+
+def facts_of_job() -> Panel:
+    """What probes find wrong with the nodes of the chosen job."""
+    metadata = Metadata(
+        "Faults of its nodes", "What probes find wrong. No row: nothing found by those up.", "none",
+        12,
+    )  # fmt: skip
+    expr = fleet.on_nodes_of_job(f"{fleet.of_all(NODE_FACTS, *_FACT)} > 0")
+    return linked(_fact_rows(metadata, fleet.worst(expr)), "node", *NODE_LINK)
+
+
+_FACT = NODE_FACTS.labels
+
+
+def _fact_rows(metadata: Metadata, expr: str) -> table.Panel:
+    columns = {**dict(zip(_FACT, ("node", "fault", "severity"), strict=True)), "Value": "faults"}
     return rows(metadata, Line(expr), columns=columns)

@@ -43,13 +43,14 @@ from .panels import (
 from .sdk import builders
 from .thresholds import Thresholds
 
-_COLORS = {
-    SloState.OK: GOOD,
-    SloState.BURNING: WARNING,
-    SloState.EXHAUSTED: BAD,
-    SloState.FROZEN: NEUTRAL,
-    SloState.UNKNOWN: NEUTRAL,
+STATE_COLORS = {
+    SloState.OK.value: GOOD,
+    SloState.BURNING.value: WARNING,
+    SloState.EXHAUSTED.value: BAD,
+    SloState.FROZEN.value: NEUTRAL,
+    SloState.UNKNOWN.value: NEUTRAL,
 }
+"""Colour of each state of an SLO: what is not known is neither good nor bad."""
 
 ANY: Steps = ((None, NEUTRAL), (1, BAD))
 """Zero is neutral, since a collector without telemetry also counts zero; one is too many."""
@@ -69,7 +70,7 @@ def wrong(thresholds: Thresholds) -> Section:
             _incidents(thresholds),
             _states(),
             _budgets(),
-            _stragglers(thresholds),
+            stragglers(thresholds),
         ],
     )
 
@@ -134,7 +135,7 @@ def _states() -> Panel:
     metadata = Metadata("SLO state", "The state each SLO is in; frozen or unknown is not healthy.")
     columns = {SLO: "SLO", STATE: "state"}
     table = rows(metadata, Line(queries.SLO_STATES), columns=columns, height=8)
-    return coloured(table, "state", {state.value: _COLORS[state] for state in SloState})
+    return coloured(table, "state", STATE_COLORS)
 
 
 def _budgets() -> Panel:
@@ -146,7 +147,8 @@ def _budgets() -> Panel:
     return lines(metadata, Line(queries.SLO_BUDGET_SPENT, legend(SLO)), threshold=1)
 
 
-def _stragglers(thresholds: Thresholds) -> Panel:
+def stragglers(thresholds: Thresholds) -> Panel:
+    """Rank, phase and cause of each straggler of the job, a row a slot."""
     metadata = Metadata(
         "Stragglers",
         f"Rank per slot and its self time over that of its peers; {thresholds.slowdown_ratio} "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.dashboards import fleet, frame
+from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import job_table
 from stepwatch.dashboards.layout import Section, place
 from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, number
@@ -28,7 +29,8 @@ _STALLS = f'{KIND}="{FindingKind.CHECKPOINT_STALL.value}"'
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = "Checkpoints of all jobs: which are good, and what a restart would lose."
-    page = frame.of_jobs(frame.page(TITLE, UID, description, thresholds))
+    page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
+    page = frame.of_jobs(page)
     for alert in (names.ALERT_CHECKPOINT_STALL, names.ALERT_CHECKPOINT_UNVERIFIED):
         page = page.link(runbook(thresholds, alert))
     return place(page, [_good(thresholds), _lost(), _over_time()])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stepwatch.dashboards import fleet, frame
+from stepwatch.dashboards import fleet, frame, spending
+from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import health, job_table
 from stepwatch.dashboards.layout import Section, place
 from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, number
@@ -11,7 +12,7 @@ from stepwatch.dashboards.sections import ANY, legend
 from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.dashboards.usage import usage
 from stepwatch.signals import names
-from stepwatch.signals.names import JOB_CLASS, PHASE, SEVERITY, SLI, SLO, STATE
+from stepwatch.signals.names import JOB_CLASS, SEVERITY, SLI, SLO, STATE
 
 UID = "stepwatch-executive"
 FILE = "executive.json"
@@ -25,7 +26,8 @@ _CLASSES = fleet.of_jobs(names.JOB_INFO, JOB_CLASS)
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = "The fleet for leads: what runs, how much of it is useful, which SLOs are missed."
-    page = frame.of_jobs(frame.page(TITLE, UID, description, thresholds))
+    page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
+    page = frame.of_jobs(page)
     return place(page, [_jobs(), _goodput(), _slos(), usage()])
 
 
@@ -53,31 +55,19 @@ def _jobs() -> Section:
 
 
 def _goodput() -> Section:
-    return Section("Goodput and waste", [*_ratios(), _phases()])
+    return Section(
+        "Money and waste",
+        [*spending.money(), spending.productive_share(), *_ratios(), spending.spent_hours(),
+         spending.uses_over_time()],
+    )  # fmt: skip
 
 
 def _ratios() -> list[Panel]:
     ratio = Metadata(
-        "Good share", "Good over counted device-seconds since the jobs began.", "percentunit"
+        "Good share", "Good over counted device-seconds since the jobs began.", "percentunit", 9
     )
-    waste = Metadata("Device-hours not good", "Counted and not good since the jobs began.", "h")
-    lowest = Metadata("Lowest good share", "By job and SLI, lowest first.", "percentunit")
     both = fleet.total(_GOOD, SLI), fleet.total(_ALL, SLI)
-    return [
-        number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI))).height(8),
-        number(waste, Line(f"({both[1]} - {both[0]}) / 3600", legend(SLI))).height(8),
-        job_table(lowest, fleet.worst(f"{_GOOD} / ({_ALL} > 0)", "bottomk"), "share", SLI).height(
-            8
-        ),
-    ]
-
-
-def _phases() -> Panel:
-    metadata = Metadata(
-        "Rank time by phase", "Seconds of self time per second, over ranks.", "none", 24
-    )
-    phases = fleet.total(fleet.rate_of_jobs(names.PHASE_SECONDS, PHASE), PHASE)
-    return lines(metadata, Line(phases, legend(PHASE)), stacked=True)
+    return [number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI)))]
 
 
 def _slos() -> Section:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.dashboards import fleet, frame
+from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import JOB_LINK, NODE_LINK, facts, health, job_table
 from stepwatch.dashboards.layout import Section, place
 from stepwatch.dashboards.panels import Line, Metadata, Panel, linked, number, rows
@@ -27,7 +28,8 @@ _FAILED = fleet.of_jobs(names.SECONDS_SINCE_FAILURE)
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = "All jobs for the on-call: which needs somebody now, and why."
-    page = frame.of_jobs(frame.page(TITLE, UID, description, thresholds))
+    page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
+    page = frame.of_jobs(page)
     for alert in sorted(thresholds.paging):
         page = page.link(runbook(thresholds, alert))
     sections = [_now(thresholds), _failures(), _checkpoints(thresholds), usage()]

@@ -23,7 +23,7 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
     description = "Collectors and agents: is telemetry taken in, evaluated, kept and sent on."
     page = frame.page(TITLE, UID, description, thresholds)
     page = page.link(runbook(thresholds, names.ALERT_TELEMETRY_LOST))
-    return place(page, [_evaluation(), _intake(), _notices(), _store(), _agents()])
+    return place(page, [_evaluation(thresholds), _intake(), _notices(), _store(), _agents()])
 
 
 def _stat(metric: Metric, title: str, text: str, steps: Steps = _NEUTRAL, *by: str) -> Panel:
@@ -41,7 +41,7 @@ def _rises(metric: Metric, title: str, text: str, *by: str) -> Panel:
     return lines(Metadata(title, text, "none"), line)
 
 
-def _evaluation() -> Section:
+def _evaluation(thresholds: Thresholds) -> Section:
     seconds = Metadata("Slowest evaluation", "Time the newest one took, of any collector.", "s")
     asked = Metadata("Flush asked for", "Time between flushes; 0: agents choose it.", "s")
     jobs = Metadata("Jobs evaluated", "By all collectors together.", "none", 4)
@@ -54,7 +54,11 @@ def _evaluation() -> Section:
             _stat(names.COLLECTOR_JOBS_QUARANTINED, "Quarantined", "Jobs not evaluated.", ANY),
             _stat(names.COLLECTOR_JOBS_RESTORING, "Restoring", "Jobs not evaluated yet."),
             _stat(names.COLLECTOR_OBJECTIVES_UNREADABLE, "SLO documents", "1: wrong.", ANY),
-            lines(seconds, Line(fleet.of_all(names.COLLECTOR_EVALUATION_SECONDS), "seconds")),
+            lines(
+                seconds,
+                Line(fleet.of_all(names.COLLECTOR_EVALUATION_SECONDS), "seconds"),
+                threshold=thresholds.lag_seconds,
+            ),
             lines(asked, Line(fleet.of_all(names.COLLECTOR_ASKED_FLUSH_SECONDS), "seconds")),
             _rises(names.COLLECTOR_EVALUATION_FAILURES, "Failed evaluations", "Of late."),
         ],
