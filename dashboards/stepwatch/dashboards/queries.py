@@ -137,6 +137,7 @@ HOOK_ERRORS = _newest(NODE_HOOK_ERRORS, "max", NODE)
 
 RUNNING = _newest(JOB_RUNNING, "max")
 OPEN_INCIDENTS = _newest(INCIDENT_OPEN, "max", KIND)
+WORST_INCIDENTS = f"sort_desc({OPEN_INCIDENTS} > 0)"
 _ANY_NUMBER = f'{KIND}=~"{_NUMBERS}"'
 NUMBER_INCIDENTS = f"max by ({JOB}, {KIND}) ({of_job(INCIDENT_OPEN.name, _ANY_NUMBER)})"
 INCIDENT_COUNT = f"sum by ({JOB}) ({OPEN_INCIDENTS})"

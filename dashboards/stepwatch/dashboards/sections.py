@@ -28,6 +28,7 @@ from .panels import (
     BAD,
     GOOD,
     NEUTRAL,
+    NONE_KNOWN,
     WARNING,
     Line,
     Metadata,
@@ -124,10 +125,13 @@ def runbook(thresholds: Thresholds, alert: str) -> builders.DashboardLink:
 
 def _incidents(thresholds: Thresholds) -> Panel:
     metadata = Metadata(
-        "Incidents by kind", "Open incidents; `stepwatch incidents` names the evidence."
+        "Open incidents by kind",
+        "`stepwatch diagnose` names the evidence. No row is good only while telemetry arrives.",
+        "none",
+        empty=NONE_KNOWN,
     )
     columns = {KIND: "kind", "Value": "open"}
-    table = rows(metadata, Line(queries.OPEN_INCIDENTS), columns=columns, height=8)
+    table = rows(metadata, Line(queries.WORST_INCIDENTS), columns=columns, height=8)
     return table.links([runbook(thresholds, alert) for alert in sorted(thresholds.runbooks)])
 
 
@@ -155,6 +159,7 @@ def stragglers(thresholds: Thresholds) -> Panel:
         "fires the alert. Empty means that no straggler was found; check coverage, too.",
         "none",
         24,
+        NONE_KNOWN,
     )
     columns = {
         SLOT: "slot",
@@ -172,9 +177,9 @@ def pace() -> Section:
     quantiles = [Line(queries.step_quantile(q), f"p{q * 100:.0f}") for q in (0.5, 0.95, 0.99)]
     times = Metadata("Step time", "Step time of the slowest rank, quantiles over steps.", "s", 12)
     bands = Metadata("Step times", "Steps by duration; two bands are two kinds of step.", "s", 12)
-    tokens = Metadata("Tokens per second", "Tokens trained on, over all ranks.")
+    tokens = Metadata("Tokens per second", "Tokens trained on, over all ranks.", "short", 12)
     step = Metadata(
-        "Step", "Newest step that every rank completed; flat means no progress.", "none"
+        "Step", "Newest step that every rank completed; flat means no progress.", "none", 12
     )
     return Section(
         "Pace",
@@ -236,11 +241,13 @@ def checkpoints() -> Section:
         "Newest verified step",
         "A restart now would resume here. No data: none is verified.",
         "none",
+        empty="none verified",
     )
     risk = Metadata(
         "Steps at risk",
         "Steps since the newest verified checkpoint, lost at a restart. No data: none is verified.",
         "none",
+        empty="all: none verified",
     )
     return Section(
         "Checkpoints",
@@ -260,7 +267,7 @@ def telemetry(thresholds: Thresholds) -> Section:
 def _collector(thresholds: Thresholds) -> list[Panel]:
     age = Metadata("Record age over time", "Of this job; the dashed line fires the alert.", "s", 12)
     segments = Metadata(
-        "Segments received", "By verdict; a rejected segment is lost data.", "cps", 12
+        "Segments received", "By verdict; a rejected segment is lost data.", "eps", 12
     )
     seconds = Metadata("Evaluation time", "Time the newest evaluation took.", "s")
     failures = Metadata(
@@ -281,9 +288,9 @@ def _agents() -> list[Panel]:
         "Agent spool", "Bytes waiting; it grows while the collector does not answer.", "bytes"
     )
     lost = Metadata(
-        "Records lost per second", "Overwritten in rings, or dropped from spools.", "cps"
+        "Records lost per second", "Overwritten in rings, or dropped from spools.", "recsps"
     )
-    sends = Metadata("Failed sends per second", "Sends that the collector did not accept.", "cps")
+    sends = Metadata("Failed sends per second", "Sends that the collector did not accept.", "eps")
     probes = Metadata("Probes", "1: the probe's source can be read; 0: it cannot.", "short", 24)
     probe = PROBE_UP.labels[-1]
     return [

@@ -20,12 +20,15 @@ WASTED_COST = (
 """Money for device-time that was not productive, at the mean rate of the job."""
 
 
+_NO_RATES = "no rate card"
+
+
 def spent_hours(width: int = 8) -> Panel:
     """Device-hours by what they went to, most first."""
     metadata = Metadata(
         "Device-hours by use",
         "Allocated to the chosen jobs since each began. Unknown is not productive.",
-        "h",
+        "none",
         width,
     )
     by_use = f"sort_desc({fleet.total(SPENT_ON, SPENT)} / 3600)"
@@ -37,9 +40,9 @@ def productive_share() -> Panel:
     """Share of allocated device-time that was productive."""
     metadata = Metadata(
         "Productive share",
-        "Of allocated device-time, since the chosen jobs began. The rest is in the table beside.",
+        "Of allocated device-time, since the chosen jobs began. The rest is in the table below.",
         "percentunit",
-        5,
+        6,
     )
     share = f"{fleet.total(PRODUCTIVE_SECONDS)} / ({fleet.total(SPENT_ON)} > 0)"
     return number(metadata, Line(share))
@@ -60,10 +63,10 @@ def uses_over_time(width: int = 16) -> Panel:
 def money() -> list[Panel]:
     """What the chosen jobs cost so far, and what of it was not productive."""
     legend = f"{{{{{CURRENCY}}}}}"
-    cost = Metadata(
-        "Spent", "Since the jobs began, at the rate card. No data: no rate card.", "none", 5
+    cost = Metadata("Money spent", "Since the jobs began, at the rate card.", "none", 6, _NO_RATES)
+    wasted = Metadata(
+        "Money wasted", "The part of it that was not productive.", "none", 6, _NO_RATES
     )
-    wasted = Metadata("Spent on waste", "The part of it that was not productive.", "none", 5)
     return [
         number(cost, Line(fleet.total(COST, CURRENCY), legend)),
         number(wasted, Line(fleet.total(WASTED_COST, CURRENCY), legend)),

@@ -18,6 +18,7 @@ UID = "stepwatch-cost"
 FILE = "cost.json"
 TITLE = "Training: cost"
 
+_NO_RATES = "no rate card: start the collector with --rates FILE"
 _TOKENS = fleet.of_jobs(names.JOB_TOKENS)
 
 
@@ -51,13 +52,13 @@ def _waste() -> Section:
 
 
 def _allocated() -> Panel:
-    metadata = Metadata("Devices allocated", "Of the last 10 minutes, all chosen jobs.", "none", 5)
+    metadata = Metadata("Devices allocated", "Of the last 10 minutes, all chosen jobs.", "none", 6)
     growth = fleet.total(fleet.growth_of_jobs(names.DEVICE_SECONDS, SPENT))
     return number(metadata, Line(growth))
 
 
 def _causes() -> Panel:
-    metadata = Metadata("Waste by job and cause", "Device-hours, most first.", "h")
+    metadata = Metadata("Waste by job and cause", "Device-hours, most first.", "none")
     wasted = f'{SPENT}!="{Spent.PRODUCTIVE}"'
     hours = f"{fleet.of_jobs(names.DEVICE_SECONDS, SPENT, matching=wasted)} / 3600"
     return job_table(metadata, fleet.worst(f"{hours} > 0"), "device-hours", SPENT).height(8)
@@ -65,9 +66,9 @@ def _causes() -> Panel:
 
 def _money() -> Section:
     hourly = Metadata(
-        "Money per hour", "Of the last 10 minutes, the twenty dearest jobs.", "none", 12
+        "Money per hour", "Of the last 10 minutes, the twenty dearest jobs.", "none", 12, _NO_RATES
     )
-    spent = Metadata("Spent so far", "By job, most first.", "none", 12)
+    spent = Metadata("Spent so far", "By job, most first.", "none", 12, _NO_RATES)
     growth = f"3600 * {fleet.growth_of_jobs(names.JOB_COST, CURRENCY)}"
     return Section(
         "Money",
@@ -84,6 +85,7 @@ def _each() -> Section:
         "Dearest first. Tokens that a restart made again count twice here.",
         "none",
         12,
+        _NO_RATES,
     )
     hour = Metadata("Tokens for a device-second", "Slowest first; compare jobs of one model.",
                     "none", 12)  # fmt: skip

@@ -58,22 +58,26 @@ def _slowest_nodes() -> Panel:
     return linked(table, "node", *NODE_LINK)
 
 
+_ON_HOST = "unknown: steps are timed on the host"
+
+
 def _steps() -> Section:
     bands = Metadata("Step times", "Steps by duration; two bands are two kinds of step.", "s", 12)
-    clocks = Metadata("Steps per second", "By the clock that timed them.", "ops", 12)
+    clocks = Metadata("Steps per second", "By the clock that timed them.", "none", 12)
     idle = Metadata(
         "Devices without work",
         "Share of the newest steps in which nothing was enqueued; hosts are too slow. An upper "
-        "bound. No data: steps are timed on the host.",
+        "bound.",
         "percentunit",
         12,
+        _ON_HOST,
     )
     lead = Metadata(
         "Hosts ahead of devices",
-        "At the end of a step; near 0 means that the device waits for its host. No data: steps are "
-        "timed on the host.",
+        "At the end of a step; near 0 means that the device waits for its host.",
         "s",
         12,
+        _ON_HOST,
     )
     return Section(
         "Steps",

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from stepwatch.collector.slo.states import SloState
 from stepwatch.dashboards import fleet, frame, spending
 from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import health, job_table
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, number
-from stepwatch.dashboards.sdk import builders
+from stepwatch.dashboards.panels import (
+    BAD,
+    NONE_KNOWN,
+    WARNING,
+    Line,
+    Metadata,
+    Panel,
+    coloured_numbers,
+    lines,
+    number,
+)
+from stepwatch.dashboards.sdk import builders, stat
 from stepwatch.dashboards.sections import ANY, legend
 from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.dashboards.usage import usage
@@ -33,7 +44,8 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 
 def _jobs() -> Section:
     running = Metadata("Jobs by class", "Jobs that are expected to run, by class.", "none")
-    failed = Metadata("Failed jobs", "All ranks of the newest attempt failed. No data: none.")
+    failed = Metadata("Failed jobs", "All ranks of the newest attempt failed.", "none",
+                      empty=NONE_KNOWN)  # fmt: skip
     tokens = Metadata("Tokens per second", "Tokens trained on, over all chosen jobs.", width=16)
     by_class = fleet.total(fleet.while_running(_CLASSES), JOB_CLASS)
     failures = f"count({fleet.of_jobs(names.SECONDS_SINCE_FAILURE)})"
@@ -64,16 +76,22 @@ def _goodput() -> Section:
 
 def _ratios() -> list[Panel]:
     ratio = Metadata(
-        "Good share", "Good over counted device-seconds since the jobs began.", "percentunit", 9
+        "Good share", "Good over counted device-seconds since the jobs began.", "percentunit", 6
     )
     both = fleet.total(_GOOD, SLI), fleet.total(_ALL, SLI)
     return [number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI)))]
 
 
+def _coloured(panel: stat.Panel) -> stat.Panel:
+    return coloured_numbers(panel, {SloState.EXHAUSTED.value: BAD, SloState.BURNING.value: WARNING})
+
+
 def _slos() -> Section:
     states = Metadata("SLOs by state", "Frozen or unknown is not healthy.", "none")
     spent = Metadata("Most budget spent", "Beyond 100% the target is missed.", "percentunit")
-    burn = Metadata("Burning budgets", "How many times too fast. Empty: none burns.", "none")
+    burn = Metadata(
+        "Burning budgets", "How many times too fast.", "none", empty="none known to burn"
+    )
     state = fleet.of_jobs(names.SLO_STATE, SLO, STATE)
     left = fleet.of_jobs(names.SLO_BUDGET_REMAINING, SLO, how="min")
     rate = fleet.of_jobs(names.SLO_BURN_RATE, SLO, SEVERITY)
@@ -81,7 +99,7 @@ def _slos() -> Section:
     return Section(
         "SLOs",
         [
-            number(states, Line(counts, legend(STATE))).height(6),
+            _coloured(number(states, Line(counts, legend(STATE))).height(6)),
             job_table(spent, fleet.worst(f"1 - {left}"), "spent", SLO),
             job_table(burn, fleet.worst(rate), "rate", SLO, SEVERITY),
         ],

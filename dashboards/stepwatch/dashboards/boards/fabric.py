@@ -6,7 +6,7 @@ from stepwatch.dashboards import fleet, frame
 from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import NODE_LINK, facts, job_table
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, linked, number
+from stepwatch.dashboards.panels import NONE_KNOWN, Line, Metadata, Panel, lines, linked, number
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, legend, runbook
 from stepwatch.dashboards.thresholds import Thresholds
@@ -44,11 +44,12 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 
 def _wrong() -> Section:
     slow = Metadata("Jobs with slow collectives", "Open incidents, chosen jobs.", "none", 6)
-    found = Metadata("Faults of links", "Of ports, NVLink and PCIe, found by probes.", "none", 6)
+    found = Metadata("Faults of links", "Of ports, NVLink and PCIe, found by probes.", "none", 6,
+                     NONE_KNOWN)  # fmt: skip
     shared = Metadata(
         "Faults shared by many", "A switch or a rail: look for what nodes share.", "none", 6
     )
-    again = Metadata("TCP sent again", "Segments per second, all nodes.", "cps", 6)
+    again = Metadata("TCP segments sent again", "Per second, all nodes.", "none", 6)
     incidents = fleet.of_jobs(names.INCIDENT_OPEN, matching=_SLOW)
     # A sum over no series is no data: nodes without a fact have none of this kind.
     faults = f"sum({NODE_FACTS.name}{{{_ABOUT_LINKS}}})"
@@ -98,10 +99,10 @@ def _cards() -> Section:
         [
             _busiest("Received", "All interfaces of a node.", "Bps", received),
             _busiest("Sent", "All interfaces of a node.", "Bps", sent),
-            _busiest("Sent again", "TCP segments; packets were lost.", "cps", again),
+            _busiest("TCP segments sent again", "Per second; packets were lost.", "none", again),
             lines(
                 Metadata(
-                    "Errors, drops, flaps", "By node and interface; those above 0.", "cps", 24
+                    "Errors, drops, flaps", "By node and interface.", "eps", 24, "none counted"
                 ),
                 Line(fleet.worst(f"{faults} > 0"), legend(NODE, INTERFACE, KIND)),
             ),
@@ -127,7 +128,7 @@ def _links() -> Section:
             _busiest("NVLink", "Both ways, all devices of a node.", "Bps", carried("nvlink")),
             _busiest("PCIe", "Both ways, all devices of a node.", "Bps", carried("pcie")),
             lines(
-                Metadata("Errors of links", nothing_lost, "cps"),
+                Metadata("Errors of links", nothing_lost, "eps"),
                 Line(fleet.worst(rises("pcie_replays")), f"{legend(NODE)} PCIe replays"),
                 Line(fleet.worst(rises("nvlink_errors")), f"{legend(NODE)} NVLink errors"),
             ),

@@ -6,7 +6,16 @@ from stepwatch.dashboards import fleet, frame
 from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import NODE_LINK, facts, health, job_table
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, linked, number, rows
+from stepwatch.dashboards.panels import (
+    NONE_KNOWN,
+    Line,
+    Metadata,
+    Panel,
+    lines,
+    linked,
+    number,
+    rows,
+)
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, below, legend
 from stepwatch.dashboards.thresholds import Thresholds
@@ -39,7 +48,7 @@ def _with_class(expr: str) -> str:
 
 
 def _failing(thresholds: Thresholds) -> Section:
-    failed = Metadata("Failed for", "Since all ranks failed, longest first. No row: none.", "s")
+    failed = Metadata("Failed for", "Since all ranks failed, longest first.", "s", empty=NONE_KNOWN)
     loops = Metadata(
         "Attempts",
         f"In the time range, most first; {thresholds.looping_attempts:.0f} within half an hour are "
@@ -61,7 +70,7 @@ def _failing(thresholds: Thresholds) -> Section:
 
 
 def _counts(thresholds: Thresholds) -> list[Panel]:
-    failed = Metadata("Jobs that failed", "All ranks. No data: none.", "none", 6)
+    failed = Metadata("Jobs that failed", "All ranks.", "none", 6, NONE_KNOWN)
     running = Metadata("Jobs that run", "Are expected to make progress.", "none", 6)
     kinds = Metadata("Open incidents", "A 0 is good only while telemetry arrives.", "none", 6)
     age = Metadata("Oldest telemetry", "Of jobs that run.", "s", 6)
@@ -76,10 +85,10 @@ def _counts(thresholds: Thresholds) -> list[Panel]:
 
 def _classes() -> Section:
     running = Metadata("Jobs by class", "Jobs that run.", "none", 12)
-    kinds = Metadata("Incidents by kind", "Open, all chosen jobs.", "none", 12)
-    pace = Metadata("Tokens per second by class", "Trained on.", "none", 12)
+    kinds = Metadata("Incidents by kind", "Open, all chosen jobs.", "none", 12, NONE_KNOWN)
+    pace = Metadata("Tokens per second by class", "Trained on.", "short", 12)
     slow = Metadata(
-        "Slowest jobs", "Tokens per second, lowest first, of jobs that run.", "none", 12
+        "Slowest jobs", "Tokens per second, lowest first, of jobs that run.", "short", 12
     )
     rate = fleet.rate_of_jobs(names.JOB_TOKENS)
     by_class = fleet.total(fleet.while_running(_CLASSES), JOB_CLASS)
@@ -98,7 +107,7 @@ def _classes() -> Section:
 
 def _capacity() -> Section:
     devices = Metadata("Devices", "Of all nodes that have any.", "none", 4)
-    idle = Metadata("Devices without ranks", "On nodes where no rank runs.", "none", 4)
+    idle = Metadata("Devices without ranks", "On nodes where no rank runs.", "none", 4, NONE_KNOWN)
     busy = Metadata("Nodes with idle devices", "Ranks run and devices do not; idlest first.",
                     "percentunit", 8)  # fmt: skip
     use = fleet.of_each_device(DEVICE_METRICS["busy_ratio"], "avg")

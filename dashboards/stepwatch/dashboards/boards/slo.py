@@ -7,7 +7,17 @@ from stepwatch.dashboards import fleet, frame
 from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import JOB_LINK, job_table
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, coloured, lines, linked, number, rows
+from stepwatch.dashboards.panels import (
+    NONE_KNOWN,
+    Line,
+    Metadata,
+    Panel,
+    coloured,
+    lines,
+    linked,
+    number,
+    rows,
+)
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import (
     ANY,
@@ -44,7 +54,7 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 def _count(title: str, text: str, state: SloState) -> Panel:
     counted = f'count({names.SLO_STATE.name}{{{JOB}=~"$job",{STATE}="{state.value}"}} == 1)'
     steps = ANY if state in (SloState.EXHAUSTED, SloState.BURNING) else ((None, "text"),)
-    return number(Metadata(title, text, "none", 6), Line(counted), steps)
+    return number(Metadata(title, text, "none", 6, NONE_KNOWN), Line(counted), steps)
 
 
 def _missed(thresholds: Thresholds) -> Section:
@@ -55,11 +65,11 @@ def _missed(thresholds: Thresholds) -> Section:
     return Section(
         "What is missed",
         [
-            _count("Budgets gone", "Targets missed in their window. No data: none.",
+            _count("Budgets gone", "Targets missed in their window.",
                    SloState.EXHAUSTED),
-            _count("Budgets burning", "Gone before the window ends, at this rate. No data: none.",
+            _count("Budgets burning", "Gone before the window ends, at this rate.",
                    SloState.BURNING),
-            _count("SLOs frozen", "Telemetry is missing: not healthy. No data: none.",
+            _count("SLOs frozen", "Telemetry is missing: not healthy.",
                    SloState.FROZEN),
             number(least, Line(f"min({_COVERAGE})"), above(thresholds.coverage_ratio)),
             _not_ok(),
@@ -68,7 +78,9 @@ def _missed(thresholds: Thresholds) -> Section:
 
 
 def _not_ok() -> Panel:
-    metadata = Metadata("SLOs that are not OK", "By job. No row: all are.", "none", 24)
+    metadata = Metadata(
+        "SLOs that are not OK", "By job.", "none", 24, "none known: all SLOs that are known are OK"
+    )
     expr = f"({_STATE} unless {fleet.of_jobs(names.SLO_STATE, SLO, STATE, matching=_OK)}) == 1"
     columns = {JOB: "job", SLO: "SLO", STATE: "state"}
     table = rows(metadata, Line(f"topk(100, {expr})"), columns=columns, height=8)
@@ -80,7 +92,7 @@ _OK = f'{STATE}="{SloState.OK.value}"'
 
 def _budgets() -> Section:
     spent = Metadata("Most budget spent", "Beyond 100% the target is missed.", "percentunit", 12)
-    burn = Metadata("Burning budgets", "How many times too fast. No row: none burns.", "none", 12)
+    burn = Metadata("Burning budgets", "How many times too fast.", "none", 12, "none known to burn")
     over_time = Metadata(
         "Budget spent over time", "The twenty that spent most. A rise is a bad hour.",
         "percentunit", 24,
