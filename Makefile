@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis drill picture tools clean
+.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -119,8 +119,11 @@ slis: $(READY)  ## each SLI on a real run with the fault that moves it, beside a
 drill: $(READY) tools  ## faults through the whole chain, from rank to pager, as a scoreboard (25 minutes; ARGS="--only hang")
 	$(BIN)/python -m tests.drill $(ARGS)
 
-tools:  ## promtool, Chromium, PostgreSQL and libfuse, installed from Debian's packages if missing
+tools:  ## promtool, Chromium, PostgreSQL, Node.js and libfuse, installed from Debian's packages if missing
 	@tests/install-tools
+
+pictures: $(READY) tools  ## photograph the dashboards' panels, from a real run's answers (5 minutes)
+	$(BIN)/python -m tests.dashboards.pictures
 
 picture: $(READY) tools  ## photograph a demo's page for the README
 	$(BIN)/python -m tests.e2e.picture collector/page.png

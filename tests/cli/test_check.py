@@ -228,11 +228,30 @@ def test_a_file_that_is_no_text_is_one_line(root: Path, capsys: pytest.CaptureFi
     assert "cannot read" in error
 
 
+def test_a_metric_that_nothing_reads_is_named(root: Path, problems: Check) -> None:
+    dashboard = root / "dashboards/generated/stepwatch.json"
+    replace(dashboard, "stepwatch_agent_spool_segments", "stepwatch_agent_spool_bytes")
+    assert any(
+        "names: nothing reads stepwatch_agent_spool_segments; show it" in each
+        for each in problems()
+    )
+
+
+def test_an_alert_whose_drill_nobody_wrote_is_named(root: Path, problems: Check) -> None:
+    page = root / PAGE
+    text = page.read_text()
+    page.write_text(text[: text.index("## Last drill")] + "## Last drill\n")
+    (found,) = problems()
+    assert found.startswith(f"{PAGE}:") and found.endswith(
+        "section 'Last drill' is empty; write it"
+    )
+
+
 def test_every_problem_is_one_line_that_ends_in_a_count(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     replace(root / DASHBOARD, "stepwatch_job_loss", "stepwatch_loss")
     assert main(["check", "--root", str(root)]) == PROBLEM
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == f"{files_under(root)} files checked: 2 problems"
-    assert len(lines) == 3
+    assert lines[-1] == f"{files_under(root)} files checked: 3 problems"
+    assert len(lines) == 4

@@ -14,7 +14,7 @@ WORDS = closure.Vocabulary(METRICS, ALERT_OF, VERBS)
 
 
 def test_a_finding_without_alert_is_named() -> None:
-    words = closure.Vocabulary(METRICS, {}, VERBS)
+    words = closure.Vocabulary([], {}, VERBS)
     found = closure.problems(closure.Tree({}, {}, {}), words, {})
     assert [str(problem) for problem in found] == [
         f"{closure.NAMES}: finding {kind.value!r} has no alert; add it to ALERT_OF"

@@ -13,7 +13,7 @@ QUERIES = {
     for name, value in vars(queries).items()
     if name.isupper() and isinstance(value, str) and not name.startswith("_")
 }
-NOT_QUERIES = {"JOB_VARIABLE", "LE", "ATTEMPT_TITLE"} | {
+NOT_QUERIES = {"JOB_VARIABLE", "LE"} | {
     name for name in QUERIES if "stepwatch_" not in QUERIES[name]
 }
 

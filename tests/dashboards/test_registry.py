@@ -17,7 +17,7 @@ from stepwatch.dashboards import boards, finalise, registry
 from stepwatch.dashboards.thresholds import Thresholds
 from tests.contracts.recipes import recipe
 
-THRESHOLDS = Thresholds(1.5, 0.9, 900.0, 60.0, 2, "https://c", {}, frozenset())
+THRESHOLDS = Thresholds(1.5, 0.9, 900.0, 60.0, 2, 4, 10.0, "https://c", {}, frozenset())
 
 
 @pytest.fixture

@@ -103,6 +103,8 @@ def _dashboards(links: Links) -> list[Artefact]:
         stalled_seconds=alert_thresholds.STALLED_SECONDS,
         stale_seconds=alert_thresholds.STALE_SECONDS,
         failed_checkpoints=alert_thresholds.FAILED_CHECKPOINTS,
+        looping_attempts=alert_thresholds.LOOPING_ATTEMPTS,
+        lag_seconds=alert_thresholds.LAG_SECONDS,
         page=links.page.rstrip("/"),
         runbooks={alert.name: links.runbook_of(alert.name, CHOSEN_JOB) for alert in ALERTS},
         paging=frozenset(alert.name for alert in ALERTS if alert.severity is Severity.PAGE),

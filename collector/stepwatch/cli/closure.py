@@ -16,6 +16,7 @@ from . import documents, promql
 from .documents import Problem
 
 NAMES = "training/stepwatch/signals/names/findings.py"
+METRICS_FOLDER = "training/stepwatch/signals/names"
 PAGES = "runbooks/pages"
 ANNOTATIONS = (
     "summary",
@@ -74,8 +75,23 @@ def problems(tree: Tree, words: Vocabulary, fresh: Mapping[str, str]) -> list[Pr
         found += _dashboard(path, text, series, tree.runbooks)
     for path, page in tree.runbooks.items():
         found += _runbook(path, page, series, set(words.verbs))
+    found += _unread(words.metrics, tree)
     # Two links to one missing page are one problem.
     return list(dict.fromkeys(found))
+
+
+def _unread(metrics: Iterable[Metric], tree: Tree) -> Iterator[Problem]:
+    """Metrics that no rule and no dashboard reads: they cost series and tell nobody anything."""
+    exprs = [rule.expr for rule in documents.rules(tree.rules)]
+    for text in tree.dashboards.values():
+        exprs += [query.expr for query in documents.queries(text)]
+    read = {token for expr in exprs for token in _TOKEN.findall(expr)}
+    for metric in metrics:
+        if read.isdisjoint(metric.series_names):
+            yield Problem(
+                METRICS_FOLDER,
+                f"nothing reads {metric.name}; show it on a dashboard or stop exporting it",
+            )
 
 
 def _stale(actual: Mapping[str, str], fresh: Mapping[str, str]) -> Iterator[Problem]:

@@ -3,37 +3,77 @@
 from __future__ import annotations
 
 from stepwatch.signals import names
-from stepwatch.signals.names import HEALTH, JOB, NODE, NODE_FACTS
+from stepwatch.signals.names import HEALTH, JOB, JOB_CLASS, NODE_FACTS, SLI, SLO, SPENT
 
 from . import fleet
-from .panels import Line, Metadata, Panel, linked, number, rows
+from .panels import (
+    BAD,
+    NONE_KNOWN,
+    WARNING,
+    Line,
+    Metadata,
+    Panel,
+    coloured_numbers,
+    linked,
+    number,
+    rows,
+)
 from .sdk import table
+from .thresholds import Thresholds
 
 JOB_UID = "stepwatch-training-job"
 NODE_UID = "stepwatch-nodes"
+DEBUG_UID = "stepwatch-debug"
 JOB_LINK = ("Open the job", f"/d/{JOB_UID}?var-job=${{__value.raw}}&${{__url_time_range}}")
 NODE_LINK = ("Open the node", f"/d/{NODE_UID}?var-node=${{__value.raw}}&${{__url_time_range}}")
 
 
+_HEADINGS = {JOB_CLASS: "class", SLO: "SLO", SLI: "SLI", SPENT: "spent on"}
+
+
+def page_of_row(thresholds: Thresholds) -> str:
+    """Address of the collector's page of the job in the same row, with evidence and runbooks."""
+    return f"{thresholds.page}/jobs/${{__data.fields.job}}"
+
+
 def job_table(metadata: Metadata, expr: str, heading: str, *by: str) -> Panel:
     """A table of jobs and one value; each job leads to its dashboard."""
-    columns = {JOB: "job", **{label: label for label in by}, "Value": heading}
+    columns = {JOB: "job", **{label: _HEADINGS.get(label, label) for label in by}, "Value": heading}
     return linked(rows(metadata, Line(expr), columns=columns), "job", *JOB_LINK)
 
 
-def health() -> Panel:
+def health(width: int = 8) -> Panel:
     """How many nodes are in each health."""
-    metadata = Metadata("Nodes by health", "Of all nodes that the collector knows.", "none")
+    metadata = Metadata("Nodes by health", "Of all nodes that the collector knows.", "none", width)
     expr = fleet.of_all(names.COLLECTOR_NODES, HEALTH)
-    return number(metadata, Line(expr, f"{{{{{HEALTH}}}}}"))
+    panel = number(metadata, Line(expr, f"{{{{{HEALTH}}}}}"))
+    return coloured_numbers(panel, {"degraded": WARNING, "failed": BAD})
 
 
-def facts() -> table.Panel:
-    """What probes find wrong with nodes now."""
+def facts(matching: str = "") -> table.Panel:
+    """What probes find wrong with nodes now; `matching` narrows the facts by a label matcher."""
     metadata = Metadata(
-        "Facts of nodes", "What probes find wrong now. Empty: nothing found by those up.", "none"
-    )
-    _, kind, severity = NODE_FACTS.labels
-    expr = fleet.worst(f"{fleet.of_all(NODE_FACTS, NODE, kind, severity)} > 0")
-    columns = {NODE: "node", kind: "fact", severity: "severity", "Value": "facts"}
+        "Faults of nodes", "What probes find wrong now. No row: nothing found by those up.", "none",
+        empty=NONE_KNOWN,
+    )  # fmt: skip
+    chosen = f"{{{matching}}}" if matching else ""
+    expr = f"max by ({', '.join(_FACT)}) ({NODE_FACTS.name}{chosen}) > 0"
+    return _fact_rows(metadata, fleet.worst(expr))
+
+
+def facts_of_job() -> Panel:
+    """What probes find wrong with the nodes of the chosen job."""
+    metadata = Metadata(
+        "Faults of its nodes", "What probes find wrong. No row: nothing found by those up.", "none",
+        12, NONE_KNOWN,
+    )  # fmt: skip
+    expr = fleet.on_nodes_of_job(f"{fleet.of_all(NODE_FACTS, *_FACT)} > 0")
+    return linked(_fact_rows(metadata, fleet.worst(expr)), "node", *NODE_LINK)
+
+
+_FACT = NODE_FACTS.labels
+
+
+def _fact_rows(metadata: Metadata, expr: str) -> table.Panel:
+    columns = {**dict(zip(_FACT, ("node", "fault", "severity"), strict=True)), "Value": "faults"}
     return rows(metadata, Line(expr), columns=columns)

@@ -6,7 +6,15 @@ exports the same job counts it once, and no query fills a gap.
 
 from __future__ import annotations
 
-from stepwatch.signals.names import ATTEMPT, JOB, JOB_INFO, JOB_RUNNING, NODE, Metric
+from stepwatch.signals.names import (
+    ATTEMPT,
+    JOB,
+    JOB_INFO,
+    JOB_RUNNING,
+    NODE,
+    NODE_RANKS,
+    Metric,
+)
 
 from .frame import NODE_VARIABLE
 from .queries import JOB_VARIABLE
@@ -15,6 +23,8 @@ MOST_ROWS = 20
 """Rows of a table, the worst first: a fleet has hundreds of jobs and nodes."""
 
 _WINDOW = "[$__rate_interval]"
+SLOW_WINDOW = "[10m]"
+"""For gauges that the collector renews once a minute."""
 _CHOSEN = f'{JOB}=~"${JOB_VARIABLE}"'
 _JOBS = f"{{{_CHOSEN}}}"
 _NODE = f'{{{NODE}="${NODE_VARIABLE}"}}'
@@ -36,6 +46,15 @@ def of_jobs(metric: Metric, *by: str, how: str = "max", matching: str = "") -> s
 def rate_of_jobs(metric: Metric, *by: str) -> str:
     """Rate per second of a counter, for each chosen job and each value of further labels."""
     return _by(f"rate({metric.name}{_JOBS}{_WINDOW})", JOB, *by)
+
+
+def growth_of_jobs(metric: Metric, *by: str) -> str:
+    """Rise per second of a gauge that only an amendment lets fall, for each chosen job.
+
+    The fall of an amendment is left out: it is no negative spending.
+    """
+    rise = _by(f"deriv({metric.name}{_JOBS}{SLOW_WINDOW})", JOB, *by)
+    return f"clamp_min({rise}, 0)"
 
 
 def while_running(expr: str) -> str:
@@ -66,6 +85,23 @@ def rise_of_node(metric: Metric, *by: str) -> str:
 def of_all(metric: Metric, *by: str, how: str = "max") -> str:
     """Newest value over all that export a metric, for each value of labels."""
     return _by(metric.name, *by, how=how)
+
+
+def of_each_device(metric: Metric, how: str) -> str:
+    """One value for each node: of its devices the highest (`max`), all (`sum`) or the mean."""
+    return _by(metric.name, NODE, how=how)
+
+
+def rate_by_node(metric: Metric, *by: str, matching: str = "") -> str:
+    """Rate per second of a counter of nodes, summed over what a node has several of."""
+    chosen = f"{{{matching}}}" if matching else ""
+    return _by(f"rate({metric.name}{chosen}{_WINDOW})", NODE, *by, how="sum")
+
+
+def on_nodes_of_job(expr: str) -> str:
+    """Of nodes with ranks of the one chosen job, alone; `expr` has one series a node."""
+    ranks = f'{NODE_RANKS.name}{{{JOB}="${JOB_VARIABLE}"}}'
+    return f"{expr} and on ({NODE}) {_by(ranks, NODE)} > 0"
 
 
 def rate_of_all(metric: Metric, *by: str) -> str:

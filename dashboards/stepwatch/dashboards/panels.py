@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stepwatch.signals.names import JOB
+from stepwatch.signals.names import JOB, NODE
 
 from .sdk import (
     builders,
@@ -27,6 +27,8 @@ from .sdk import (
 
 SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 NO_DATA = "no data"
+NONE_KNOWN = "none known"
+"""Where no series means that nothing was found: good only while telemetry arrives."""
 NEUTRAL, GOOD, WARNING, BAD = "text", "green", "orange", "red"
 
 Panel = stat.Panel | timeseries.Panel | table.Panel | heatmap.Panel
@@ -37,13 +39,15 @@ _REFS = "ABCDEFGH"
 class Metadata:
     """Title, one-sentence description and unit (Grafana's unit id) of a panel, and its width.
 
-    `width` is in grid columns of 24.
+    `width` is in grid columns of 24; `empty` is what the panel says where it has no data, so that
+    nobody takes it for broken.
     """
 
     title: str
     description: str
     unit: str = "short"
     width: int = 8
+    empty: str = NO_DATA
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def number(metadata: Metadata, line: Line, steps: Steps = ((None, NEUTRAL),)) ->
         .unit(metadata.unit)
         .span(metadata.width)
         .height(4)
-        .no_value(NO_DATA)
+        .no_value(metadata.empty)
         .mappings([unknown()])
         .thresholds(_steps(steps))
         .reduce_options(last)
@@ -120,7 +124,7 @@ def lines(
         .unit(metadata.unit)
         .span(metadata.width)
         .height(8)
-        .no_value(NO_DATA)
+        .no_value(metadata.empty)
         .span_nulls(False)
         .legend(_legend())
         .tooltip(common_builders.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI))
@@ -159,8 +163,8 @@ def rows(
     """A table of the newest values; queries join on the labels they share.
 
     `columns` maps the columns, in their order, to their headings; the value column of the only
-    query is `Value`, of several `Value #A`, `Value #B` and so on. Time is left out, and so is
-    the job unless `columns` has it.
+    query is `Value`, of several `Value #A`, `Value #B` and so on. Time is left out, and so are the
+    job, the node and the only value unless `columns` has them.
     """
     panel = (
         table.Panel()
@@ -170,7 +174,7 @@ def rows(
         .unit(metadata.unit)
         .span(metadata.width)
         .height(height)
-        .no_value(NO_DATA)
+        .no_value(metadata.empty)
         .mappings([unknown()])
     )
     for ref, line in zip(_REFS, queries, strict=False):
@@ -187,11 +191,14 @@ def _organise(columns: Mapping[str, str]) -> dashboard.DataTransformerConfig:
     return dashboard.DataTransformerConfig(
         id_val="organize",
         options={
-            "excludeByName": {name: True for name in ("Time", JOB) if name not in columns},
+            "excludeByName": {name: True for name in _LEFT_OUT if name not in columns},
             "indexByName": {name: index for index, name in enumerate(columns)},
             "renameByName": dict(columns),
         },
     )
+
+
+_LEFT_OUT = ("Time", JOB, NODE, "Value")
 
 
 def linked(panel: table.Panel, column: str, title: str, url: str) -> table.Panel:
@@ -201,6 +208,14 @@ def linked(panel: table.Panel, column: str, title: str, url: str) -> table.Panel
     """
     address = {"title": title, "url": url, "targetBlank": False}
     return panel.override_by_name(column, [dashboard.DynamicConfigValue("links", [address])])
+
+
+def coloured_numbers(panel: stat.Panel, colors: Mapping[str, str]) -> stat.Panel:
+    """Colour the numbers of series, named by their legends, from 1 on; 0 stays neutral."""
+    for name, color in colors.items():
+        steps = _steps(((None, NEUTRAL), (1, color))).build()
+        panel = panel.override_by_name(name, [dashboard.DynamicConfigValue("thresholds", steps)])
+    return panel
 
 
 def coloured(panel: table.Panel, column: str, colors: Mapping[str, str]) -> table.Panel:
@@ -237,7 +252,7 @@ def heat(metadata: Metadata, line: Line) -> heatmap.Panel:
         .datasource(SOURCE)
         .span(metadata.width)
         .height(8)
-        .no_value(NO_DATA)
+        .no_value(metadata.empty)
         .calculate(False)
         .y_axis(axis)
         .color(color)

@@ -12,16 +12,19 @@ from stepwatch.signals.names import (
     AGENT_SEND_FAILURES,
     AGENT_SPOOL_BYTES,
     AGENT_SPOOL_DROPPED,
-    ATTEMPT,
     CAUSE,
     CHECKPOINT_VERIFIED_STEP,
     CHECKPOINTS,
     CHECKPOINTS_UNVERIFIED,
+    CLOCK,
     COLLECTIVE_EXPOSED_SECONDS,
     COLLECTOR_EVALUATION_FAILURES,
     COLLECTOR_EVALUATION_SECONDS,
     COLLECTOR_JOBS_CAPPED,
     COLLECTOR_SEGMENTS,
+    DEVICE_IDLE,
+    DEVICE_SECONDS,
+    HOST_LEAD,
     INCIDENT_OPEN,
     JOB,
     JOB_INFO,
@@ -29,21 +32,30 @@ from stepwatch.signals.names import (
     JOB_RUNNING,
     JOB_STEP,
     JOB_TOKENS,
+    JOB_UNREAD_SEGMENTS,
     KIND,
     LAST_RECORD,
     NODE,
+    NODE_HOOK_ERRORS,
+    NODE_RANK_OVERRUNS,
+    NODE_RANK_STEP_MIN,
+    NODE_RANK_TORN,
+    NODE_RANKS,
     OUTCOME,
     PHASE,
     PHASE_SECONDS,
     PIPELINE_WAIT_SECONDS,
     PROBE_UP,
+    RANKS_ON_TWO_NODES,
     SECONDS_WITHOUT_PROGRESS,
     SLO,
     SLO_BUDGET_REMAINING,
     SLO_STATE,
     SLOT,
+    SPENT,
     STATE,
     STEP_DURATION,
+    STEPS,
     STRAGGLER_RANK,
     STRAGGLER_SLOWDOWN,
     TELEMETRY_COVERAGE,
@@ -106,14 +118,26 @@ def _share_of_time(part: Metric, *by: str) -> str:
 
 
 _STEP_BUCKETS = STEP_DURATION.series_names[0]
-_ATTEMPTS = f"max by ({JOB}, {ATTEMPT}) ({of_job(JOB_INFO.name)}"
 
 JOBS = f"label_values({JOB_INFO.name}, {JOB})"
-ATTEMPT_BEGAN = f"{_ATTEMPTS}) unless {_ATTEMPTS} offset 1m)"
-ATTEMPT_TITLE = f"attempt {{{{{ATTEMPT}}}}}"
+
+DEVICE_IDLE_SHARE = _newest(DEVICE_IDLE, "max")
+HOST_AHEAD = _newest(HOST_LEAD, "max")
+STEPS_BY_CLOCK = _job_rate(STEPS.name, CLOCK)
+SHARED_RANKS = _newest(RANKS_ON_TWO_NODES, "max")
+UNREAD_SEGMENTS = _newest(JOB_UNREAD_SEGMENTS, "max")
+SPENT_SECONDS = _newest(DEVICE_SECONDS, "max", SPENT)
+_ALL_SPENT = f"sum by ({JOB}) ({SPENT_SECONDS})"
+SPENT_SHARE = f"{SPENT_SECONDS} / on ({JOB}) group_left () ({_ALL_SPENT} > 0)"
+SLOWEST_NODE_STEP = f"bottomk(10, {_newest(NODE_RANK_STEP_MIN, 'min', NODE)})"
+RANKS_BY_NODE = _newest(NODE_RANKS, "max", NODE)
+OVERRUN_RECORDS = _newest(NODE_RANK_OVERRUNS, "max", NODE)
+TORN_RECORDS = _newest(NODE_RANK_TORN, "max", NODE)
+HOOK_ERRORS = _newest(NODE_HOOK_ERRORS, "max", NODE)
 
 RUNNING = _newest(JOB_RUNNING, "max")
 OPEN_INCIDENTS = _newest(INCIDENT_OPEN, "max", KIND)
+WORST_INCIDENTS = f"sort_desc({OPEN_INCIDENTS} > 0)"
 _ANY_NUMBER = f'{KIND}=~"{_NUMBERS}"'
 NUMBER_INCIDENTS = f"max by ({JOB}, {KIND}) ({of_job(INCIDENT_OPEN.name, _ANY_NUMBER)})"
 INCIDENT_COUNT = f"sum by ({JOB}) ({OPEN_INCIDENTS})"

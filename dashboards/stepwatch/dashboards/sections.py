@@ -28,6 +28,7 @@ from .panels import (
     BAD,
     GOOD,
     NEUTRAL,
+    NONE_KNOWN,
     WARNING,
     Line,
     Metadata,
@@ -43,13 +44,14 @@ from .panels import (
 from .sdk import builders
 from .thresholds import Thresholds
 
-_COLORS = {
-    SloState.OK: GOOD,
-    SloState.BURNING: WARNING,
-    SloState.EXHAUSTED: BAD,
-    SloState.FROZEN: NEUTRAL,
-    SloState.UNKNOWN: NEUTRAL,
+STATE_COLORS = {
+    SloState.OK.value: GOOD,
+    SloState.BURNING.value: WARNING,
+    SloState.EXHAUSTED.value: BAD,
+    SloState.FROZEN.value: NEUTRAL,
+    SloState.UNKNOWN.value: NEUTRAL,
 }
+"""Colour of each state of an SLO: what is not known is neither good nor bad."""
 
 ANY: Steps = ((None, NEUTRAL), (1, BAD))
 """Zero is neutral, since a collector without telemetry also counts zero; one is too many."""
@@ -69,7 +71,7 @@ def wrong(thresholds: Thresholds) -> Section:
             _incidents(thresholds),
             _states(),
             _budgets(),
-            _stragglers(thresholds),
+            stragglers(thresholds),
         ],
     )
 
@@ -123,10 +125,13 @@ def runbook(thresholds: Thresholds, alert: str) -> builders.DashboardLink:
 
 def _incidents(thresholds: Thresholds) -> Panel:
     metadata = Metadata(
-        "Incidents by kind", "Open incidents; `stepwatch incidents` names the evidence."
+        "Open incidents by kind",
+        "`stepwatch diagnose` names the evidence. No row is good only while telemetry arrives.",
+        "none",
+        empty=NONE_KNOWN,
     )
     columns = {KIND: "kind", "Value": "open"}
-    table = rows(metadata, Line(queries.OPEN_INCIDENTS), columns=columns, height=8)
+    table = rows(metadata, Line(queries.WORST_INCIDENTS), columns=columns, height=8)
     return table.links([runbook(thresholds, alert) for alert in sorted(thresholds.runbooks)])
 
 
@@ -134,7 +139,7 @@ def _states() -> Panel:
     metadata = Metadata("SLO state", "The state each SLO is in; frozen or unknown is not healthy.")
     columns = {SLO: "SLO", STATE: "state"}
     table = rows(metadata, Line(queries.SLO_STATES), columns=columns, height=8)
-    return coloured(table, "state", {state.value: _COLORS[state] for state in SloState})
+    return coloured(table, "state", STATE_COLORS)
 
 
 def _budgets() -> Panel:
@@ -146,13 +151,15 @@ def _budgets() -> Panel:
     return lines(metadata, Line(queries.SLO_BUDGET_SPENT, legend(SLO)), threshold=1)
 
 
-def _stragglers(thresholds: Thresholds) -> Panel:
+def stragglers(thresholds: Thresholds) -> Panel:
+    """Rank, phase and cause of each straggler of the job, a row a slot."""
     metadata = Metadata(
         "Stragglers",
         f"Rank per slot and its self time over that of its peers; {thresholds.slowdown_ratio} "
         "fires the alert. Empty means that no straggler was found; check coverage, too.",
         "none",
         24,
+        NONE_KNOWN,
     )
     columns = {
         SLOT: "slot",
@@ -170,9 +177,9 @@ def pace() -> Section:
     quantiles = [Line(queries.step_quantile(q), f"p{q * 100:.0f}") for q in (0.5, 0.95, 0.99)]
     times = Metadata("Step time", "Step time of the slowest rank, quantiles over steps.", "s", 12)
     bands = Metadata("Step times", "Steps by duration; two bands are two kinds of step.", "s", 12)
-    tokens = Metadata("Tokens per second", "Tokens trained on, over all ranks.")
+    tokens = Metadata("Tokens per second", "Tokens trained on, over all ranks.", "short", 12)
     step = Metadata(
-        "Step", "Newest step that every rank completed; flat means no progress.", "none"
+        "Step", "Newest step that every rank completed; flat means no progress.", "none", 12
     )
     return Section(
         "Pace",
@@ -234,11 +241,13 @@ def checkpoints() -> Section:
         "Newest verified step",
         "A restart now would resume here. No data: none is verified.",
         "none",
+        empty="none verified",
     )
     risk = Metadata(
         "Steps at risk",
         "Steps since the newest verified checkpoint, lost at a restart. No data: none is verified.",
         "none",
+        empty="all: none verified",
     )
     return Section(
         "Checkpoints",
@@ -258,7 +267,7 @@ def telemetry(thresholds: Thresholds) -> Section:
 def _collector(thresholds: Thresholds) -> list[Panel]:
     age = Metadata("Record age over time", "Of this job; the dashed line fires the alert.", "s", 12)
     segments = Metadata(
-        "Segments received", "By verdict; a rejected segment is lost data.", "cps", 12
+        "Segments received", "By verdict; a rejected segment is lost data.", "eps", 12
     )
     seconds = Metadata("Evaluation time", "Time the newest evaluation took.", "s")
     failures = Metadata(
@@ -279,9 +288,9 @@ def _agents() -> list[Panel]:
         "Agent spool", "Bytes waiting; it grows while the collector does not answer.", "bytes"
     )
     lost = Metadata(
-        "Records lost per second", "Overwritten in rings, or dropped from spools.", "cps"
+        "Records lost per second", "Overwritten in rings, or dropped from spools.", "recsps"
     )
-    sends = Metadata("Failed sends per second", "Sends that the collector did not accept.", "cps")
+    sends = Metadata("Failed sends per second", "Sends that the collector did not accept.", "eps")
     probes = Metadata("Probes", "1: the probe's source can be read; 0: it cannot.", "short", 24)
     probe = PROBE_UP.labels[-1]
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from . import placeholders
@@ -62,3 +62,12 @@ class Page:
         found = [line[3:].strip() for line in lines if line.startswith("## ")]
         if found != list(self.sections):
             yield 1, f"sections must be, in this order: {', '.join(self.sections)}"
+        yield from _empty_sections(lines)
+
+
+def _empty_sections(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """A heading with nothing below it: an alert whose drill or false positives nobody wrote."""
+    headings = [number for number, line in enumerate(lines) if line.startswith("## ")]
+    for start, end in zip(headings, [*headings, len(lines)][1:], strict=True):
+        if not any(line.strip() for line in lines[start + 1 : end]):
+            yield start + 1, f"section {lines[start][3:].strip()!r} is empty; write it"

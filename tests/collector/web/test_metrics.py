@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,7 +16,8 @@ from stepwatch.cli.verbs import status
 from stepwatch.collector.runtime.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.openslo import default_slos
-from stepwatch.collector.slo.asked.site import Objectives
+from stepwatch.collector.slo.asked.rates import Rate, RateCard
+from stepwatch.collector.slo.asked.site import Objectives, read_objectives
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, failures_in_a_row
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view, metrics, slo_view
@@ -37,7 +39,7 @@ from tests.collector.runtime.test_evaluation import Site
 
 DECLARED = {name: metric for metric in names.METRICS for name in metric.series_names}
 OTHERS_EXPORT = ("stepwatch_node_", "stepwatch_agent_")
-LIMIT = 80
+LIMIT = 90
 
 
 def families(service: Service) -> list[Family]:
@@ -82,7 +84,8 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     # nothing is old enough to be looked for, no budget burns, and nobody is notified.
     absent = {names.SECONDS_SINCE_FAILURE.name, names.COLLECTOR_UNKNOWN_RECORDS.name}
     absent |= {names.DEVICE_IDLE.name, names.HOST_LEAD.name, names.COLLECTOR_RETENTION_TIME.name}
-    absent |= {names.SLO_BURN_RATE.name}
+    # Nobody said what a device-hour costs.
+    absent |= {names.SLO_BURN_RATE.name, names.JOB_COST.name}
     absent |= {names.COLLECTOR_NOTICES.name, names.COLLECTOR_NOTICES_GIVEN_UP.name}
     absent |= {names.COLLECTOR_NOTICES_SENT.name, names.COLLECTOR_NOTICES_OLDEST.name}
     absent |= {names.COLLECTOR_SILENCE_OLDEST.name}
@@ -112,6 +115,18 @@ def test_values_are_right(busy: Service) -> None:
     assert found[(f"{names.STEP_DURATION.name}_count", JOB)] == 40
     assert found[(f"{names.STEP_DURATION.name}_bucket", JOB, "0.2")] == 20
     assert found[(names.COLLECTOR_SEGMENTS.name, "accepted")] == 13
+
+
+def test_device_time_adds_up_and_costs_what_the_rate_card_says(store: Store) -> None:
+    rates = RateCard("USD", (Rate(date(2020, 1, 1), 3600.0),))
+    asked = read_objectives()._replace(rates=rates)
+    service = Service(store, HandClock(13.0), objectives=asked)
+    service.receive(body(run_segments(40)))
+    service.evaluate()
+    found = series(families(service))
+    spent = [value for key, value in found.items() if key[0] == names.DEVICE_SECONDS.name]
+    assert found[(names.DEVICE_SECONDS.name, JOB, "productive")] > 0
+    assert found[(names.JOB_COST.name, "USD", JOB)] == pytest.approx(sum(spent))
 
 
 def test_tokens_that_no_rank_reports_are_unknown_not_zero(service: Service) -> None:
@@ -155,6 +170,7 @@ def test_what_is_not_known_is_absent(service: Service) -> None:
         names.SLI_GOOD,
         names.SECONDS_SINCE_FAILURE,
         names.CHECKPOINT_FAILURES_IN_A_ROW,
+        names.JOB_COST,
     }
     assert exported.isdisjoint(metric.name for metric in unknown)
     assert names.JOB_RUNNING.name in exported

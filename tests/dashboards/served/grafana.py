@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import httpx
 
-DURATIONS = {"$__rate_interval": "20s", "$__range": "60s", "$__interval": "5s"}
+STEP_SECONDS = 5
 _LABEL_VALUES = re.compile(r"label_values\((?P<series>.+), (?P<label>\w+)\)")
 _FORMATTED = re.compile(r"[\\^$.*+?()\[\]{}|]")
-
-
-class Target(NamedTuple):
-    """One query of a panel: its board, the panel's title, whether it is instant, and PromQL."""
-
-    board: str
-    title: str
-    instant: bool
-    expr: str
-
-
-def targets(board: str, text: str) -> Iterator[Target]:
-    """Every query of every panel."""
-    for panel in json.loads(text)["panels"]:
-        for target in panel.get("targets", []):
-            yield Target(board, panel["title"], bool(target.get("instant")), target["expr"])
 
 
 def escaped(value: str) -> str:
@@ -35,10 +20,14 @@ def escaped(value: str) -> str:
     return _FORMATTED.sub(lambda found: "\\\\" + found[0], value)
 
 
-def filled(expr: str, variables: Mapping[str, str | Sequence[str]]) -> str:
-    """The query with durations and variables in place; several values become alternatives."""
-    for name, duration in DURATIONS.items():
-        expr = expr.replace(name, duration)
+def filled(expr: str, variables: Mapping[str, str | Sequence[str]], range_seconds: int = 60) -> str:
+    """The query with durations and variables in place; several values become alternatives.
+
+    `$__rate_interval` is the step and three scrapes, which come as often as a step here.
+    """
+    durations = {"rate_interval": 4 * STEP_SECONDS, "range": range_seconds}
+    for name, seconds in (*durations.items(), ("interval", STEP_SECONDS)):
+        expr = expr.replace(f"$__{name}", f"{seconds}s")
     for name, value in variables.items():
         many = value if isinstance(value, str) else "|".join(map(escaped, value))
         text = many if isinstance(value, str) or len(value) == 1 else f"({many})"
@@ -61,22 +50,32 @@ class Source:
         answer = self._get(f"/api/v1/label/{found['label']}/values", {"match[]": series})
         return sorted(answer)
 
-    def variables(self, text: str) -> dict[str, str | Sequence[str]]:
-        """Choices with which a dashboard opens: all of several values, else the first."""
+    def variables(
+        self, text: str, preferred: Mapping[str, str] = MappingProxyType({})
+    ) -> dict[str, str | Sequence[str]]:
+        """Choices with which a dashboard opens: all of several values, else the first.
+
+        `preferred` is what a person chooses instead, where only one value can be.
+        """
         chosen: dict[str, str | Sequence[str]] = {}
         for variable in json.loads(text)["templating"]["list"]:
             if variable["type"] == "query":
                 found = self.values(variable["query"]["query"], chosen)
                 assert found, f"no value of {variable['name']}"
-                chosen[variable["name"]] = found if variable["multi"] else found[0]
+                first = preferred.get(variable["name"], found[0])
+                chosen[variable["name"]] = found if variable["multi"] else first
         return chosen
 
-    def ask(self, expr: str, instant: bool, now: float) -> tuple[str, list[dict[str, Any]]]:
+    def ask(
+        self, expr: str, instant: bool, now: float, range_seconds: int = 60
+    ) -> tuple[str, list[dict[str, Any]]]:
         """Type and series of the answer."""
         if instant:
             data = self._get("/api/v1/query", {"query": expr, "time": str(now)})
         else:
-            span = {"start": str(now - 60), "end": str(now), "step": "5"}
+            # On whole steps, as Grafana aligns a range.
+            end = now - now % STEP_SECONDS
+            span = {"start": str(end - range_seconds), "end": str(end), "step": str(STEP_SECONDS)}
             data = self._get("/api/v1/query_range", {"query": expr, **span})
         return data["resultType"], data["result"]
 

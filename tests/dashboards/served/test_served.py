@@ -1,88 +1,70 @@
-"""Every query of every dashboard on a real Prometheus that scraped a collector and an agent."""
+"""Every query of every dashboard on a real Prometheus that scraped a real run, and what is shown.
+
+Answers go through Grafana's own `@grafana/data`: transformations, units, overrides, texts.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
-import subprocess
-import sys
 import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from stepwatch.alerts.links import DEFAULT_GRAFANA, DEFAULT_RUNBOOKS, Links
-from stepwatch.cli import artefacts
-from tests.agent.probes.nvml import scripted
-from tests.dashboards.served.grafana import Source, Target, filled, targets
-from tests.drill.servers import Servers
-from tests.ports import free_port
-from tests.services import Services
-from tests.soak.processes import CLI, end, spawn
-from tests.waiting import until
+from tests.dashboards.node.installed import node
+from tests.dashboards.served.grafana import filled
+from tests.dashboards.served.recording import BOARDS, recording
+from tests.dashboards.served.run import JOB, Fleet
 
 EMPTY: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("empty.toml").read_text(encoding="utf-8")
 )
 """Panels that may be empty here, by file of the dashboard, each with the reason."""
-BOARDS = {
-    artefact.name: artefact.text
-    for artefact in artefacts.build(
-        Links(DEFAULT_RUNBOOKS, DEFAULT_GRAFANA), [artefacts.DASHBOARDS]
-    )
-}
-_SIMULATED = ("--ranks", "16", "--step-seconds", "0.5", "--seconds", "600")
+RANGE_SECONDS = 120
+MOST_SERIES = 100
+"""A table holds a hundred rows at most, a line panel far fewer."""
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    folder = tmp_path_factory.mktemp("served")
-    scripted.build(folder)
-    scripted.Driver(folder / "driver", devices=2)
-    environ = {
-        "LD_LIBRARY_PATH": str(folder),
-        scripted.ENV_SCRIPT: str(folder / "driver"),
-    }
-    port = free_port()
-    words = ["--port", str(port), "--kernel-log", "/dev/null", "--node", "node-0"]
-    services = Services(folder, folder / "rings", sys.path, agent_options=words, environ=environ)
-    addresses = {
-        "collector": [services.url.removeprefix("http://")],
-        "agent": [f"127.0.0.1:{port}"],
-    }
-    servers = Servers(folder, addresses)
-    found = Source(servers.prometheus)
-    simulation: list[subprocess.Popen[bytes]] = []
-    try:
-        services.start()
-        servers.start_prometheus()
-        simulate = [*CLI, "simulate", "--collector", services.url, *_SIMULATED]
-        simulation.append(spawn(folder / "simulate.log", *simulate))
-        until("rates of tokens", lambda: _has(found, "rate(stepwatch_phase_seconds_total[20s])"))
-        until("coverage", lambda: _has(found, "stepwatch_job_telemetry_coverage_ratio"))
-        until("devices", lambda: _has(found, "stepwatch_node_device_busy_ratio"))
-        yield found
-    finally:
-        found.close()
-        for each in simulation:
-            end(each, 9)
-        servers.close()
-        services.close()
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("served")) as running:
+        running.wait()
+        yield running
 
 
-def _has(source: Source, expr: str) -> bool:
-    return bool(source.ask(expr, True, time.time())[1])
+@pytest.fixture(scope="module")
+def recorded(fleet: Fleet) -> dict[str, Any]:
+    return recording(fleet.source, time.time(), RANGE_SECONDS, {"job": JOB})
+
+
+def shown(recorded: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """What Grafana would show of a recording."""
+    (folder / "recording.json").write_text(json.dumps(recorded))
+    node("shown.mjs", folder / "recording.json", folder / "shown.json")
+    made: dict[str, Any] = json.loads((folder / "shown.json").read_text())
+    return made["boards"]  # type: ignore[no-any-return]
+
+
+def problems(boards: dict[str, Any]) -> list[str]:
+    return [
+        f"{name}: {panel['title']}: {problem}"
+        for name, board in boards.items()
+        for panel in board["panels"]
+        for problem in panel["problems"]
+    ]
 
 
 @pytest.mark.parametrize("board", sorted(BOARDS))
-def test_every_panel_has_data_or_a_reason(source: Source, board: str) -> None:
-    variables = source.variables(BOARDS[board])
-    now = time.time()
+def test_every_panel_has_data_or_a_reason(recorded: dict[str, Any], board: str) -> None:
     found: dict[str, bool] = {}
-    for target in targets(board, BOARDS[board]):
-        series = _answer(source, target, filled(target.expr, variables), now)
-        found[target.title] = found.get(target.title, False) or series > 0
+    titles = {panel["id"]: panel["title"] for panel in recorded["boards"][board]["board"]["panels"]}
+    for answer in recorded["boards"][board]["answers"]:
+        title = titles[answer["panel"]]
+        found[title] = found.get(title, False) or bool(answer["result"])
     empty = {title for title, has in found.items() if not has}
     excused = set(EMPTY.get(board, {}))
     missing = ", ".join(sorted(empty - excused))
@@ -90,22 +72,72 @@ def test_every_panel_has_data_or_a_reason(source: Source, board: str) -> None:
     assert excused <= set(found), "empty.toml excuses panels that do not exist"
 
 
-def _answer(source: Source, target: Target, expr: str, now: float) -> int:
-    assert "$" not in expr, expr
-    kind, series = source.ask(expr, target.instant, now)
-    assert kind == ("vector" if target.instant else "matrix"), expr
-    # Per rank there would be sixteen; a table holds twenty rows, a line panel far fewer.
-    assert len(series) <= 20, f"{target.title}: {len(series)} series"
-    return len(series)
+@pytest.mark.parametrize("board", sorted(BOARDS))
+def test_answers_are_of_the_expected_type_and_no_series_is_of_a_rank(
+    recorded: dict[str, Any], board: str
+) -> None:
+    for answer in recorded["boards"][board]["answers"]:
+        assert "$" not in answer["expr"]
+        assert answer["type"] == ("vector" if answer["instant"] else "matrix"), answer["expr"]
+        assert len(answer["result"]) <= MOST_SERIES, answer["expr"]
+        assert not any("rank" in series["metric"] for series in answer["result"])
 
 
 @pytest.mark.parametrize("board", sorted(BOARDS))
-def test_prometheus_takes_the_annotations(source: Source, board: str) -> None:
-    variables = source.variables(BOARDS[board])
+def test_prometheus_takes_the_annotations(fleet: Fleet, board: str) -> None:
+    variables = fleet.source.variables(BOARDS[board])
     for each in json.loads(BOARDS[board]).get("annotations", {}).get("list", []):
         if "expr" in each:
-            kind, _ = source.ask(filled(each["expr"], variables), False, time.time())
+            kind, _ = fleet.source.ask(filled(each["expr"], variables), False, time.time())
             assert kind == "matrix"
+
+
+def test_the_run_is_annotated_with_its_attempts_checkpoints_and_incidents(fleet: Fleet) -> None:
+    marks = {
+        each["name"]: filled(each["expr"], {"job": JOB})
+        for each in json.loads(BOARDS["training-job.json"])["annotations"]["list"]
+        if "expr" in each
+    }
+    for name in ("Attempt began", "Incident opened", "Checkpoint verified"):
+        _, found = fleet.source.ask(marks[name], False, time.time(), 600)
+        assert found, name
+
+
+def test_grafana_would_show_every_panel_as_it_is_meant(
+    recorded: dict[str, Any], tmp_path: Path
+) -> None:
+    boards = shown(recorded, tmp_path)
+    assert not problems(boards)
+    job = {panel["title"]: panel for panel in boards["training-job.json"]["panels"]}
+    assert job["Telemetry coverage"]["numbers"][0]["text"].endswith("%")
+    assert job["Step time"]["series"][0]["text"].endswith(("s", "ms"))
+    straggler = dict(zip(job["Stragglers"]["columns"], job["Stragglers"]["rows"][0], strict=True))
+    assert straggler["rank"]["text"] == "2"
+    money = {panel["title"]: panel for panel in boards["cost.json"]["panels"]}["Money spent"]
+    assert money["numbers"][0]["name"] == "USD"
+
+
+def test_what_does_not_fit_the_data_is_found(recorded: dict[str, Any], tmp_path: Path) -> None:
+    broken = copy.deepcopy(recorded)
+    panels = {
+        panel["title"]: panel for panel in broken["boards"]["training-job.json"]["board"]["panels"]
+    }
+    panels["Tokens per second"]["fieldConfig"]["defaults"]["unit"] = "tokenps"
+    panels["SLO state"]["fieldConfig"]["overrides"][0]["matcher"]["options"] = "status"
+    panels["SLO state"]["fieldConfig"]["overrides"][0]["properties"][0]["id"] = "mapping"
+    columns = panels["Stragglers"]["transformations"][-1]["options"]["renameByName"]
+    columns["culprit"] = columns.pop("cause")
+    panels["Probes"]["transformations"][0]["id"] = "organise"
+    said = "\n".join(problems(shown(broken, tmp_path)))
+    for expected in (
+        "Tokens per second: unit tokenps is none of Grafana's",
+        'SLO state: override of "status" matches no field',
+        "SLO state: override sets mapping, which is no setting",
+        "Stragglers: column culprit is renamed and is not there",
+        "Stragglers: column cause has no heading",
+        "Probes: transformation organise is none of Grafana's",
+    ):
+        assert expected in said
 
 
 def test_values_of_several_are_alternatives_and_taken_literally() -> None:

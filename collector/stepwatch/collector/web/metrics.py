@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
 from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
 )
@@ -32,17 +30,17 @@ from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.state.trackers.step_window import DEVICE
 from stepwatch.collector.store.upkeep.counts import Upkeep
+from stepwatch.collector.web.exported.families import Sample, Value, counter, gauge
+from stepwatch.collector.web.exported.spent import spent
 from stepwatch.signals import names
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.records import PHASE_NAMES
 
 MAX_JOBS = 500
-"""Jobs exported, the newest written first; at about 60 series each, 30,000 series."""
+"""Jobs exported, the newest written first; at about 70 series each, 35,000 series."""
 STRAGGLER_SLOTS = 4
 DEVICE_STEPS = 8
 """Newest steps that gauges of the devices are about."""
-Value = float | None
-Sample = tuple[Sequence[str], Value]
 
 
 class CollectorView(Protocol):
@@ -109,32 +107,32 @@ class JobExporter:
         """Yield every metric. What is unknown is absent; it is never exported as zero."""
         jobs = [published.value for published in self._view.answers(JOB_METRICS)]
         shown = jobs[:MAX_JOBS]
-        yield _gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
-        yield _gauge(names.COLLECTOR_REPLICAS, [((), self._view.tenancy.replicas)])
+        yield gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
+        yield gauge(names.COLLECTOR_REPLICAS, [((), self._view.tenancy.replicas)])
         yield from _nodes(self._view.nodes.if_known())
-        yield _counter(names.COLLECTOR_WRITES_REFUSED, [((), self._view.tenancy.refused)])
+        yield counter(names.COLLECTOR_WRITES_REFUSED, [((), self._view.tenancy.refused)])
         capped = len(jobs) - len(shown) + self._view.jobs_forgotten
-        yield _gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
+        yield gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
         withheld = [each.state for each in self._view.withheld().values()]
-        yield _gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
-        yield _gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
+        yield gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
+        yield gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
         unreadable = float(self._view.objectives_unreadable)
-        yield _gauge(names.COLLECTOR_OBJECTIVES_UNREADABLE, [((), unreadable)])
-        yield _gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
-        yield _gauge(names.COLLECTOR_INGEST_SECONDS, [((), self._view.ingest_seconds)])
-        yield _gauge(names.COLLECTOR_ASKED_FLUSH_SECONDS, [((), self._view.asked_pace.seconds)])
+        yield gauge(names.COLLECTOR_OBJECTIVES_UNREADABLE, [((), unreadable)])
+        yield gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._view.evaluation_seconds)])
+        yield gauge(names.COLLECTOR_INGEST_SECONDS, [((), self._view.ingest_seconds)])
+        yield gauge(names.COLLECTOR_ASKED_FLUSH_SECONDS, [((), self._view.asked_pace.seconds)])
         failures = self._view.evaluation_failures
-        yield _counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
+        yield counter(names.COLLECTOR_EVALUATION_FAILURES, [((), failures)])
         counts = self._view.segment_counts()
-        yield _counter(names.COLLECTOR_SEGMENTS, [((k,), v) for k, v in sorted(counts.items())])
+        yield counter(names.COLLECTOR_SEGMENTS, [((k,), v) for k, v in sorted(counts.items())])
         unknown = self._view.unknown_records().items()
-        yield _counter(names.COLLECTOR_UNKNOWN_RECORDS, [((str(k),), v) for k, v in unknown])
-        yield _counter(names.COLLECTOR_UNREADABLE, [((), self._view.unreadable_segments())])
+        yield counter(names.COLLECTOR_UNKNOWN_RECORDS, [((str(k),), v) for k, v in unknown])
+        yield counter(names.COLLECTOR_UNREADABLE, [((), self._view.unreadable_segments())])
         damaged = self._view.unreadable_incidents()
-        yield _counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
+        yield counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
         saves = self._view.snapshot_counts().items()
-        yield _counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
-        yield _gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
+        yield counter(names.COLLECTOR_SNAPSHOTS, [((what,), count) for what, count in saves])
+        yield gauge(names.COLLECTOR_UNDECODED, [((), self._view.undecoded_segments())])
         yield from _notices(self._view.notifier)
         yield from _upkeep(self._view.upkeep())
         for families in zip(_families([], 0.0), *shown, strict=True):
@@ -147,10 +145,10 @@ def _notices(notifier: Notifiers | None) -> Iterator[Metric]:
     known = (notifier.counts, notifier.given_up, notifier.oldest_seconds) if notifier else ({},) * 3
     metrics = (names.COLLECTOR_NOTICES, names.COLLECTOR_NOTICES_GIVEN_UP)
     for metric, values in zip((*metrics, names.COLLECTOR_NOTICES_OLDEST), known, strict=True):
-        yield _gauge(metric, [((label,), value) for label, value in values.items()])
-    yield _counter(names.COLLECTOR_NOTICES_SENT, [*notifier.sent.items()] if notifier else [])
+        yield gauge(metric, [((label,), value) for label, value in values.items()])
+    yield counter(names.COLLECTOR_NOTICES_SENT, [*notifier.sent.items()] if notifier else [])
     silence = notifier.silence_seconds if notifier else None
-    yield _gauge(names.COLLECTOR_SILENCE_OLDEST, [((), silence)])
+    yield gauge(names.COLLECTOR_SILENCE_OLDEST, [((), silence)])
 
 
 Jobs = list[tuple[LiveJob, Verdicts]]
@@ -163,6 +161,7 @@ def _families(jobs: Jobs, now: float) -> list[Metric]:
         *_time(jobs),
         *_devices(jobs),
         *_slo_statuses(jobs),
+        *spent(jobs),
         *_trouble(jobs),
         *_checkpoints(jobs),
     ]
@@ -179,49 +178,49 @@ JOB_METRICS = View("metrics", _metrics_of, kept_seconds=600.0)
 def _nodes(fleet: Fleet | None) -> Iterator[Metric]:
     """Of all nodes together: whatever their number, a few series."""
     counts = {} if fleet is None else fleet.counts()
-    yield _gauge(names.COLLECTOR_NODES, [((str(health),), n) for health, n in counts.items()])
+    yield gauge(names.COLLECTOR_NODES, [((str(health),), n) for health, n in counts.items()])
     known = [] if fleet is None else [fleet]
     offending = [((), sum(node.is_offender() for node in each.nodes.values())) for each in known]
-    yield _gauge(names.COLLECTOR_NODES_OFFENDING, offending)
-    yield _gauge(names.COLLECTOR_NODES_TOGETHER, [((), len(each.shared)) for each in known])
+    yield gauge(names.COLLECTOR_NODES_OFFENDING, offending)
+    yield gauge(names.COLLECTOR_NODES_TOGETHER, [((), len(each.shared)) for each in known])
 
 
 def _upkeep(done: Upkeep) -> Iterator[Metric]:
     removed = sorted(done.removed.items())
-    yield _counter(names.COLLECTOR_REMOVED_ROWS, [((kind,), rows) for kind, (rows, _) in removed])
-    yield _counter(names.COLLECTOR_REMOVED_BYTES, [((kind,), size) for kind, (_, size) in removed])
-    yield _gauge(names.COLLECTOR_RETENTION_TIME, [((), done.retention_s)])
-    yield _counter(names.COLLECTOR_COMPACTED_SEGMENTS, [((), done.made.segments)])
-    yield _counter(names.COLLECTOR_COMPACTED_BYTES, [((), done.made.bytes_before)])
-    yield _counter(names.COLLECTOR_BUNDLES, [((), done.made.bundles)])
-    yield _counter(names.COLLECTOR_BUNDLE_BYTES, [((), done.made.bytes_after)])
-    yield _counter(names.COLLECTOR_OBJECT_FAILURES, [((), done.object_failures)])
-    yield _counter(names.COLLECTOR_OBJECT_ORPHANS, [((), done.orphans)])
+    yield counter(names.COLLECTOR_REMOVED_ROWS, [((kind,), rows) for kind, (rows, _) in removed])
+    yield counter(names.COLLECTOR_REMOVED_BYTES, [((kind,), size) for kind, (_, size) in removed])
+    yield gauge(names.COLLECTOR_RETENTION_TIME, [((), done.retention_s)])
+    yield counter(names.COLLECTOR_COMPACTED_SEGMENTS, [((), done.made.segments)])
+    yield counter(names.COLLECTOR_COMPACTED_BYTES, [((), done.made.bytes_before)])
+    yield counter(names.COLLECTOR_BUNDLES, [((), done.made.bundles)])
+    yield counter(names.COLLECTOR_BUNDLE_BYTES, [((), done.made.bytes_after)])
+    yield counter(names.COLLECTOR_OBJECT_FAILURES, [((), done.object_failures)])
+    yield counter(names.COLLECTOR_OBJECT_ORPHANS, [((), done.orphans)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:
     current = [(job.name, job.current, verdicts) for job, verdicts in jobs]
-    yield _gauge(
+    yield gauge(
         names.JOB_INFO,
         [((name, str(a.number), _job_class(a), str(a.world)), 1.0) for name, a, _ in current],
     )
     running = [((name,), float(not has_ended(a, now))) for name, a, _ in current]
-    yield _gauge(names.JOB_RUNNING, running)
-    yield _gauge(names.JOB_STEP, [((name,), _newest_step(a)) for name, a, _ in current])
-    yield _gauge(names.JOB_LOSS, [((name,), _newest_loss(a)) for name, a, _ in current])
-    yield _counter(
+    yield gauge(names.JOB_RUNNING, running)
+    yield gauge(names.JOB_STEP, [((name,), _newest_step(a)) for name, a, _ in current])
+    yield gauge(names.JOB_LOSS, [((name,), _newest_loss(a)) for name, a, _ in current])
+    yield counter(
         names.JOB_TOKENS,
         [((job.name,), float(job.totals.tokens)) for job, _ in jobs if job.totals.tokens],
     )
     still = [((name,), v.stalled_seconds) for name, a, v in current if not has_ended(a, now)]
-    yield _gauge(names.SECONDS_WITHOUT_PROGRESS, still)
+    yield gauge(names.SECONDS_WITHOUT_PROGRESS, still)
     failed = [((name,), _since_failure(a, v, now)) for name, a, v in current]
-    yield _gauge(names.SECONDS_SINCE_FAILURE, failed)
-    yield _gauge(names.LAST_RECORD, [((name,), a.received_s) for name, a, _ in current])
+    yield gauge(names.SECONDS_SINCE_FAILURE, failed)
+    yield gauge(names.LAST_RECORD, [((name,), a.received_s) for name, a, _ in current])
     shared = [((name,), float(len(a.tracker(SharedName).sharing(now)))) for name, a, _ in current]
-    yield _gauge(names.RANKS_ON_TWO_NODES, shared)
+    yield gauge(names.RANKS_ON_TWO_NODES, shared)
     unread = [((j.name,), float(sum(part.segments for part in j.unread))) for j, _ in jobs]
-    yield _gauge(names.JOB_UNREAD_SEGMENTS, unread)
+    yield gauge(names.JOB_UNREAD_SEGMENTS, unread)
 
 
 def _time(jobs: Jobs) -> Iterator[Metric]:
@@ -242,10 +241,10 @@ def _time(jobs: Jobs) -> Iterator[Metric]:
         exposed.append(((job.name,), totals.seconds["collective"]))
         waits.append(((job.name,), totals.seconds["pipeline_wait"]))
     yield histogram
-    yield _counter(names.STEPS, steps)
-    yield _counter(names.PHASE_SECONDS, phases)
-    yield _counter(names.COLLECTIVE_EXPOSED_SECONDS, exposed)
-    yield _counter(names.PIPELINE_WAIT_SECONDS, waits)
+    yield counter(names.STEPS, steps)
+    yield counter(names.PHASE_SECONDS, phases)
+    yield counter(names.COLLECTIVE_EXPOSED_SECONDS, exposed)
+    yield counter(names.PIPELINE_WAIT_SECONDS, waits)
 
 
 def _devices(jobs: Jobs) -> Iterator[Metric]:
@@ -255,8 +254,8 @@ def _devices(jobs: Jobs) -> Iterator[Metric]:
         for job, _ in jobs
         if step_timing(job.current).clock == DEVICE
     ]
-    yield _gauge(names.DEVICE_IDLE, [((name,), use.idle_ratio) for name, use in uses])
-    yield _gauge(names.HOST_LEAD, [((name,), use.host_lead_seconds) for name, use in uses])
+    yield gauge(names.DEVICE_IDLE, [((name,), use.idle_ratio) for name, use in uses])
+    yield gauge(names.HOST_LEAD, [((name,), use.host_lead_seconds) for name, use in uses])
 
 
 def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
@@ -279,12 +278,12 @@ def _slo_statuses(jobs: Jobs) -> Iterator[Metric]:
             burn += [((job.name, item.name, name), float(rate)) for name, rate in fastest.items()]
         known = [item.coverage for item in verdicts.slo_statuses if item.coverage is not None]
         coverage.append(((job.name,), float(min(known)) if known else None))
-    yield _gauge(names.SLI_GOOD, good)
-    yield _gauge(names.SLI_TOTAL, total)
-    yield _gauge(names.SLO_BUDGET_REMAINING, budget)
-    yield _gauge(names.SLO_STATE, states)
-    yield _gauge(names.SLO_BURN_RATE, burn)
-    yield _gauge(names.TELEMETRY_COVERAGE, coverage)
+    yield gauge(names.SLI_GOOD, good)
+    yield gauge(names.SLI_TOTAL, total)
+    yield gauge(names.SLO_BUDGET_REMAINING, budget)
+    yield gauge(names.SLO_STATE, states)
+    yield gauge(names.SLO_BURN_RATE, burn)
+    yield gauge(names.TELEMETRY_COVERAGE, coverage)
 
 
 def _trouble(jobs: Jobs) -> Iterator[Metric]:
@@ -300,9 +299,9 @@ def _trouble(jobs: Jobs) -> Iterator[Metric]:
         open_incidents.extend(
             ((job.name, kind.value), float(kinds.count(kind.value))) for kind in FindingKind
         )
-    yield _gauge(names.STRAGGLER_RANK, ranks)
-    yield _gauge(names.STRAGGLER_SLOWDOWN, ratios)
-    yield _gauge(names.INCIDENT_OPEN, open_incidents)
+    yield gauge(names.STRAGGLER_RANK, ranks)
+    yield gauge(names.STRAGGLER_SLOWDOWN, ratios)
+    yield gauge(names.INCIDENT_OPEN, open_incidents)
 
 
 def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
@@ -320,10 +319,10 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
         good = [checkpoint.step for checkpoint in checkpoints if checkpoint.verified]
         newest.append(((job.name,), float(max(good)) if good else None))
         bad.append(((job.name,), _failures_in_a_row(job)))
-    yield _counter(names.CHECKPOINTS, outcomes)
-    yield _gauge(names.CHECKPOINTS_UNVERIFIED, unverified)
-    yield _gauge(names.CHECKPOINT_VERIFIED_STEP, newest)
-    yield _gauge(names.CHECKPOINT_FAILURES_IN_A_ROW, bad)
+    yield counter(names.CHECKPOINTS, outcomes)
+    yield gauge(names.CHECKPOINTS_UNVERIFIED, unverified)
+    yield gauge(names.CHECKPOINT_VERIFIED_STEP, newest)
+    yield gauge(names.CHECKPOINT_FAILURES_IN_A_ROW, bad)
 
 
 def _alerting(verdicts: Verdicts) -> list[Incident]:
@@ -371,21 +370,3 @@ def _newest_loss(attempt: Attempt) -> Value:
     losses = attempt.step_history.rows["loss"]
     known = losses[~np.isnan(losses)]
     return float(known[-1]) if len(known) else attempt.step_history.dropped.loss_last
-
-
-def _gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
-    _fill(family, samples)
-    return family
-
-
-def _counter(metric: names.Metric, samples: Sequence[Sample]) -> CounterMetricFamily:
-    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
-    _fill(family, samples)
-    return family
-
-
-def _fill(family: GaugeMetricFamily | CounterMetricFamily, samples: Sequence[Sample]) -> None:
-    for labels, value in samples:
-        if value is not None and not math.isnan(value):
-            family.add_metric(labels, value)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from stepwatch.dashboards import fleet, frame
+from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import job_table
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, number
+from stepwatch.dashboards.panels import NONE_KNOWN, Line, Metadata, Panel, lines, number
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, below, legend, runbook
 from stepwatch.dashboards.thresholds import Thresholds
@@ -16,6 +17,7 @@ UID = "stepwatch-checkpoints"
 FILE = "checkpoints.json"
 TITLE = "Training: checkpoints"
 
+_NONE = "no checkpoint is verified"
 _ENDED = fleet.of_jobs(names.CHECKPOINTS, OUTCOME)
 _UNVERIFIED = fleet.of_jobs(names.CHECKPOINTS_UNVERIFIED)
 _IN_A_ROW = fleet.of_jobs(names.CHECKPOINT_FAILURES_IN_A_ROW)
@@ -28,7 +30,8 @@ _STALLS = f'{KIND}="{FindingKind.CHECKPOINT_STALL.value}"'
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = "Checkpoints of all jobs: which are good, and what a restart would lose."
-    page = frame.of_jobs(frame.page(TITLE, UID, description, thresholds))
+    page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
+    page = frame.of_jobs(page)
     for alert in (names.ALERT_CHECKPOINT_STALL, names.ALERT_CHECKPOINT_UNVERIFIED):
         page = page.link(runbook(thresholds, alert))
     return place(page, [_good(thresholds), _lost(), _over_time()])
@@ -58,10 +61,13 @@ def _good(thresholds: Thresholds) -> Section:
 
 def _lost() -> Section:
     risk = Metadata(
-        "Steps lost at a restart", "Since the newest verified one. No row: none verified.", "none"
+        "Steps lost at a restart", "Since the newest verified one.", "none", empty=_NONE
     )
-    oldest = Metadata("Newest verified step", "A restart resumes here; lowest first.", "none")
-    failing = Metadata("Failures in a row", "Jobs whose newest checkpoints failed.", "none")
+    oldest = Metadata(
+        "Newest verified step", "A restart resumes here; lowest first.", "none", empty=_NONE
+    )
+    failing = Metadata("Failures in a row", "Jobs whose newest checkpoints failed.", "none",
+                       empty=NONE_KNOWN)  # fmt: skip
     return Section(
         "What a restart loses",
         [
@@ -77,7 +83,7 @@ def _over_time() -> Section:
 
 
 def _risk_over_time() -> Panel:
-    metadata = Metadata("Most steps at risk", "Of the job that would lose most.", "none", 12)
+    metadata = Metadata("Most steps at risk", "Of the job that would lose most.", "none", 12, _NONE)
     return lines(metadata, Line(f"max({_AT_RISK})", "steps"))
 
 

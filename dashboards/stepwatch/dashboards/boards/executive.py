@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from stepwatch.dashboards import fleet, frame
+from stepwatch.collector.slo.states import SloState
+from stepwatch.dashboards import fleet, frame, spending
+from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import health, job_table
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, number
-from stepwatch.dashboards.sdk import builders
+from stepwatch.dashboards.panels import (
+    BAD,
+    NONE_KNOWN,
+    WARNING,
+    Line,
+    Metadata,
+    Panel,
+    coloured_numbers,
+    lines,
+    number,
+)
+from stepwatch.dashboards.sdk import builders, stat
 from stepwatch.dashboards.sections import ANY, legend
 from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.dashboards.usage import usage
 from stepwatch.signals import names
-from stepwatch.signals.names import JOB_CLASS, PHASE, SEVERITY, SLI, SLO, STATE
+from stepwatch.signals.names import JOB_CLASS, SEVERITY, SLI, SLO, STATE
 
 UID = "stepwatch-executive"
 FILE = "executive.json"
@@ -25,13 +37,15 @@ _CLASSES = fleet.of_jobs(names.JOB_INFO, JOB_CLASS)
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = "The fleet for leads: what runs, how much of it is useful, which SLOs are missed."
-    page = frame.of_jobs(frame.page(TITLE, UID, description, thresholds))
+    page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
+    page = frame.of_jobs(page)
     return place(page, [_jobs(), _goodput(), _slos(), usage()])
 
 
 def _jobs() -> Section:
     running = Metadata("Jobs by class", "Jobs that are expected to run, by class.", "none")
-    failed = Metadata("Failed jobs", "All ranks of the newest attempt failed. No data: none.")
+    failed = Metadata("Failed jobs", "All ranks of the newest attempt failed.", "none",
+                      empty=NONE_KNOWN)  # fmt: skip
     tokens = Metadata("Tokens per second", "Tokens trained on, over all chosen jobs.", width=16)
     by_class = fleet.total(fleet.while_running(_CLASSES), JOB_CLASS)
     failures = f"count({fleet.of_jobs(names.SECONDS_SINCE_FAILURE)})"
@@ -53,37 +67,31 @@ def _jobs() -> Section:
 
 
 def _goodput() -> Section:
-    return Section("Goodput and waste", [*_ratios(), _phases()])
+    return Section(
+        "Money and waste",
+        [*spending.money(), spending.productive_share(), *_ratios(), spending.spent_hours(),
+         spending.uses_over_time()],
+    )  # fmt: skip
 
 
 def _ratios() -> list[Panel]:
     ratio = Metadata(
-        "Good share", "Good over counted device-seconds since the jobs began.", "percentunit"
+        "Good share", "Good over counted device-seconds since the jobs began.", "percentunit", 6
     )
-    waste = Metadata("Device-hours not good", "Counted and not good since the jobs began.", "h")
-    lowest = Metadata("Lowest good share", "By job and SLI, lowest first.", "percentunit")
     both = fleet.total(_GOOD, SLI), fleet.total(_ALL, SLI)
-    return [
-        number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI))).height(8),
-        number(waste, Line(f"({both[1]} - {both[0]}) / 3600", legend(SLI))).height(8),
-        job_table(lowest, fleet.worst(f"{_GOOD} / ({_ALL} > 0)", "bottomk"), "share", SLI).height(
-            8
-        ),
-    ]
+    return [number(ratio, Line(f"{both[0]} / ({both[1]} > 0)", legend(SLI)))]
 
 
-def _phases() -> Panel:
-    metadata = Metadata(
-        "Rank time by phase", "Seconds of self time per second, over ranks.", "none", 24
-    )
-    phases = fleet.total(fleet.rate_of_jobs(names.PHASE_SECONDS, PHASE), PHASE)
-    return lines(metadata, Line(phases, legend(PHASE)), stacked=True)
+def _coloured(panel: stat.Panel) -> stat.Panel:
+    return coloured_numbers(panel, {SloState.EXHAUSTED.value: BAD, SloState.BURNING.value: WARNING})
 
 
 def _slos() -> Section:
     states = Metadata("SLOs by state", "Frozen or unknown is not healthy.", "none")
     spent = Metadata("Most budget spent", "Beyond 100% the target is missed.", "percentunit")
-    burn = Metadata("Burning budgets", "How many times too fast. Empty: none burns.", "none")
+    burn = Metadata(
+        "Burning budgets", "How many times too fast.", "none", empty="none known to burn"
+    )
     state = fleet.of_jobs(names.SLO_STATE, SLO, STATE)
     left = fleet.of_jobs(names.SLO_BUDGET_REMAINING, SLO, how="min")
     rate = fleet.of_jobs(names.SLO_BURN_RATE, SLO, SEVERITY)
@@ -91,7 +99,7 @@ def _slos() -> Section:
     return Section(
         "SLOs",
         [
-            number(states, Line(counts, legend(STATE))).height(6),
+            _coloured(number(states, Line(counts, legend(STATE))).height(6)),
             job_table(spent, fleet.worst(f"1 - {left}"), "spent", SLO),
             job_table(burn, fleet.worst(rate), "rate", SLO, SEVERITY),
         ],

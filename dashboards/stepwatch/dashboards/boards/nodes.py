@@ -5,7 +5,16 @@ from __future__ import annotations
 from stepwatch.dashboards import fleet, frame
 from stepwatch.dashboards.drill_down import NODE_LINK, NODE_UID, facts, health
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, lines, linked, number, rows
+from stepwatch.dashboards.panels import (
+    NONE_KNOWN,
+    Line,
+    Metadata,
+    Panel,
+    lines,
+    linked,
+    number,
+    rows,
+)
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, legend, runbook
 from stepwatch.dashboards.thresholds import Thresholds
@@ -54,7 +63,7 @@ def _node() -> Section:
     stalled = Line(fleet.of_node(names.NODE_PRESSURE, resource), legend(resource))
     cpu = (names.NODE_CPU_BUSY, "busy"), (names.NODE_CPU_STEAL, "taken by the hypervisor")
     memory = (names.NODE_MEMORY_AVAILABLE, "available"), (names.NODE_MEMORY_TOTAL, "of the node")
-    faults = names.NODE_MAJOR_FAULTS, "faults per second"
+    faults = names.NODE_MAJOR_FAULTS, "faults"
     return Section(
         "The chosen node",
         [
@@ -62,7 +71,9 @@ def _node() -> Section:
             _over_time("Memory", "Available without swapping, and all.", "bytes", *memory),
             lines(pressure, stalled),
             _over_time("Load", "Over a minute, for each CPU.", "none", (names.NODE_LOAD, "load")),
-            _over_time("Major page faults", "Those that waited for a disk.", "cps", faults),
+            _over_time(
+                "Major page faults", "Per second; those that waited for a disk.", "none", faults
+            ),
             _ranks(),
         ],
     )
@@ -76,7 +87,9 @@ def _ranks() -> Panel:
 def _probes() -> Section:
     _, probe, reason = PROBE_UNKNOWN.labels
     up = Metadata("Probes of the node", "1: its source can be read; 0: it cannot.", "none", 12)
-    unknown = Metadata("Unknown readings", "Probes without a reading, and why.", "none", 12)
+    unknown = Metadata(
+        "Unknown readings", "Probes without a reading, and why.", "none", 12, NONE_KNOWN
+    )
     columns = {probe: "probe", reason: "reason", "Value": "unknown"}
     return Section(
         "What is known of it",
@@ -110,8 +123,9 @@ def _devices() -> Section:
     work = Metadata("SM and tensor activity", "Time in which they worked.", "percentunit")
     dram = Metadata("Memory bandwidth", "Share of the bandwidth in use.", "percentunit")
     memory = Metadata("Device memory", "In use, and of the device.", "bytes", 12)
-    lost = Metadata("Lost", "1: the driver counts the device and cannot reach it.", "none", 6)
-    xid = Metadata("Newest XID", "Since the agent began; 0 for none.", "none", 6)
+    lost = Metadata("Lost", "1: the driver counts the device and cannot reach it.", "none", 4)
+    xid = Metadata("Newest XID", "Since the agent began; 0 for none.", "none", 4)
+    mig = Metadata("Divided (MIG)", "1: the device is divided into instances.", "none", 4)
     return Section(
         "Devices",
         [
@@ -121,6 +135,7 @@ def _devices() -> Section:
             lines(memory, _gauge("memory_used_bytes"), _gauge("memory_total_bytes", "all")),
             number(lost, _gauge("lost"), ANY),
             number(xid, _gauge("xid"), ANY),
+            number(mig, _gauge("mig")),
         ],
     )
 
@@ -129,7 +144,7 @@ def _heat() -> Section:
     clock = Metadata("Clock", "Of the multiprocessors, and its highest.", "hertz")
     power = Metadata("Power", "Drawn, and allowed.", "watt")
     heat = Metadata("Temperature", "Of the device.", "celsius")
-    ecc = Metadata("Memory errors", "ECC errors of late.", "none", 12)
+    ecc = Metadata("Memory errors", "ECC errors of late.", "none", 24)
     uncorrected = _rise("ecc_uncorrected", "uncorrected")
     return Section(
         "Clocks, power and errors",

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from stepwatch.dashboards import fleet, frame
-from stepwatch.dashboards.drill_down import JOB_LINK, NODE_LINK, facts, health, job_table
+from stepwatch.dashboards.annotations import annotated
+from stepwatch.dashboards.drill_down import (
+    JOB_LINK,
+    NODE_LINK,
+    facts,
+    health,
+    job_table,
+    page_of_row,
+)
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, linked, number, rows
+from stepwatch.dashboards.panels import NONE_KNOWN, Line, Metadata, Panel, linked, number, rows
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, above, below, legend, runbook
 from stepwatch.dashboards.thresholds import Thresholds
@@ -21,13 +29,15 @@ _INCIDENTS = fleet.of_jobs(names.INCIDENT_OPEN, KIND)
 _STALLED = fleet.while_running(fleet.of_jobs(names.SECONDS_WITHOUT_PROGRESS))
 _AGE = fleet.while_running(f"time() - {fleet.of_jobs(names.LAST_RECORD)}")
 _COVERAGE = fleet.while_running(fleet.of_jobs(names.TELEMETRY_COVERAGE, how="min"))
+_UNVERIFIED = "no checkpoint is verified"
 _FAILED = fleet.of_jobs(names.SECONDS_SINCE_FAILURE)
 
 
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = "All jobs for the on-call: which needs somebody now, and why."
-    page = frame.of_jobs(frame.page(TITLE, UID, description, thresholds))
+    page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
+    page = frame.of_jobs(page)
     for alert in sorted(thresholds.paging):
         page = page.link(runbook(thresholds, alert))
     sections = [_now(thresholds), _failures(), _checkpoints(thresholds), usage()]
@@ -41,9 +51,7 @@ def _now(thresholds: Thresholds) -> Section:
 def _signs(thresholds: Thresholds) -> list[Panel]:
     running = Metadata("Jobs expected to run", "Of the chosen jobs.", "none", 4)
     found = Metadata("Open incidents", "A 0 is good only while telemetry arrives.", "none", 4)
-    failed = Metadata(
-        "Jobs that failed", "All ranks of the newest attempt. No data: none.", width=4
-    )
+    failed = Metadata("Jobs that failed", "All ranks of the newest attempt.", "none", 4, NONE_KNOWN)
     stalled = Metadata("Longest without progress", "Of jobs that are expected to run.", "s", 4)
     age = Metadata("Oldest telemetry", "Age of the newest record, of running jobs.", "s", 4)
     least = Metadata("Lowest coverage", "Observed over expected step records.", "percentunit", 4)
@@ -59,24 +67,30 @@ def _signs(thresholds: Thresholds) -> list[Panel]:
 
 def _incidents(thresholds: Thresholds) -> Panel:
     metadata = Metadata(
-        "Incidents by job", "Most open first; a job leads to its dashboard.", "none", 24
+        "Open incidents by job",
+        "Most first. A job leads to its dashboard, a kind to the page with evidence and runbook.",
+        "none",
+        24,
+        NONE_KNOWN,
     )
     columns = {JOB: "job", KIND: "kind", "Value": "open"}
     table = rows(metadata, Line(fleet.worst(f"{_INCIDENTS} > 0")), columns=columns, height=8)
     table = table.links([runbook(thresholds, alert) for alert in sorted(thresholds.runbooks)])
+    table = linked(table, "kind", "Open evidence and runbook", page_of_row(thresholds))
     return linked(table, "job", *JOB_LINK)
 
 
 def _failures() -> Section:
-    failed = Metadata("Failed for", "Time since all ranks failed, longest first.", "s")
+    failed = Metadata("Failed for", "Time since all ranks failed, longest first.", "s",
+                      empty=NONE_KNOWN)  # fmt: skip
     attempts = Metadata("Attempts", "In the time range; more than one is a restart.", "none")
     return Section(
         "Failures and restarts",
         [
             job_table(failed, fleet.worst(_FAILED), "since"),
             job_table(attempts, fleet.worst(fleet.ATTEMPTS), "attempts"),
-            health(),
             linked(facts(), "node", *NODE_LINK),
+            health(24),
         ],
     )
 
@@ -88,7 +102,9 @@ def _checkpoints(thresholds: Thresholds) -> Section:
         f"Checkpoints since one last verified; {thresholds.failed_checkpoints:.0f} open a ticket.",
         "none",
     )
-    steps = Metadata("Newest verified step", "A restart resumes here; lowest first.", "none")
+    steps = Metadata(
+        "Newest verified step", "A restart resumes here; lowest first.", "none", empty=_UNVERIFIED
+    )
     verified = fleet.worst(fleet.of_jobs(names.CHECKPOINT_VERIFIED_STEP), "bottomk")
     ends = fleet.total(fleet.of_jobs(names.CHECKPOINTS, names.OUTCOME), names.OUTCOME)
     outcome = Metadata("Checkpoints by outcome", "Since the collector began to count.", "none")

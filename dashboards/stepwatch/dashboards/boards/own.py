@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from stepwatch.dashboards import fleet, frame
 from stepwatch.dashboards.layout import Section, place
-from stepwatch.dashboards.panels import Line, Metadata, Panel, Steps, lines, number
+from stepwatch.dashboards.panels import NONE_KNOWN, Line, Metadata, Panel, Steps, lines, number
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import ANY, legend, runbook
 from stepwatch.dashboards.thresholds import Thresholds
 from stepwatch.signals import names
-from stepwatch.signals.names import CAUSE, KIND, NODE, OUTCOME, VERDICT, Metric
+from stepwatch.signals.names import CAUSE, KIND, NODE, OUTCOME, RECEIVER, VERDICT, Metric
 
 UID = "stepwatch-itself"
 FILE = "stepwatch.json"
@@ -23,7 +23,9 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
     description = "Collectors and agents: is telemetry taken in, evaluated, kept and sent on."
     page = frame.page(TITLE, UID, description, thresholds)
     page = page.link(runbook(thresholds, names.ALERT_TELEMETRY_LOST))
-    return place(page, [_evaluation(), _intake(), _notices(), _store(), _agents()])
+    return place(
+        page, [_wrong(), _evaluation(thresholds), _intake(), _notices(), _store(), _agents()]
+    )
 
 
 def _stat(metric: Metric, title: str, text: str, steps: Steps = _NEUTRAL, *by: str) -> Panel:
@@ -41,89 +43,157 @@ def _rises(metric: Metric, title: str, text: str, *by: str) -> Panel:
     return lines(Metadata(title, text, "none"), line)
 
 
-def _evaluation() -> Section:
-    seconds = Metadata("Slowest evaluation", "Time the newest one took, of any collector.", "s")
-    asked = Metadata("Flush asked for", "Time between flushes; 0: agents choose it.", "s")
-    jobs = Metadata("Jobs evaluated", "By all collectors together.", "none", 4)
+def _wrong() -> Section:
+    damaged = "Stored segments that cannot be read back, of late."
+    return Section(
+        "Is anything left out or lost",
+        [
+            _stat(names.COLLECTOR_JOBS_CAPPED, "Jobs left out", "Beyond the series cap.", ANY),
+            _stat(names.COLLECTOR_JOBS_QUARANTINED, "Jobs quarantined", "Not evaluated.", ANY),
+            _stat(names.COLLECTOR_JOBS_RESTORING, "Jobs restoring", "Not evaluated yet."),
+            _stat(names.COLLECTOR_OBJECTIVES_UNREADABLE, "SLO documents", "1: wrong.", ANY),
+            _late(names.COLLECTOR_EVALUATION_FAILURES, "Failed evaluations", "Of late."),
+            _late(names.COLLECTOR_UNREADABLE, "Segments damaged", damaged),
+            _late(names.AGENT_SPOOL_DROPPED, "Segments dropped", "From full spools, of late."),
+            _late(names.AGENT_REFUSED, "Segments refused", "By the collector, of late."),
+            _late(names.AGENT_OVERRUNS, "Records overwritten", "Before they were read, of late."),
+            _late(names.AGENT_THREAD_FAILURES, "Threads restarted", "Of agents, of late."),
+            _late(names.COLLECTOR_OBJECT_FAILURES, "Object store failures", "Of late."),
+            _late(
+                names.COLLECTOR_UNREADABLE_INCIDENTS, "Incidents unreadable", "Left out, of late."
+            ),
+        ],
+    )
+
+
+def _late(metric: Metric, title: str, text: str) -> Panel:
+    return number(Metadata(title, text, "none", 4), Line(fleet.rise_of_all(metric)), ANY)
+
+
+def _evaluation(thresholds: Thresholds) -> Section:
+    seconds = Metadata("Slowest evaluation", "Time the newest one took, of any collector.", "s", 12)
+    asked = Metadata("Flush asked for", "Time between flushes; 0: agents choose it.", "s", 12)
+    jobs = Metadata("Jobs evaluated", "By all collectors together.", "none", 12)
+    collectors = Metadata("Collectors", "That share the store.", "none", 12)
     return Section(
         "Evaluation",
         [
             number(jobs, Line(fleet.of_all(names.COLLECTOR_JOBS, how="sum"))),
-            _stat(names.COLLECTOR_REPLICAS, "Collectors", "That share the store."),
-            _stat(names.COLLECTOR_JOBS_CAPPED, "Left out", "Jobs beyond the series cap.", ANY),
-            _stat(names.COLLECTOR_JOBS_QUARANTINED, "Quarantined", "Jobs not evaluated.", ANY),
-            _stat(names.COLLECTOR_JOBS_RESTORING, "Restoring", "Jobs not evaluated yet."),
-            _stat(names.COLLECTOR_OBJECTIVES_UNREADABLE, "SLO documents", "1: wrong.", ANY),
-            lines(seconds, Line(fleet.of_all(names.COLLECTOR_EVALUATION_SECONDS), "seconds")),
+            number(collectors, Line(fleet.of_all(names.COLLECTOR_REPLICAS))),
+            lines(
+                seconds,
+                Line(fleet.of_all(names.COLLECTOR_EVALUATION_SECONDS), "seconds"),
+                threshold=thresholds.lag_seconds,
+            ),
             lines(asked, Line(fleet.of_all(names.COLLECTOR_ASKED_FLUSH_SECONDS), "seconds")),
-            _rises(names.COLLECTOR_EVALUATION_FAILURES, "Failed evaluations", "Of late."),
         ],
     )
 
 
 def _intake() -> Section:
     refused = "Another collector had taken the job over."
+    unknown = Metadata(
+        "Unknown records", "By kind; stored.", "none", empty="none known: all kinds are known"
+    )
+    records = Line(fleet.rise_of_all(names.COLLECTOR_UNKNOWN_RECORDS, KIND), legend(KIND))
     return Section(
         "Intake",
         [
-            _rates(names.COLLECTOR_SEGMENTS, "Segments", "By verdict.", "cps", VERDICT),
+            _rates(names.COLLECTOR_SEGMENTS, "Segments", "By verdict.", "eps", VERDICT),
             _rises(names.COLLECTOR_WRITES_REFUSED, "Writes refused", refused),
-            _rises(names.COLLECTOR_UNKNOWN_RECORDS, "Unknown records", "By kind; stored.", KIND),
+            lines(unknown, records),
         ],
     )
 
 
+_NOBODY = "nothing to notify of, or nobody to notify"
+
+
 def _notices() -> Section:
-    outbox = Metadata("Outbox", "Transitions of incidents, by what became of them.", "none", 12)
-    lost = Metadata("Notices given up", "Within a day, by cause.", "none", 12)
+    oldest = Metadata("Oldest notice that waits", "Silenced ones too; 0: none.", "s", 12, _NOBODY)
+    tries = Metadata("Tries to send", "By receiver and outcome, of late.", "none", 12, _NOBODY)
+    outbox = Metadata(
+        "Outbox", "Transitions of incidents, by what became of them.", "none", 12, _NOBODY
+    )
+    lost = Metadata("Notices given up", "Within a day, by cause.", "none", 12, NONE_KNOWN)
+    waits = Line(fleet.of_all(names.COLLECTOR_NOTICES_OLDEST, RECEIVER), legend(RECEIVER))
+    sent = fleet.rise_of_all(names.COLLECTOR_NOTICES_SENT, RECEIVER, OUTCOME)
     kept = Line(fleet.of_all(names.COLLECTOR_NOTICES, VERDICT), legend(VERDICT))
     gone = Line(fleet.of_all(names.COLLECTOR_NOTICES_GIVEN_UP, CAUSE), legend(CAUSE))
-    return Section("Notices", [number(outbox, kept), number(lost, gone, ANY)])
+    return Section(
+        "Notices",
+        [
+            number(lost, gone, ANY),
+            number(outbox, kept),
+            lines(oldest, waits),
+            lines(tries, Line(sent, legend(RECEIVER, OUTCOME))),
+        ],
+    )
 
 
 def _store() -> Section:
-    age = Metadata("Since retention", "Since it last went through the whole store.", "s")
+    age = Metadata(
+        "Since retention", "Since it last went through the whole store.", "s",
+        empty="it has not been through the store since the collector began",
+    )  # fmt: skip
     swept = f"time() - {fleet.of_all(names.COLLECTOR_RETENTION_TIME)}"
-    kept = "Segments of later formats, and damaged ones read back."
-    held = Line(fleet.of_all(names.COLLECTOR_UNDECODED), "later formats")
-    damaged = Line(fleet.rise_of_all(names.COLLECTOR_UNREADABLE), "damaged, of late")
-    incidents = names.COLLECTOR_UNREADABLE_INCIDENTS
-    bundled = "Segments put into bundles."
+    later = Metadata("Segments of later formats", "Kept for a collector that reads them.", "none")
+    held = Line(fleet.of_all(names.COLLECTOR_UNDECODED), "segments")
+    orphans = "Objects that no bundle refers to, of late."
     return Section(
         "Store",
         [
             number(age, Line(swept)).height(8),
             _rates(names.COLLECTOR_REMOVED_BYTES, "Removed", "By retention.", "Bps", KIND),
-            _rates(names.COLLECTOR_REMOVED_ROWS, "Rows removed", "By retention.", "cps", KIND),
-            lines(Metadata("Not read", kept, "none"), held, damaged),
-            _rises(incidents, "Unreadable incidents", "Left out, of late."),
+            _rates(names.COLLECTOR_REMOVED_ROWS, "Rows removed", "By retention.", "rowsps", KIND),
+            lines(later, held),
             _rises(names.COLLECTOR_SNAPSHOTS, "Snapshots", "By verdict, of late.", VERDICT),
-            _rates(names.COLLECTOR_COMPACTED_SEGMENTS, "Compaction", bundled, "cps"),
-            _rates(names.COLLECTOR_BUNDLE_BYTES, "Bundles written", "After it.", "Bps"),
-            _rises(names.COLLECTOR_OBJECT_FAILURES, "Object store failures", "Of late."),
+            _rises(names.COLLECTOR_OBJECT_ORPHANS, "Orphans removed", orphans),
+            *_compaction(),
         ],
     )
+
+
+def _compaction() -> list[Panel]:
+    pieces = Metadata("Compaction", "Segments put into bundles, of late.", "none", 12)
+    size = Metadata("Bytes of compaction", "Of segments, and of the bundles made.", "Bps", 12)
+    segments = Line(fleet.rise_of_all(names.COLLECTOR_COMPACTED_SEGMENTS), "segments")
+    before = Line(fleet.rate_of_all(names.COLLECTOR_COMPACTED_BYTES), "segments")
+    return [
+        lines(pieces, segments, Line(fleet.rise_of_all(names.COLLECTOR_BUNDLES), "bundles")),
+        lines(size, before, Line(fleet.rate_of_all(names.COLLECTOR_BUNDLE_BYTES), "bundles")),
+    ]
 
 
 def _agents() -> Section:
-    spool = Metadata("Fullest spools", "Bytes that wait for the collector.", "bytes")
-    lost = Metadata("Records lost", "Overwritten before they were read.", "cps")
-    waiting = fleet.worst(fleet.of_all(names.AGENT_SPOOL_BYTES, NODE))
-    overrun = fleet.worst(fleet.rate_of_all(names.AGENT_OVERRUNS, NODE))
-    hooks = Metadata("Errors in hooks", "Contained; since the ranks began.", "none")
+    waiting = Metadata("Fullest spools", "Bytes that wait for the collector.", "bytes")
+    count = Metadata("Segments that wait", "Of all agents.", "none")
+    held = Metadata("Held segments", "Wait for a collector that reads their format.", "bytes")
+    hooks = Metadata("Errors in hooks", "Contained; since the ranks began.", "none", 12,
+                     "no rank has run on these nodes")  # fmt: skip
+    spans = Metadata("Spans", "By what became of them.", "eps", 12, "no receiver of traces")
+    spools = fleet.worst(fleet.of_all(names.AGENT_SPOOL_BYTES, NODE))
+    kept = fleet.of_all(names.AGENT_HELD_SEGMENTS, how="sum")
     errors = fleet.of_all(names.NODE_HOOK_ERRORS, how="sum")
-    thread = names.AGENT_THREAD_FAILURES.labels[-1]
     return Section(
         "Agents",
         [
-            _rates(names.AGENT_RECORDS, "Records read", "By all agents.", "cps"),
-            lines(spool, Line(waiting, legend(NODE))),
-            lines(lost, Line(overrun, legend(NODE))),
-            _rates(names.AGENT_SEND_FAILURES, "Failed sends", "Of all agents.", "cps"),
-            _rises(names.AGENT_SPOOL_DROPPED, "Segments dropped", "From full spools."),
-            _rises(names.AGENT_REFUSED, "Segments refused", "By the collector."),
-            _rises(names.AGENT_THREAD_FAILURES, "Threads restarted", "By thread.", thread),
-            _rates(names.AGENT_SPANS, "Spans", "By what became of them.", "cps", OUTCOME),
+            _rates(names.AGENT_RECORDS, "Records read", "By all agents.", "recsps"),
+            _rates(names.AGENT_SEND_FAILURES, "Failed sends", "Of all agents.", "eps"),
+            lines(waiting, Line(spools, legend(NODE))),
+            lines(
+                count,
+                Line(fleet.of_all(names.AGENT_SPOOL_SEGMENTS, how="sum"), "in spools"),
+                Line(kept, "held"),
+            ),
+            lines(
+                held, Line(fleet.worst(fleet.of_all(names.AGENT_HELD_BYTES, NODE)), legend(NODE))
+            ),
+            _rises(names.AGENT_THREAD_FAILURES, "Threads restarted", "By thread.", _THREAD),
+            lines(spans, Line(fleet.rate_of_all(names.AGENT_SPANS, OUTCOME), legend(OUTCOME))),
             lines(hooks, Line(errors, "errors")),
         ],
     )
+
+
+_THREAD = names.AGENT_THREAD_FAILURES.labels[-1]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from stepwatch.dashboards import frame, queries
+from stepwatch.dashboards.annotations import annotated
 from stepwatch.dashboards.drill_down import JOB_UID
 from stepwatch.dashboards.layout import place
-from stepwatch.dashboards.panels import SOURCE, link
+from stepwatch.dashboards.panels import link
 from stepwatch.dashboards.sdk import builders
 from stepwatch.dashboards.sections import (
     checkpoints,
@@ -41,24 +42,11 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 def _frame(thresholds: Thresholds) -> builders.Dashboard:
     description = "One training job for the on-call: is it healthy, and if not, what to do."
     page = (
-        frame.page(TITLE, UID, description, thresholds)
+        annotated(frame.page(TITLE, UID, description, thresholds), several=False)
         .with_variable(frame.choice(queries.JOB_VARIABLE, "Job", queries.JOBS))
-        .annotation(_attempts())
         .link(link("Job", f"{thresholds.page}/jobs/{queries.CHOSEN_JOB}"))
     )
     # One line of links for the alerts that page; the table of incidents links the others.
     for alert in sorted(thresholds.paging):
         page = page.link(runbook(thresholds, alert))
     return page
-
-
-def _attempts() -> builders.AnnotationQuery:
-    return (
-        builders.AnnotationQuery()
-        .name("Attempt began")
-        .datasource(SOURCE)
-        .enable(True)
-        .icon_color("purple")
-        .expr(queries.ATTEMPT_BEGAN)
-        .title_format(queries.ATTEMPT_TITLE)
-    )

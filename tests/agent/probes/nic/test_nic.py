@@ -62,6 +62,17 @@ def test_what_the_kernel_does_not_tell_is_unknown(node: Path) -> None:
         probe(node / "nowhere").read()
 
 
+def test_metrics_hold_what_is_known_of_each_interface(node: Path) -> None:
+    (node / "sys/class/net/eth1/carrier_changes").write_text("garbage")
+    nic = probe(node)
+    found = {(each.metric.name, *each.labels): each.value for each in nic.gauges(nic.read())}
+    assert found["stepwatch_node_network_bytes_total", "eth0", "received"] == 100
+    assert found["stepwatch_node_network_bytes_total", "eth1", "sent"] == 200
+    assert found["stepwatch_node_network_faults_total", "eth0", "drops"] == 11
+    assert math.isnan(found["stepwatch_node_network_faults_total", "eth1", "carrier-changes"])
+    assert found[("stepwatch_node_tcp_retransmits_total",)] == 25
+
+
 @pytest.mark.parametrize("text", ["", "Tcp:", "Tcp: A\nTcp: 1 2\n", "Tcp: A\nTcp: x\n", "\0"])
 def test_garbage_in_snmp_holds_no_counter(text: str) -> None:
     assert parse_snmp(text, "Tcp") == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .labels import JOB, NODE, OUTCOME
+from .labels import DIRECTION, INTERFACE, JOB, KIND, NODE, OUTCOME
 from .metric import Metric, MetricKind
 
 _G, _C = MetricKind.GAUGE, MetricKind.COUNTER
@@ -29,6 +29,22 @@ NODE_MAJOR_FAULTS = Metric(
     _G,
     "Page faults of the node that had to wait for a disk.",
     (NODE,),
+)
+NODE_NETWORK_BYTES = Metric(
+    "stepwatch_node_network_bytes_total",
+    _C,
+    "Bytes that a network interface received and sent; what bypasses the kernel (RDMA) is not in "
+    "them.",
+    (NODE, INTERFACE, DIRECTION),
+)
+NODE_NETWORK_FAULTS = Metric(
+    "stepwatch_node_network_faults_total",
+    _C,
+    "Errors and dropped packets of a network interface, and changes of its carrier, by kind.",
+    (NODE, INTERFACE, KIND),
+)
+NODE_TCP_RETRANSMITS = Metric(
+    "stepwatch_node_tcp_retransmits_total", _C, "TCP segments that the node sent again.", (NODE,)
 )
 NODE_RANKS = Metric("stepwatch_node_ranks", _G, "Ranks with a live ring on this node.", (NODE, JOB))
 NODE_RANK_STEP_MIN = Metric(

@@ -6,6 +6,7 @@ from .labels import (
     ATTEMPT,
     CAUSE,
     CLOCK,
+    CURRENCY,
     JOB,
     JOB_CLASS,
     KIND,
@@ -15,6 +16,7 @@ from .labels import (
     SLI,
     SLO,
     SLOT,
+    SPENT,
     STATE,
     WORLD,
 )
@@ -164,4 +166,18 @@ SLO_STATE = Metric(
     _G,
     "1 for the state the SLO is in; the others have no series.",
     (JOB, SLO, STATE),
+)
+DEVICE_SECONDS = Metric(
+    "stepwatch_job_device_seconds",
+    _G,
+    "Allocated device-seconds since the job began, up to a minute ago, by what they went to; a "
+    "restart turns productive ones into ones to be redone.",
+    (JOB, SPENT),
+)
+JOB_COST = Metric(
+    "stepwatch_job_cost",
+    _G,
+    "Money for the allocated device-time of the job at the rates of the rate card; absent without "
+    "a rate card, and where it has no rate for a part.",
+    (JOB, CURRENCY),
 )

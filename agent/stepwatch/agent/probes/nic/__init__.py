@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
 from stepwatch.agent.kernel_files import KernelFiles
-from stepwatch.agent.probes.probe import Probe, ProbeContext
+from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
+from stepwatch.signals import names
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
 from stepwatch.signals.wire import Rows
@@ -78,6 +80,21 @@ class NicProbe(Probe):
             row["speed_bits_per_second"] = speed * MEGABIT if speed > 0 else UNKNOWN_FLOAT
         self._fill_tcp(rows[-1])
         return rows
+
+    def gauges(self, rows: Rows) -> Iterator[Gauge]:
+        """Bytes and faults of each interface, and segments that TCP sent again."""
+        for row in rows:
+            interface = row["interface"].decode(errors="replace")
+            if not interface:
+                retransmits = float(row["tcp_retransmits"])
+                yield Gauge(names.NODE_TCP_RETRANSMITS, (), retransmits)
+                continue
+            for direction in ("received", "sent"):
+                count = float(row[f"{direction}_bytes"])
+                yield Gauge(names.NODE_NETWORK_BYTES, (interface, direction), count)
+            for fault in ("errors", "drops", "carrier_changes"):
+                kind = fault.replace("_", "-")
+                yield Gauge(names.NODE_NETWORK_FAULTS, (interface, kind), float(row[fault]))
 
     def _fill_tcp(self, row: np.void) -> None:
         try:

@@ -1,0 +1,1 @@
+"""Metrics of jobs as prometheus-client families."""

@@ -1,0 +1,34 @@
+"""Families of declared metrics, without samples of which nothing is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from stepwatch.signals import names
+
+Value = float | None
+Sample = tuple[Sequence[str], Value]
+"""Values of the labels, and the value: None or NaN where it is not known."""
+
+
+def gauge(metric: names.Metric, samples: Sequence[Sample]) -> GaugeMetricFamily:
+    """A declared gauge with its samples; what is unknown is left out."""
+    family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+    _fill(family, samples)
+    return family
+
+
+def counter(metric: names.Metric, samples: Sequence[Sample]) -> CounterMetricFamily:
+    """A declared counter with its samples; what is unknown is left out."""
+    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    _fill(family, samples)
+    return family
+
+
+def _fill(family: GaugeMetricFamily | CounterMetricFamily, samples: Sequence[Sample]) -> None:
+    for labels, value in samples:
+        if value is not None and not math.isnan(value):
+            family.add_metric(labels, value)

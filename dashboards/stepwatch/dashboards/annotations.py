@@ -1,0 +1,92 @@
+"""What happened meanwhile, as marks on every panel: restarts, checkpoints, incidents, deploys.
+
+The first three come from the metrics of the chosen jobs. Of deploys no metric tells: they are what
+a pipeline posts to Grafana's own annotations with the tag `DEPLOY_TAG`
+(https://grafana.com/docs/grafana/latest/developers/http_api/annotations/).
+"""
+
+from __future__ import annotations
+
+from stepwatch.signals.names import (
+    ATTEMPT,
+    CHECKPOINT_VERIFIED_STEP,
+    INCIDENT_OPEN,
+    JOB,
+    JOB_INFO,
+    KIND,
+    Metric,
+)
+
+from .panels import SOURCE
+from .queries import JOB_VARIABLE
+from .sdk import builders, common
+
+DEPLOY_TAG = "deploy"
+_GRAFANA = common.DataSourceRef(type_val="grafana", uid="-- Grafana --")
+_BEFORE = " offset 1m"
+# A variable of one value is compared as it is: within a pattern a dot of its name means anything.
+_ONE, _SEVERAL = f'{JOB}="${JOB_VARIABLE}"', f'{JOB}=~"${JOB_VARIABLE}"'
+
+
+def annotated(page: builders.Dashboard, *, several: bool) -> builders.Dashboard:
+    """Add the marks of the one job or of the `several` that are chosen.
+
+    Where several are, those of checkpoints are off at first: they would cover all.
+    """
+    chosen = _SEVERAL if several else _ONE
+    shown = (
+        ("Attempt began", "purple", attempt_began(chosen), ATTEMPT),
+        ("Incident opened", "red", incident_opened(chosen), KIND),
+        ("Checkpoint verified", "green", checkpoint_verified(chosen), JOB),
+    )
+    for name, color, expr, label in shown:
+        on = label != JOB or not several
+        page = page.annotation(_of_metrics(name, color, expr, label).enable(on))
+    return page.annotation(_deploys())
+
+
+def attempt_began(chosen: str = _ONE) -> str:
+    """Attempts that were not there a minute ago; `chosen` is a label matcher."""
+    now, before = (_newest(JOB_INFO, chosen, at, ATTEMPT) for at in ("", _BEFORE))
+    return f"{now} unless {before}"
+
+
+def incident_opened(chosen: str = _ONE) -> str:
+    """Kinds of incidents of which none was open a minute ago."""
+    now, before = (f"{_newest(INCIDENT_OPEN, chosen, at, KIND)} > 0" for at in ("", _BEFORE))
+    return f"{now} unless {before}"
+
+
+def checkpoint_verified(chosen: str = _ONE) -> str:
+    """Jobs whose newest verified checkpoint is another than a minute ago."""
+    now, before = (_newest(CHECKPOINT_VERIFIED_STEP, chosen, at) for at in ("", _BEFORE))
+    return f"{now} unless {now} == {before}"
+
+
+def _newest(metric: Metric, chosen: str, offset: str, *by: str) -> str:
+    return f"max by ({', '.join((JOB, *by))}) ({metric.name}{{{chosen}}}{offset})"
+
+
+def _of_metrics(name: str, color: str, expr: str, label: str) -> builders.AnnotationQuery:
+    of_job = "" if label == JOB else f" of {{{{{JOB}}}}}"
+    return (
+        builders.AnnotationQuery()
+        .name(name)
+        .datasource(SOURCE)
+        .icon_color(color)
+        .expr(expr)
+        .title_format(f"{{{{{label}}}}}{of_job}")
+    )
+
+
+def _deploys() -> builders.AnnotationQuery:
+    tagged = builders.AnnotationTarget().type("tags").tags([DEPLOY_TAG]).limit(100).match_any(True)
+    return (
+        builders.AnnotationQuery()
+        .name("Deploy")
+        .datasource(_GRAFANA)
+        .enable(True)
+        .icon_color("blue")
+        .type("tags")
+        .target(tagged)
+    )

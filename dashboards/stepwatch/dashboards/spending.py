@@ -1,0 +1,73 @@
+"""Panels on what allocated device-time went to, and what it cost."""
+
+from __future__ import annotations
+
+from stepwatch.collector.slo.waste.causes import Spent
+from stepwatch.signals import names
+from stepwatch.signals.names import CURRENCY, SPENT
+
+from . import fleet
+from .panels import Line, Metadata, Panel, lines, number, rows
+
+_PRODUCTIVE = f'{SPENT}="{Spent.PRODUCTIVE}"'
+SPENT_ON = fleet.of_jobs(names.DEVICE_SECONDS, SPENT)
+ALL_SECONDS = fleet.total(SPENT_ON, names.JOB)
+PRODUCTIVE_SECONDS = fleet.of_jobs(names.DEVICE_SECONDS, matching=_PRODUCTIVE)
+COST = fleet.of_jobs(names.JOB_COST, CURRENCY)
+WASTED_COST = (
+    f"{COST} * on ({names.JOB}) group_left () (1 - {PRODUCTIVE_SECONDS} / ({ALL_SECONDS} > 0))"
+)
+"""Money for device-time that was not productive, at the mean rate of the job."""
+
+
+_NO_RATES = "no rate card"
+
+
+def spent_hours(width: int = 8) -> Panel:
+    """Device-hours by what they went to, most first."""
+    metadata = Metadata(
+        "Device-hours by use",
+        "Allocated to the chosen jobs since each began. Unknown is not productive.",
+        "none",
+        width,
+    )
+    by_use = f"sort_desc({fleet.total(SPENT_ON, SPENT)} / 3600)"
+    columns = {SPENT: "spent on", "Value": "device-hours"}
+    return rows(metadata, Line(by_use), columns=columns, height=8)
+
+
+def productive_share() -> Panel:
+    """Share of allocated device-time that was productive."""
+    metadata = Metadata(
+        "Productive share",
+        "Of allocated device-time, since the chosen jobs began. The rest is in the table below.",
+        "percentunit",
+        6,
+    )
+    share = f"{fleet.total(PRODUCTIVE_SECONDS)} / ({fleet.total(SPENT_ON)} > 0)"
+    return number(metadata, Line(share))
+
+
+def uses_over_time(width: int = 16) -> Panel:
+    """Where allocated devices are now: how many devices do what."""
+    metadata = Metadata(
+        "Devices by use",
+        "Device-seconds per second, of the last 10 minutes; together all that are allocated.",
+        "none",
+        width,
+    )
+    growth = fleet.total(fleet.growth_of_jobs(names.DEVICE_SECONDS, SPENT), SPENT)
+    return lines(metadata, Line(growth, f"{{{{{SPENT}}}}}"), stacked=True)
+
+
+def money() -> list[Panel]:
+    """What the chosen jobs cost so far, and what of it was not productive."""
+    legend = f"{{{{{CURRENCY}}}}}"
+    cost = Metadata("Money spent", "Since the jobs began, at the rate card.", "none", 6, _NO_RATES)
+    wasted = Metadata(
+        "Money wasted", "The part of it that was not productive.", "none", 6, _NO_RATES
+    )
+    return [
+        number(cost, Line(fleet.total(COST, CURRENCY), legend)),
+        number(wasted, Line(fleet.total(WASTED_COST, CURRENCY), legend)),
+    ]

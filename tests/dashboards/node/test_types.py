@@ -1,0 +1,60 @@
+"""Every generated dashboard has the types of Grafana's foundation SDK, by TypeScript's compiler."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dashboards.node.installed import installed, tsc
+from tests.dashboards.node.typed import typescript
+from tests.dashboards.served.recording import BOARDS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder from which the packages are found."""
+    made = tmp_path_factory.mktemp("typed")
+    (made / "node_modules").symlink_to(installed() / "node_modules")
+    return made
+
+
+def test_every_dashboard_is_one_to_grafanas_types(folder: Path) -> None:
+    files = []
+    for name, text in BOARDS.items():
+        files.append(folder / name.replace(".json", ".ts"))
+        files[-1].write_text(typescript(json.loads(text)))
+    done = tsc(*files)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def broken(name: str) -> dict[str, Any]:
+    """A dashboard with one part that Grafana's types do not have."""
+    board: dict[str, Any] = json.loads(BOARDS["training-job.json"])
+    panel = next(each for each in board["panels"] if each["type"] == "timeseries")
+    if name == "unknown-key":
+        panel["descripton"] = ""
+    elif name == "wrong-type":
+        panel["fieldConfig"]["defaults"]["unit"] = 1
+    elif name == "unknown-word":
+        panel["fieldConfig"]["defaults"]["custom"]["drawStyle"] = "dots"
+    elif name == "unknown-option":
+        panel["options"]["legend"]["shown"] = True
+    elif name == "unknown-query-key":
+        panel["targets"][0]["expression"] = "up"
+    else:
+        board["refesh"] = "10s"
+    return board
+
+
+def test_the_compiler_refuses_what_is_no_dashboard(folder: Path) -> None:
+    wrong = ("unknown-key", "wrong-type", "unknown-word", "unknown-option", "unknown-query-key",
+             "of-the-dashboard")  # fmt: skip
+    files = [folder / f"{name}.ts" for name in wrong]
+    for file in files:
+        file.write_text(typescript(broken(file.stem)))
+    refused = set(re.findall(r"([\w-]+)\.ts\(\d+,\d+\): error TS2", tsc(*files).stdout))
+    assert refused == set(wrong)
