@@ -90,7 +90,7 @@ def collector(place: Path, port: int = 0, moods: Moods | None = None) -> Iterato
 @contextmanager
 def serving(application: Any, port: int = 0) -> Iterator[str]:
     """A web application on a loopback port; yields its URL."""
-    opened = places.listen("127.0.0.1", port, None, "--token-file")
+    opened = places.listen("127.0.0.1", port, False, "--token-file")
     config = uvicorn.Config(application, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})

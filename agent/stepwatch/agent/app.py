@@ -101,7 +101,7 @@ class Agent:
         self.exits = ProcessExits(self.clock)
         self.ended_ranks = EndedRanks(self.exits.of)
         self.stalls = StallInspector(self.clock, find_py_spy())
-        client = make_client(options.collector, options.token)
+        client = make_client(options)
         self.relay = Relay(self.spool, client, clock=self.clock)
         self.pace = FlushPace(options.polls_per_flush, options.poll_seconds)
         self.sender = Sender(self.relay, self.clock)
@@ -242,6 +242,6 @@ class Agent:
     def _serve(self, port: int) -> WSGIServer:
         options = self.options
         token = options.metrics_token
-        opened = places.listen(options.host, port, token, "--metrics-token-file")
+        opened = places.listen(options.host, port, token is not None, "--metrics-token-file")
         health = Health(self, options.spool_dir)
         return serve(opened, Application(make_wsgi_app(self.registry), health, token))

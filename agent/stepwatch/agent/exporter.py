@@ -57,7 +57,14 @@ class NodeExporter:
         yield _gauge(names.AGENT_HELD_BYTES, node, spool.held_bytes)
         yield _counter(names.AGENT_REFUSED, node, sender.relay.refused)
         yield _counter(names.AGENT_SEND_FAILURES, node, sender.relay.failures)
+        yield self._problem()
         yield self._threads()
+
+    def _problem(self) -> GaugeMetricFamily:
+        family, problem = _family(names.AGENT_COLLECTOR_PROBLEM), self._view.sender.relay.problem
+        if problem is not None:
+            family.add_metric([self._view.node, problem.reason], 1.0)
+        return family
 
     def _threads(self) -> CounterMetricFamily:
         metric = names.AGENT_THREAD_FAILURES

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwatch.agent.traces import DEFAULT_EVERY
-from stepwatch.cli.source import COLLECTOR_HELP
+from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
 from stepwatch.signals import places
+from stepwatch.signals.access import Access, read_token
 from stepwatch.signals.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="read devices from this dcgm-exporter, too: http://127.0.0.1:9400/metrics",
     )
-    parser.add_argument("--token-file", help="file with the collector's bearer token")
+    add_access_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -89,14 +90,14 @@ def run(arguments: argparse.Namespace) -> int:
         collector=arguments.collector,
         node=places.checked_name(arguments.node, "node name"),
         port=arguments.port,
-        token=places.read_token(arguments.token_file),
+        access=Access.of(arguments.token_file, arguments.ca),
         flush_seconds=_flush_seconds(arguments.flush_seconds),
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),
         page_url=arguments.page_url,
         kernel_log=arguments.kernel_log,
         host=arguments.host,
-        metrics_token=places.read_token(arguments.metrics_token_file),
+        metrics_token=read_token(arguments.metrics_token_file),
         dcgm=_dcgm(arguments.dcgm),
     )
     agent = Agent(options)

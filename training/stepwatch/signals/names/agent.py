@@ -86,6 +86,12 @@ AGENT_REFUSED = Metric(
 AGENT_SEND_FAILURES = Metric(
     "stepwatch_agent_send_failures_total", _C, "Sends that the collector did not accept.", (NODE,)
 )
+AGENT_COLLECTOR_PROBLEM = Metric(
+    "stepwatch_agent_collector_problem",
+    _G,
+    "1 while the collector takes nothing, with the reason; the log has a line on it.",
+    (NODE, "reason"),
+)
 AGENT_THREAD_FAILURES = Metric(
     "stepwatch_agent_thread_failures_total",
     _C,
