@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
+from stepwatch.agent.otlp import OtlpOptions
 from stepwatch.agent.probes.probe import DEFAULT_KERNEL_LOG
 from stepwatch.agent.relay.client import connect
 from stepwatch.agent.spool import DEFAULT_LIMIT_BYTES
 from stepwatch.agent.traces.tracer import TraceOptions, Tracer
 from stepwatch.signals import places
 from stepwatch.signals.access import Access
+from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from stepwatch.agent.otlp.export import MetricsExporter
+    from stepwatch.agent.otlp.points import Point
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +47,7 @@ class AgentOptions:
     flush_seconds: float = 1.0
     spool_limit_bytes: int = DEFAULT_LIMIT_BYTES
     traces: TraceOptions | None = None
+    otlp: OtlpOptions | None = None
     page_url: str = ""
     kernel_log: Path = DEFAULT_KERNEL_LOG
     host: str = "127.0.0.1"
@@ -86,4 +95,26 @@ def make_tracer(options: AgentOptions) -> Tracer | None:
             raise
         # The variables may be meant for others on this node.
         logger.warning("no traces: %s", error)
+        return None
+
+
+def make_metrics(
+    options: AgentOptions, points: Callable[[], list[Point]], clock: Clock
+) -> MetricsExporter | None:
+    """What sends metrics over OTLP; None unless asked for.
+
+    Raises:
+        ConfigurationError: an endpoint was named and cannot be used.
+    """
+    wanted = options.otlp
+    if wanted is None:
+        return None
+    try:
+        from stepwatch.agent.otlp.export import MetricsExporter  # memory: only if asked
+
+        return MetricsExporter(wanted.endpoint, options.node, points, clock, wanted.seconds)
+    except ConfigurationError as error:
+        if wanted.endpoint is not None:
+            raise
+        logger.warning("no metrics over OTLP: %s", error)
         return None

@@ -11,7 +11,7 @@ from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError
 
 
-class _Presented(httpx.Auth):
+class Presented(httpx.Auth):
     """Adds the token to each request, as its file holds it then."""
 
     def __init__(self, access: Access) -> None:
@@ -33,7 +33,7 @@ def connect(collector: str, access: Access, seconds: float = 10.0) -> httpx.Clie
     try:
         client = httpx.Client(
             base_url=collector,
-            auth=_Presented(access),
+            auth=Presented(access),
             verify=access.verify,
             timeout=seconds,
             trust_env=places.may_use_proxy(collector),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 from collections.abc import Callable, Collection
@@ -27,7 +28,7 @@ DONE = ("accepted", DUPLICATE)
 means that it cannot read the segment yet, as `unsupported` does."""
 _MOST_REASONS = 100
 _MOST_SAID = 300
-"""Bytes of a refusal's body that the log shows."""
+"""Characters of a refusal that the log shows."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
 
 
@@ -208,5 +209,8 @@ class Relay:
 
 
 def _of_answer(response: httpx.Response, body: bytes) -> problems.Problem:
-    said = body[:_MOST_SAID].decode("utf-8", "replace")
-    return problems.of_status(response.status_code, said)
+    try:
+        said = str(json.loads(body)["error"])  # as a collector says it
+    except (ValueError, TypeError, KeyError, RecursionError):
+        said = body[:_MOST_SAID].decode("utf-8", "replace")
+    return problems.of_status(response.status_code, said[:_MOST_SAID])

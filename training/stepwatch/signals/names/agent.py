@@ -104,6 +104,13 @@ AGENT_SPANS = Metric(
     "Spans by what became of them: exported, dropped here, rejected by their receiver.",
     (NODE, OUTCOME),
 )
+AGENT_OTLP_POINTS = Metric(
+    "stepwatch_agent_otlp_points_total",
+    _C,
+    "Values sent over OTLP by what became of them: exported, dropped here, rejected by their "
+    "receiver.",
+    (NODE, OUTCOME),
+)
 PROBE_UP = Metric(
     "stepwatch_agent_probe_up", _G, "1 while the probe's source can be read.", (NODE, "probe")
 )
